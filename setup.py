@@ -10,7 +10,7 @@ from pathlib import Path
 
 from setuptools import setup
 
-#: Setuptools puts these behind the CFLAGS of the environment; what a sanitizer build sets there must stand alone.
+#: Setuptools puts these after the CFLAGS of the environment; a sanitizer build needs only its own CFLAGS.
 COMPILE_ARGUMENTS = [] if "CFLAGS" in os.environ else ["-O3", "-g0"]
 
 PACKAGE = Path("src/kafkawire")

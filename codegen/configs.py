@@ -75,7 +75,7 @@ class ConfigSpec:
         name: its name in Kafka.
         type: one of `TYPES`.
         default: as Kafka writes it; None if there is none.
-        min: the lowest value of a number, None if only its type limits it.
+        min: the lowest value of a number, or None if only its type limits it.
         max: the highest value, likewise.
         also: an accepted value outside that range.
         one_of: the only values of a text, or of each entry of a list; empty if any are accepted.

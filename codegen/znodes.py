@@ -75,7 +75,7 @@ class ZnodeType:
     Attributes:
         name: one of `SCALARS`, or a structure.
         is_array: whether it is an array, or a map to arrays.
-        keys: the type of the keys of a map, `string` or `int32`; empty if it is no map.
+        keys: the type of the keys of a map, `string` or `int32`; empty if it is not a map.
         is_nullable: whether it may be null.
     """
 

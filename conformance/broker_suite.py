@@ -179,7 +179,7 @@ class BrokerSuite:
         return connection.request(message, version)
 
     def _closes(self, data: bytes, *, finish: bool = False) -> str | None:
-        """Send bytes; return None if the broker closes the connection without a response, else its reaction."""
+        """Send bytes; return None if the broker closes the connection without a response, otherwise its reaction."""
         try:
             with self._socket() as socket:
                 socket.send(data)

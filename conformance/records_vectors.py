@@ -31,7 +31,7 @@ Vector = dict[str, Any]
 
 #: Larger values appear in a vector as length and SHA-256.
 _SHOWN_BYTES_MAX = 65536
-#: The most records that a vector lists for a damaged but decodable batch.
+#: The maximum number of records that a vector lists for a damaged but decodable batch.
 _LISTED_RECORDS_MAX = 50
 
 #: The kind of vectors that end in a partial batch, where Kafka's reader stops without an error.

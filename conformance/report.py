@@ -43,7 +43,7 @@ class Suite:
     seconds: float = 0.0
 
     def add(self, case: str, failure: str | None) -> None:
-        """Add the result of a case: None if it passed, else the problem."""
+        """Add the result of a case: None if it passed, otherwise the problem."""
         if failure is None:
             self.passed += 1
         else:

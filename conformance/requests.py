@@ -148,7 +148,7 @@ def _fill(owner: type[Message], root: str, version: int, names: Names, *, filled
 
 
 def _value(field: Field, root: str, version: int, names: Names) -> Any:
-    """Return a harmless value: a group or topic if the field names one, else its default."""
+    """Return a harmless value: a group or topic if the field names one, otherwise its default."""
     if isinstance(field.type, type):
         value: Any = _fill(field.type, root, version, names, filled=True)
     elif field.type == "string":

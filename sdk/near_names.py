@@ -9,7 +9,7 @@ from typing import Final
 __all__ = ["did_you_mean", "nearest"]
 
 #: The number of characters compared of each name: the time grows with its square. No option, message or field has a
-#: name this long, and topics that differ only further on are no likely typos.
+#: name this long, and topics that differ only further on are not likely typos.
 _CHARACTERS_MAX: Final = 100
 
 #: The maximum number of names to compare with, each of which takes about 30 µs.

@@ -203,7 +203,7 @@ class Equal:
 #: The place where a type keeps the address of its buffer procedures on 64-bit machines.
 _AS_BUFFER_OFFSET = 160
 
-#: Callbacks that C knows by address only.
+#: Callbacks that C knows only by address.
 _CALLBACKS: list[object] = []
 
 

@@ -258,7 +258,7 @@ def given(kind: str) -> dict[str, Any]:
 
 
 def refused(name: str, value: Any, error: Exception | None, result: object) -> str | None:
-    """Return what is wrong with the refusal of a value, None if nothing is."""
+    """Return what is wrong with the refusal of a value, or None if nothing is."""
     if type(error) is LocalProtocolError and "no transaction is open" not in str(error):
         return None
     return f"{name} {value!r}: {error!r}, {result!r}"

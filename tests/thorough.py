@@ -20,7 +20,7 @@ _COUNT = "thorough_tests_left"
 
 
 def sampled(cases: Iterable[Any], one_in: int) -> list[Any]:
-    """Return cases for `parametrize`: `make test` runs the first of every `one_in`, the others are thorough.
+    """Return cases for `parametrize`: `make test` runs the first of every `one_in`; the others are thorough.
 
     Args:
         cases: each case is a value, or a tuple of values for several names.

@@ -111,7 +111,7 @@ def spark_extra(install: bool) -> list[str]:
     """Return the extra that Spark needs, if this machine has the Java that Spark runs on.
 
     Args:
-        install: whether Java may be installed, and its absence deserves a line.
+        install: whether Java may be installed, so that its absence deserves a line.
     """
     java = find_java() or (install_java() if install else None)
     if java is None and install:

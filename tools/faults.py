@@ -20,7 +20,7 @@ __all__ = ["Fault", "Kind", "SourceText", "diff", "find_faults", "plant", "sorte
 
 Kind = Literal["operators", "state", "names", "order"]
 
-#: The replacement of each comparison: its neighbour if it has one, else the opposite.
+#: The replacement of each comparison: its neighbour if it has one, otherwise the opposite.
 COMPARISONS: dict[type[ast.cmpop], tuple[str, str]] = {
     ast.Lt: ("<", "<="),
     ast.LtE: ("<=", "<"),

@@ -124,7 +124,7 @@ def _rows(batch: Batch) -> list[tuple[int, int, bytes | None, bytes | None]]:
 
 
 def _viewed(batch: Batch) -> Iterator[object]:
-    """Yield the records one by one, and at the end path and offset of the error if there is one."""
+    """Yield the records one by one, and at the end the path and offset of the error if there is one."""
     try:
         yield from batch.views()
     except DecodeError as error:

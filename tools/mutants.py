@@ -275,7 +275,7 @@ class Workshop:
         return [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", _TIMEOUT, *tests]
 
     def _run(self, engine: str, command: list[str], seconds_max: float) -> str | None:
-        """Run a command in the copy; return its output if it fails or takes too long, else None."""
+        """Run a command in the copy; return its output if it fails or takes too long, otherwise None."""
         environment = os.environ | {
             "PYTHONPATH": str(self.folder / "src"),
             "KAFKAWIRE_ENGINE": engine,

@@ -265,7 +265,7 @@ def _neighbours(name: str, names: Set[str], types: Mapping[str, str]) -> list[st
 
 
 def _distance(name: str, other: str) -> int:
-    """Return the distance of two names, 1 is nearest; 0 if they are not similar."""
+    """Return the distance between two names; 1 is nearest, 0 if they are not similar."""
     words, others = name.strip("_").split("_"), other.strip("_").split("_")
     if len(words) == len(others):
         differ = [pair for pair in zip(words, others, strict=True) if pair[0] != pair[1]]
@@ -484,7 +484,7 @@ def _both_ways(first: ast.stmt, second: ast.stmt) -> Sequence[tuple[ast.stmt, as
 
 
 def _constant_key(statement: ast.stmt) -> str:
-    """Return the target of `a["b"] = …`, else an empty string."""
+    """Return the target of `a["b"] = …`, otherwise an empty string."""
     target = statement.targets[0] if isinstance(statement, ast.Assign) else None
     if not isinstance(target, ast.Subscript):
         return ""

@@ -281,7 +281,7 @@ def unfinished(tree: Tree) -> Iterator[Place]:
 
 
 def commented_code(tree: Tree) -> Iterator[Place]:
-    """Version control keeps old code, comments say why."""
+    """Version control keeps old code; comments say why."""
     for source in _written(tree, {".py", ".pyx", ".pxi"}):
         for number, line in enumerate(source.lines, 1):
             comment = line.strip()

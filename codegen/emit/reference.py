@@ -109,7 +109,7 @@ class _Layout(NamedTuple):
 
 
 class _Message(NamedTuple):
-    """What the page of a schema file shows of one message."""
+    """What the page of a schema file shows about one message."""
 
     name: str
     about: str

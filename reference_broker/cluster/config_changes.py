@@ -206,7 +206,7 @@ class ConfigChanges(SessionListener):
 
 
 def _numbers_in(names: Iterable[str]) -> list[int]:
-    """Return the numbers of notifications, ascending; children of other names are no notifications."""
+    """Return the numbers of notifications, ascending; children of other names are not notifications."""
     numbers: list[int] = []
     for name in names:
         try:

@@ -1,7 +1,7 @@
 """A registry in the process: one tree, the sessions of one or several owners, and a journal on the broker's disk.
 
-For a broker alone, and for simulations of a cluster: there, sessions can lose their connections and expire, and a plan
-can lose any request or response. Persistent nodes outlive the process; sessions and their ephemeral nodes do not.
+It serves a single broker and simulations of a cluster, in which sessions can lose their connections and expire, and a
+plan can lose any request or response. Persistent nodes outlive the process; sessions and their ephemeral nodes do not.
 
 A write is answered once it is durable, and what was read after it, once that write is. While the disk is full, or this
 process has too many open files, everything waits. A failed disk ends the registry: everything fails with STORAGE_FAILED
@@ -53,11 +53,11 @@ logger = logging.getLogger("kafkawire.broker")
 #: As `zookeeper.session.timeout.ms` of Kafka.
 SESSION_TIMEOUT_MS: Final = 18_000
 
-#: A write for which there was no room, or no descriptor, is repeated by an operation, but only so long after it has
+#: A write for which there was no room, or no descriptor, is repeated by an operation, but only this long after it has
 #: failed: to write the whole tree takes long.
 REPEAT_PAUSE_MS: Final = 1_000
 
-#: So many operations of a session are carried out in one turn of the owner's loop.
+#: The number of operations of a session that are carried out in one turn of the owner's loop.
 _TURN_MAX: Final = 1_000
 
 
@@ -152,7 +152,7 @@ class EmbeddedRegistry:
         Args:
             post: see `Post`.
             name: of the owner, for `describe`.
-            timeout_ms: so long after its connection was lost, `expire_silent` ends a session.
+            timeout_ms: `expire_silent` ends a session this long after its connection was lost.
             credentials: pairs of a scheme and what proves an identity: for `digest`, `user:password`.
         """
         return EmbeddedSession(self, post, name, timeout_ms, tuple(credentials))
@@ -210,7 +210,7 @@ class EmbeddedRegistry:
         return None if self.plan is None else self.plan(RegistryCall(self.calls, session_id, operation))
 
     def carry_out(self, session_id: int, operation: Operation) -> _Told:
-        """Carry out an operation; return its outcome, with the position at which it may be told."""
+        """Carry out an operation; return its outcome, with the position from which it may be reported."""
         answer = self._tree.submit(session_id, operation, self._clock())
         self._take(answer.transaction, answer.notifications)
         return _Told(self._position, None, answer.outcome, self._tree.zxid)
@@ -311,12 +311,12 @@ class EmbeddedRegistry:
 
 
 class _Told(NamedTuple):
-    """Something that an owner is told once it is durable.
+    """Something that is reported to an owner once it is durable.
 
     Attributes:
         position: see `EmbeddedRegistry.is_durable`.
         event: a change of a watched node; None for an outcome.
-        outcome: that of the first operation whose outcome was not told.
+        outcome: the outcome of the first operation whose outcome was not reported.
         zxid: the last transaction that an outcome shows.
     """
 
@@ -380,7 +380,7 @@ class EmbeddedSession:
         self._waiting: deque[tuple[Operation, _Submission]] = deque()
         self._waiting_bytes = 0
         self._sent = 0
-        #: What the owner is not told yet, in order.
+        #: What is still to be reported to the owner, in order.
         self._untold: deque[_Told] = deque()
         self._is_delivering = False
 
@@ -474,7 +474,7 @@ class EmbeddedSession:
             self._expired()
 
     def notify(self, event: WatchEvent, position: int) -> None:
-        """Tell the owner of a change, after what it has not been told yet."""
+        """Tell the owner of a change, after what is still to be reported."""
         self._untold.append(_Told(position, event, None))
         self.tell()
 
@@ -582,7 +582,7 @@ class EmbeddedSession:
             self._post(self.reconnect)
 
     def _answer(self, outcome: Outcome) -> None:
-        """Tell the outcome of the first operation that waits."""
+        """Report the outcome of the first operation that waits."""
         operation, submission = self._waiting.popleft()
         self._sent = max(self._sent - 1, 0)
         self._waiting_bytes -= request_size_bytes(operation)

@@ -25,7 +25,7 @@ _log = logging.getLogger("kafkawire.broker")
 #: new one.
 WAITS_MAX: Final = 10_000
 
-#: Returns whether a topic, None if it is not in the image, is as it was written.
+#: Returns whether a topic (None if it is not in the image) is as it was written.
 Shows = Callable[[TopicImage | None], bool]
 
 #: Called with None when the image shows the change, or with REQUEST_TIMED_OUT.

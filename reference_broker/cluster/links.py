@@ -184,7 +184,7 @@ class RouterLinks:
 
 
 def _told_later(done: Done, error: KafkaWireError, post: Post) -> Cancel:
-    """Tell the outcome of a request that could not be sent, unless it is abandoned before."""
+    """Report the outcome of a request that could not be sent, unless it was abandoned before."""
     is_cancelled = False
 
     def tell() -> None:

@@ -60,11 +60,11 @@ EXPIRY_SLACK_MS: Final = 6_000
 #: A broker that has lost its registration, and fails to register again, tries again after this pause.
 REPEAT_PAUSE_MS: Final = 2_000
 
-#: So many ended sessions of this broker are remembered: ZooKeeper may keep a node of the last one (ZOOKEEPER-2985), and
-#: the nodes of earlier ones are long gone.
+#: The number of ended sessions of this broker that are remembered: ZooKeeper may keep a node of the last one
+#: (ZOOKEEPER-2985), and the nodes of earlier ones are long gone.
 FORMER_SESSIONS_MAX: Final = 16
 
-#: So many endpoints of another broker are shown.
+#: The number of endpoints of another broker that are shown.
 _ENDPOINTS_SHOWN_MAX: Final = 3
 
 #: The epoch of a broker that was never registered.
@@ -155,7 +155,7 @@ def registration_patience_ms(session_timeout_ms: int) -> int:
 
 
 class _First:
-    """The first registration, as long as it is not done.
+    """The first registration, until it is done.
 
     Attributes:
         done: see `Registration.register_first`.
@@ -238,7 +238,7 @@ class Registration(SessionListener):
             The epoch of the broker.
 
         Raises:
-            RegistryError: NODE_EXISTS, another session has registered this id; or another code.
+            RegistryError: NODE_EXISTS if another session has registered this id; or another code.
         """
         content = self._details.content(self._now_ms())
         stat = yield from create_ephemeral(
@@ -255,10 +255,11 @@ class Registration(SessionListener):
         It does not matter if the session ends meanwhile.
 
         Args:
-            patience_ms: how long the registration of another session is waited for; see `registration_patience_ms`.
+            patience_ms: how long to wait for the registration of another session to end; see
+                `registration_patience_ms`.
             done: called with the epoch, after the listeners.
-            failed: called instead, and the registration is closed: with a `ConfigurationError` if another broker has
-                this id, or with the error of the registry.
+            failed: called instead, once the registration is closed, with a `ConfigurationError` if another broker
+                has this id, or with the error of the registry.
         """
         if self._state is not RegistrationState.WAITING or self._first is not None:
             raise RuntimeError(f"broker {self._details.broker_id} has registered before")

@@ -6,7 +6,7 @@ A frame that is torn by a crash can only be the last one, since the next is writ
 is cut off if nothing but damage follows, and refused otherwise: a later frame proves that it was durable.
 
 A compaction replaces the file by one that begins with a snapshot of the tree. The first one follows each loading: what
-was read may be in the memory of the operating system only. A write that fails for want of room or of descriptors can be
+was read may be only in the memory of the operating system. A write that fails for want of room or of descriptors can be
 repeated: what it has left is cut off, or the whole file is replaced.
 """
 
@@ -57,7 +57,7 @@ _HEAD: Final = Struct(">QI")
 _CRC: Final = Struct(">I")
 _FRAME_BYTES: Final = len(_MARK) + _HEAD.size + _CRC.size
 
-#: A frame of a snapshot has so many nodes, to bound what is encoded and decoded at once.
+#: The number of nodes in a frame of a snapshot, which bounds what is encoded and decoded at once.
 _NODES_PER_FRAME: Final = 1_000
 
 
@@ -156,7 +156,7 @@ class RegistryJournal:
                 len(content) - end,
             )
         # A process that was killed may have written what it did not sync, and a failed sync may have lost what is still
-        # read: so it is written once more, before anything of it is told.
+        # read: so it is written once more, before anything in it is reported.
         try:
             self.replace(self.compacted_content(tree))
         except OSError as error:
@@ -282,7 +282,7 @@ class RegistryJournal:
 
 
 def _frame_at(content: bytes, position: int) -> _Frame | None:
-    """Return the frame at a position, None if there is no sound one."""
+    """Return the frame at a position, or None if there is no sound one."""
     begin = position + _FRAME_BYTES
     if content[position : position + len(_MARK)] != _MARK or begin > len(content):
         return None

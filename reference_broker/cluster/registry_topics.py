@@ -396,7 +396,7 @@ class RegistryTopics:
 
         Raises:
             Refused: they cannot be added.
-            BrokerError: INVALID_PARTITIONS, the topic has as many partitions.
+            BrokerError: INVALID_PARTITIONS if the topic has as many partitions.
         """
         name, path = topic.name, TOPIC.path(topic.name)
         data = yield from across_sessions(lambda: _read_lasting(name))
@@ -482,7 +482,7 @@ def _planned(new: NewTopic, assignments: Mapping[int, tuple[int, ...]]) -> Topic
 
 
 def _shows(topic_id: bytes, count: int) -> Shows:
-    """Return whether a topic has so many partitions, all with leaders."""
+    """Return whether a topic has this many partitions, all with leaders."""
     return lambda topic: (
         topic is not None and topic.topic_id == topic_id and len(topic.partitions) >= count and _has_leaders(topic)
     )

@@ -279,7 +279,7 @@ class ZnodeTree:
         """End a session, with its nodes and watches; one that has ended is ignored.
 
         Returns:
-            what was done to the tree, None if the session had no nodes; whom to notify.
+            what was done to the tree, or None if the session had no nodes; whom to notify.
         """
         self._identities.pop(session_id, None)
         self.drop_watches(session_id)

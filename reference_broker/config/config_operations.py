@@ -38,7 +38,7 @@ def check_operations(operations: Iterable[Operation]) -> None:
     """Check operations without the resource's values.
 
     Raises:
-        BrokerError: INVALID_REQUEST, a configuration is named twice, a value is missing, or an operation is unknown.
+        BrokerError: INVALID_REQUEST if a configuration is named twice, a value is missing, or an operation is unknown.
     """
     names: set[str] = set()
     nulls = []

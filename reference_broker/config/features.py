@@ -24,7 +24,7 @@ class Feature(NamedTuple):
         name: Kafka's name.
         supported: the levels that can be chosen.
         finalized: the level that is chosen.
-        api: the API that it requires, None for a feature of every broker.
+        api: the API that it requires, or None for a feature of every broker.
     """
 
     name: str

@@ -95,7 +95,7 @@ class _Queued(NamedTuple):
         operation: see `submit`.
         done: see `submit`.
         now_ms: when it was submitted.
-        jumped_ms: the clock jumps before that, see `Timers`.
+        jumped_ms: the clock jumps before that (see `Timers`).
         is_request: whether a client waits for the reply, for a limited time; the shard's timers wait without a limit.
     """
 

@@ -15,7 +15,7 @@ from kafkawire.sdk.protocol.schema import Message
 
 __all__ = ["RecordTypes", "decode", "encode", "types_by_key"]
 
-#: The classes of key and value by record type.
+#: The classes of the key and the value by record type.
 RecordTypes = Mapping[int, tuple[type[Message], type[Message]]]
 
 _PREFIX = struct.Struct(">h")

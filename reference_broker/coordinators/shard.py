@@ -77,7 +77,7 @@ class InTransaction(NamedTuple):
     Attributes:
         producer_id: id of the producer.
         epoch: epoch of the producer.
-        verification: permits it to begin a transaction in this log, see `Producers.begin_verification`.
+        verification: permits it to begin a transaction in this log (see `Producers.begin_verification`).
     """
 
     producer_id: int
@@ -90,7 +90,7 @@ class LastMarker(NamedTuple):
 
     Attributes:
         marker: the marker.
-        transaction_version: the coordinator's, see `Producers.check_marker`.
+        transaction_version: the coordinator's (see `Producers.check_marker`).
     """
 
     marker: Marker

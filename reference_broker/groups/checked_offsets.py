@@ -59,7 +59,7 @@ class CheckedOffsets:
         self.offsets: dict[Partition, Committed] = {}
 
     def check(self, topic: TopicImage | None, partitions: Sequence[Wanted]) -> Work[None]:
-        """Check the offsets of the next topic of the request, None if it does not exist; yield after each."""
+        """Check the offsets of the next topic of the request (None if it does not exist); yield after each."""
         codes: list[ErrorCode] = []
         self._codes.append(codes)
         for wanted in partitions:

@@ -301,7 +301,7 @@ class GroupCoordinator:
         Args:
             number: number of the partition.
             marker: the transaction, and whether it commits.
-            transaction_version: the coordinator's, see `Producers.check_marker`.
+            transaction_version: the coordinator's (see `Producers.check_marker`).
             done: called once with None, when the marker is committed, or with the error.
             now_ms: the current time.
         """

@@ -38,7 +38,7 @@ class Subscription(NamedTuple):
     Attributes:
         topics: their names.
         owned: the partitions that the consumer owns, by topic id.
-        rack_id: the rack of the consumer, None if unknown.
+        rack_id: the rack of the consumer, or None if unknown.
     """
 
     topics: tuple[str, ...]

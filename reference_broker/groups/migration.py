@@ -101,7 +101,7 @@ class Migration:
         """Write the conversion of a classic group; return the consumer group, with the same members.
 
         Raises:
-            BrokerError: GROUP_ID_NOT_FOUND, the conversion is not allowed or impossible.
+            BrokerError: GROUP_ID_NOT_FOUND if the conversion is not allowed or impossible.
         """
         self._check_upgrade(classic)
         try:

@@ -53,7 +53,7 @@ class GroupLimits:
         group_consumer_session_timeout_ms: how long a member of a KIP-848 group may go without a heartbeat.
         group_consumer_heartbeat_interval_ms: the heartbeat interval of such a member.
         group_consumer_max_size: maximum number of members of a KIP-848 group.
-        group_consumer_migration_policy: whether groups with members can change their protocol, see `Migration`.
+        group_consumer_migration_policy: whether groups with members can change their protocol (see `Migration`).
         group_consumer_assignment_interval_ms: how long changes of a KIP-848 group are gathered after an assignment.
         group_consumer_regex_refresh_interval_ms: how long the resolved topics of regular expressions stay valid.
         offsets_retention_ms: how long the offsets of an empty group are kept.
@@ -154,7 +154,7 @@ class Sync(NamedTuple):
 
     Attributes:
         group_id, generation_id, member_id, instance_id: as in SyncGroup.
-        protocol_type, protocol_name: the protocol that the member expects, None if the version does not carry it.
+        protocol_type, protocol_name: the protocol that the member expects, or None if the version does not carry it.
         assignments: by member id; empty unless the leader sends it.
     """
 
@@ -172,10 +172,10 @@ class ConsumerHeartbeat(NamedTuple):
 
     Attributes:
         group_id, member_id, epoch, instance_id, rack_id, rebalance_timeout_ms: as in ConsumerGroupHeartbeat.
-        topics: the subscribed topic names, None if unchanged.
-        regex: subscription pattern for further names, empty for none, None if unchanged.
-        assignor: the requested assignor, None for the group's, or if unchanged.
-        owned: owned partitions by topic id, None if unchanged.
+        topics: the subscribed topic names, or None if unchanged.
+        regex: subscription pattern for further names; empty for none, None if unchanged.
+        assignor: the requested assignor; None for the group's, or if unchanged.
+        owned: owned partitions by topic id, or None if unchanged.
         client_id: the client's name for itself.
         client_host: the host it connects from.
         may_lack_id: whether the coordinator generates a missing member id at joining.
@@ -216,7 +216,7 @@ class TransactionalCommit(NamedTuple):
 
     Attributes:
         transactional_id, producer_id, epoch: as in TxnOffsetCommit.
-        version: capabilities of the request, see `TransactionCoordinator.ensure_partitions`.
+        version: capabilities of the request (see `TransactionCoordinator.ensure_partitions`).
     """
 
     transactional_id: str

@@ -134,7 +134,7 @@ class GroupShard:
             self._end,
         )
 
-    # Called by the runtime, see `Shard`.
+    # Called by the runtime (see `Shard`).
 
     def decode(self, key: bytes, value: bytes | None) -> CoordinatorRecord | None:
         return decode_stored(key, value)

@@ -139,7 +139,7 @@ class _Draft:
     """A topic while a request is applied.
 
     Args:
-        known: its image before the request, None if it is new.
+        known: its image before the request, or None if it is new.
 
     Attributes:
         topic_id: zeros if it is unknown.

@@ -70,7 +70,7 @@ class ConfigController:
         """Change single configurations of a resource.
 
         Args:
-            kind: type of the resource, see `ConfigResourceType`.
+            kind: type of the resource (see `ConfigResourceType`).
             name: name of the resource.
             operations: the operations to perform.
             done: see `ConfigDone`; it may be called at once.

@@ -34,7 +34,7 @@ class BrokerRegistration(NamedTuple):
     Attributes:
         broker_id: its id.
         listeners: the advertised address of each listener, by the listener's name.
-        rack: its rack, None if not configured.
+        rack: its rack, or None if not configured.
     """
 
     broker_id: int
@@ -173,7 +173,7 @@ class MetadataImage(NamedTuple):
         return [(each, each.listeners[listener]) for each in self.brokers.values() if listener in each.listeners]
 
     def address(self, broker_id: int, listener: str) -> Address | None:
-        """Return the address of a broker for clients of a listener, None if they cannot reach it."""
+        """Return the address of a broker for clients of a listener, or None if they cannot reach it."""
         broker = self.brokers.get(broker_id)
         return None if broker is None else broker.listeners.get(listener)
 

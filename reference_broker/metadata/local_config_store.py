@@ -92,7 +92,7 @@ class LocalConfigStore:
         """Return the content of the file after a change.
 
         Raises:
-            BrokerError: POLICY_VIOLATION, the content would be too large.
+            BrokerError: POLICY_VIOLATION if the content would be too large.
         """
         others = {entry: value for entry, value in self._entries() if not entry.startswith(_entry(kind, name, ""))}
         changed = {_entry(kind, name, config): value for config, value in revised.items()}

@@ -195,7 +195,7 @@ class LocalTopics:
         assignments: Sequence[Sequence[int]] | None = None,
         validate_only: bool = False,
     ) -> None:
-        # Each assignment that was checked names this broker alone.
+        # Each assignment that was checked names only this broker.
         if (present := self._store.topics_by_id.get(topic.topic_id)) is None:
             done(_not_here())
             return

@@ -24,7 +24,7 @@ def check_increase(name: str, present: int, count: int) -> None:
         count: the requested total.
 
     Raises:
-        BrokerError: INVALID_PARTITIONS, the total is not an increase.
+        BrokerError: INVALID_PARTITIONS if the total is not an increase.
     """
     if count == present:
         raise BrokerError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {present} partition(s).")
@@ -44,7 +44,7 @@ def check_assignments(assignments: Sequence[Sequence[int]], additional: int, bro
         brokers: the ids of all brokers.
 
     Raises:
-        BrokerError: INVALID_REPLICA_ASSIGNMENT, the number of assignments is wrong, or one is impossible.
+        BrokerError: INVALID_REPLICA_ASSIGNMENT if the number of assignments is wrong, or one is impossible.
     """
     if len(assignments) != additional:
         raise BrokerError(

@@ -134,7 +134,7 @@ def plan_configs(
     """Return the configurations of a topic by name.
 
     Raises:
-        BrokerError: INVALID_CONFIG, a name is unknown, a value is refused, or two values conflict.
+        BrokerError: INVALID_CONFIG if a name is unknown, a value is refused, or two values conflict.
     """
     try:
         own = {config.name: check_topic_config(config.name, config.value) for config in configs}

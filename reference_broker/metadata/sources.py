@@ -1,4 +1,4 @@
-"""What a broker knows of its cluster and asks of it.
+"""What a broker knows about its cluster and asks of it.
 
 A single broker is the source of everything itself; a cluster has its registry and its controller.
 

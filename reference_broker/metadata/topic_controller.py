@@ -86,7 +86,7 @@ class TopicController(Protocol):
             count: the new total number of partitions.
 
         Raises:
-            BrokerError: INVALID_PARTITIONS, the topic has or will have as many partitions.
+            BrokerError: INVALID_PARTITIONS if the topic has or will have as many partitions.
         """
         ...
 

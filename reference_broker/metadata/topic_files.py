@@ -262,7 +262,7 @@ class TopicFiles:
         return self._read(f"{topic.name}{_TOPIC}").partitions if self._id_in(path) == topic.topic_id else 0
 
     def _id_in(self, path: str) -> bytes | None:
-        """Return the topic id in the file of a topic, None without a file."""
+        """Return the topic id in the file of a topic, or None without a file."""
         if not has_file(self._disk, path):
             return None
         return self._read(path.removeprefix(f"{TOPICS}/")).topic_id

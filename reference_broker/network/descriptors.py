@@ -34,7 +34,7 @@ class Descriptors:
 
     Args:
         clock: returns the time in milliseconds.
-        count: returns the number of open descriptors, None if unknown.
+        count: returns the number of open descriptors, or None if unknown.
     """
 
     def __init__(self, clock: Callable[[], int], count: Callable[[], int | None] = open_descriptors) -> None:

@@ -144,7 +144,7 @@ class MemoryBudget:
             self._let_go_on()
 
     def _let_go_on(self) -> None:
-        """Resume all connections if there is room, else the one with the fewest missing bytes."""
+        """Resume all connections if there is room, otherwise the one with the fewest missing bytes."""
         if not self._waiting:
             return
         if not self.is_full:

@@ -4,7 +4,7 @@ As the leader, it knows its followers and the ISR, and commits what all replicas
 changes of the ISR when a follower has caught up, or has fallen behind. As a follower, it takes over the high watermark
 of its leader. The log appends and reads the same way in both roles.
 
-A follower may join at one of its own fetches only, so that a follower that is gone never does; so the partition is read
+A follower may join only at one of its own fetches, so that a follower that is gone never does; so the partition is read
 at each fetch of a follower that is not in sync, even if nothing is new.
 
 Source: `Partition` in Apache Kafka.
@@ -48,7 +48,7 @@ _log = logging.getLogger("kafkawire.broker")
 
 
 class IsrKeeper(Protocol):
-    """Takes changes of ISRs to the controller, see `AlterPartition`."""
+    """Takes changes of ISRs to the controller (see `AlterPartition`)."""
 
     def submit(self, change: IsrChange, done: Answered) -> None:
         """Ask for a change, instead of any earlier one of the partition; `done` is not called before this returns."""
@@ -71,7 +71,7 @@ class Surroundings:
         isr_keeper: see `IsrKeeper`.
         rack_of: the rack of a broker that is alive, by its id; None if all consumers read from the leader.
         follower_moved: called when more of a follower's log is durable, or it begins later: what it fetches next may
-            depend on that, see `Fetchers.moved`; None if nothing is fetched.
+            depend on that (see `Fetchers.moved`); None if nothing is fetched.
     """
 
     broker_id: int
@@ -109,7 +109,7 @@ class ClusterReplica(Replica):
         self._positions = FollowerPositions()
         #: None unless this replica leads.
         self._in_sync: InSync | None = None
-        #: Who waits for this disk alone, and for all logs to begin at an offset.
+        #: Those who wait only for this disk, and those who wait for all logs to begin at an offset.
         self._acknowledged = HighWatermark(log.acknowledged_to)
         self._low_watermark = HighWatermark(log.log_start_offset)
         self._end_watchers = Watchers()
@@ -123,7 +123,7 @@ class ClusterReplica(Replica):
 
     @property
     def maximal_isr(self) -> frozenset[int]:
-        """All replicas that may be in sync, see `InSync`; empty unless this replica leads."""
+        """All replicas that may be in sync (see `InSync`); empty unless this replica leads."""
         return frozenset() if self._in_sync is None else self._in_sync.maximal
 
     @property
@@ -273,7 +273,7 @@ class ClusterReplica(Replica):
     # The two ends of what is committed.
 
     def moved(self) -> None:
-        """Move the high watermark to what all replicas have that may be in sync."""
+        """Move the high watermark to the end of what all replicas that may be in sync have."""
         size_bytes, self._appended_bytes = self._appended_bytes, 0
         if self.role is not Role.LEADER:
             self._tell_fetchers()
@@ -325,7 +325,7 @@ class ClusterReplica(Replica):
         return offset
 
     def followed(self, high_watermark: int, start_offset: int) -> None:
-        """Take over what the leader has told with a fetch; only a follower does.
+        """Take over what the leader has sent with a fetch; only a follower does this.
 
         Args:
             high_watermark: the leader's, which may be beyond the end of this log, or lower than before.
@@ -413,7 +413,7 @@ class ClusterReplica(Replica):
         super().unwatch(watcher)
         self._end_watchers.remove(watcher)
 
-    # Called by the log, see `LogOwner`.
+    # Called by the log (see `LogOwner`).
 
     def appended(self, end_offset: int, size_bytes: int) -> None:
         super().appended(end_offset, size_bytes)

@@ -78,10 +78,10 @@ _Steps = Generator[_Wait | None, None, R]
 
 
 class PartitionLogs(Protocol):
-    """The logs of this broker, see `LogDirectory`."""
+    """The logs of this broker (see `LogDirectory`)."""
 
     def log(self, topic: str, partition: int) -> PartitionLog | None:
-        """Return the log of a partition, None if there is none."""
+        """Return the log of a partition, or None if there is none."""
         ...
 
     def config_of(self, configs: Mapping[str, str]) -> LogConfig:
@@ -318,7 +318,7 @@ class ControlRequests:
             self._fetchers.follow(partition, replica.term.leader, replica.term.leader_epoch)
 
     def _change(self, codes: dict[Partition, ErrorCode], partition: Partition, change: Callable[[], None]) -> bool:
-        """Change a role; return whether that succeeded. One that fails does not keep others from theirs."""
+        """Change a role; return whether that succeeded. One failed change does not prevent the others."""
         try:
             change()
         except BrokerError as error:

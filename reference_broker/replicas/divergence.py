@@ -12,7 +12,7 @@ __all__ = ["EpochLog", "cut_for"]
 
 
 class EpochLog(Protocol):
-    """A log and its leader epochs, see `PartitionLog`."""
+    """A log and its leader epochs (see `PartitionLog`)."""
 
     @property
     def next_offset(self) -> int:

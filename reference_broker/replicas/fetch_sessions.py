@@ -50,7 +50,7 @@ class WatchedLog(Protocol):
 
     @property
     def error(self) -> BrokerError | None:
-        """The error that prevents reading, None while the log is readable."""
+        """The error that prevents reading, or None while the log is readable."""
         ...
 
     def watch(self, watcher: Callable[[int], None], *, is_committed: bool = False, is_follower: bool = False) -> None:
@@ -170,7 +170,7 @@ class SessionPartition:
         """Subscribe to changes of the log.
 
         Args:
-            is_committed: whether the client reads committed records only; a follower reads to the end of the log.
+            is_committed: whether the client reads only committed records; a follower reads to the end of the log.
         """
         log = self._log
         if log is None:
@@ -240,7 +240,7 @@ class FetchSession:
         """Apply a request's additions, changes and removals; yield now and then.
 
         Raises:
-            BrokerError: FETCH_SESSION_ID_NOT_FOUND, the session was removed in the meantime.
+            BrokerError: FETCH_SESSION_ID_NOT_FOUND if the session was removed in the meantime.
         """
         yield from self.want(request)
         yield from self._forget(request)
@@ -400,7 +400,7 @@ class FetchSessions:
 
         Raises:
             BrokerError: FETCH_SESSION_ID_NOT_FOUND; INVALID_FETCH_SESSION_EPOCH, unexpected epoch;
-                FETCH_SESSION_TOPIC_ID_ERROR, the request uses topic ids and the session names, or vice versa.
+                FETCH_SESSION_TOPIC_ID_ERROR if the request uses topic ids and the session names, or vice versa.
         """
         session = self._sessions.get(request.session_id)
         if request.session_epoch in (INITIAL_FETCH_SESSION_EPOCH, FINAL_FETCH_SESSION_EPOCH):

@@ -1,8 +1,9 @@
 """The partitions that this broker fetches from one leader: one request in flight, in one fetch session.
 
-A machine without I/O: `plan` returns the next request, `answered` takes its outcome, `due_ms` says when to plan again
-if nothing happens earlier. Each event concerns its own partitions alone, so idle ones cost nothing. Only partitions
-that are FETCHING are in the session; one whose append takes a moment stays in it, and the next request waits for it.
+A machine without I/O: `plan` returns the next request, `answered` takes its outcome, and `due_ms` says when to plan
+again if nothing happens earlier. Each event concerns its own partitions alone, so idle ones cost nothing. Only
+partitions that are FETCHING are in the session; one whose append takes a moment stays in it, and the next request waits
+for it.
 
 Source: `AbstractFetcherThread`, `RemoteLeaderEndPoint`, `ReplicaFetcherThread` in Apache Kafka 3.9; KIP-227.
 """
@@ -199,7 +200,7 @@ class Fetcher:
         if followed is not None:
             followed.moved()
 
-    # Called by `Followed`, see `Keeper`.
+    # Called by `Followed` (see `Keeper`).
 
     def changed(self, followed: Followed) -> None:
         partition = followed.partition

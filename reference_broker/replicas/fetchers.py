@@ -24,7 +24,7 @@ from kafkawire.sdk.storage.partitions import Partition
 
 __all__ = ["Fetchers", "ReplicationLinks", "fetcher_number"]
 
-#: Calls an action after so many milliseconds; returns a function that prevents the call.
+#: Calls an action after a number of milliseconds; returns a function that prevents the call.
 Later = Callable[[int, Callable[[], None]], Cancel]
 
 

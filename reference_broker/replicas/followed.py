@@ -35,7 +35,7 @@ __all__ = ["FOLLOWED_EDGES", "Followed", "FollowedState", "FollowerLog", "Follow
 class FollowedState(Enum):
     """The state of a partition that is followed."""
 
-    #: It is in the fetch session, unless the session of the leader is still to be told.
+    #: It is in the fetch session, unless the session of the leader does not know it yet.
     FETCHING = auto()
     #: Fetched records wait for a segment or for a sync.
     APPENDING = auto()
@@ -89,11 +89,11 @@ FOLLOWED_EDGES: Final = Edges(
 
 
 class FollowerLog(EpochLog, Protocol):
-    """The log of a follower, see `PartitionLog`."""
+    """The log of a follower (see `PartitionLog`)."""
 
     @property
     def error(self) -> BrokerError | None:
-        """The error that prevents reading and appending, None while the log is online."""
+        """The error that prevents reading and appending, or None while the log is online."""
         ...
 
     @property
@@ -167,7 +167,7 @@ class Keeper(Protocol):
         ...
 
     def took(self, followed: Followed) -> None:
-        """Record that the replica has the ends of the leader's log that were last told."""
+        """Record that the replica has the ends of the leader's log that it last received."""
         ...
 
 
@@ -239,7 +239,7 @@ class Followed:
         """Begin to follow; the log may still be busy with the end of its former role."""
         log = self.replica.log
         if log.error is None and log.is_unsettled:
-            self._truncate(log.next_offset)  # in its turn, without an effect of its own
+            self._truncate(log.next_offset)  # when its turn comes, without an effect of its own
         elif (
             log.error is None and log.leader_epoch == NO_PARTITION_LEADER_EPOCH and log.next_offset > log.high_watermark
         ):
@@ -263,7 +263,7 @@ class Followed:
         )
 
     def to_fetch(self) -> FetchRequest.FetchPartition:
-        """Return the partition's entry in a request, see `kafkawire.sdk.routing.fetch_session.Member`."""
+        """Return the partition's entry in a request (see `kafkawire.sdk.routing.fetch_session.Member`)."""
         log = self.replica.log
         self.sent = FetchRequest.FetchPartition(
             partition=self.partition.partition,

@@ -62,7 +62,7 @@ class HighWatermark:
 
     Args:
         offset: the initial value.
-        end_offset: the end of the log, None if it is not later.
+        end_offset: the end of the log, or None if it is not later.
 
     Attributes:
         offset: the first offset that consumers may not read.

@@ -29,7 +29,7 @@ class IsrState(Enum):
     EXPANDING = auto()
     #: The controller was asked to remove replicas.
     SHRINKING = auto()
-    #: The controller knows more than this leader; the next term tells.
+    #: The controller knows more than this leader; the next term shows it.
     UNKNOWN = auto()
 
 
@@ -109,7 +109,7 @@ class InSync:
         maximal: all replicas that may be in the ISR.
         leader_epoch: see `ProposedIsr`.
         partition_epoch: of the committed ISR.
-        proposed: the change that is under way, None without one; in `UNKNOWN` there is none.
+        proposed: the change that is under way, or None without one; in `UNKNOWN` there is none.
     """
 
     __slots__ = ("isr", "leader_epoch", "maximal", "partition_epoch", "proposed", "state")

@@ -49,7 +49,7 @@ Answered = Callable[[CommittedIsr | ErrorCode], None]
 
 
 class Controller(Protocol):
-    """The way to the controller, see `ControllerClient`."""
+    """The way to the controller (see `ControllerClient`)."""
 
     def ask(
         self, message: Message, done: Callable[[Message | Exception], None], timeout_ms: int, version: int | None = None
@@ -81,8 +81,8 @@ class AlterPartition:
         broker_id: the broker.
         broker_epoch: returns the epoch of its current registration.
         controller: takes the requests.
-        later: calls a function after some milliseconds; returns a function that cancels that.
-        now_ms: the clock; for the log alone.
+        later: calls a function after some milliseconds; returns a function that cancels the call.
+        now_ms: the clock; only for the log.
     """
 
     def __init__(

@@ -23,7 +23,7 @@ class LastStableOffset:
 
     Args:
         high_watermark: high watermark of the partition.
-        unstable: the first offset of the oldest undecided transaction, None without one.
+        unstable: the first offset of the oldest undecided transaction, or None without one.
 
     Attributes:
         offset: the first offset not readable at `read_committed`.
@@ -63,7 +63,7 @@ class LastStableOffset:
         """Follow the high watermark, up to the oldest undecided transaction; a lower offset has no effect.
 
         Args:
-            unstable: the first offset of that transaction, None if there is none.
+            unstable: the first offset of that transaction, or None if there is none.
         """
         offset = self._high_watermark.offset
         stable_bytes: int | None = self._high_watermark.readable_bytes

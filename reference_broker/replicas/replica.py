@@ -68,7 +68,7 @@ class Replica:
 
     @property
     def error(self) -> BrokerError | None:
-        """The error that prevents reading and appending, None while the log is online."""
+        """The error that prevents reading and appending, or None while the log is online."""
         return self.log.error
 
     def check(self, epoch: int = NO_PARTITION_LEADER_EPOCH) -> None:
@@ -293,7 +293,7 @@ class Replica:
         """Whether there are watchers."""
         return self._high_watermark.is_watched or self._last_stable_offset.is_watched
 
-    # Called by the log, see `LogOwner`.
+    # Called by the log (see `LogOwner`).
 
     def transaction_begun(self, first_offset: int) -> None:
         self._last_stable_offset.begun(first_offset)

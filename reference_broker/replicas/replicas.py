@@ -26,7 +26,7 @@ from kafkawire.sdk.storage.partitions import Partition
 
 __all__ = ["CurrentLeader", "NewReplica", "Replicas", "RoleListener", "sole_replica"]
 
-#: Called with a partition, its replica, and the role that the replica had before, see `RoleChanged`: a coordinator
+#: Called with a partition, its replica, and the role that the replica had before (see `RoleChanged`): a coordinator
 #: resigns before the end of its role could appear as a failure of its log.
 RoleListener = Callable[[Partition, Replica, Role], None]
 
@@ -45,7 +45,7 @@ class CurrentLeader(NamedTuple):
     Attributes:
         leader_id: the id of its broker, `NO_LEADER_ID` if it is unknown.
         leader_epoch: the epoch in which it leads, `NO_PARTITION_LEADER_EPOCH` if it is unknown.
-        broker: its broker, None if that is not alive.
+        broker: its broker, or None if that is not alive.
     """
 
     leader_id: int
@@ -90,7 +90,7 @@ class Replicas:
                 yield (topic, number), replica
 
     def get(self, topic: str, number: int) -> Replica | None:
-        """Return the replica of a partition in any role, None if there is none."""
+        """Return the replica of a partition in any role, or None if there is none."""
         hosted = self._hosted.get(topic)
         return None if hosted is None else hosted.get(number)
 
@@ -165,7 +165,7 @@ class Replicas:
         """Lead a partition whose log is in the directory; see `Replica.lead`.
 
         Raises:
-            BrokerError: KAFKA_STORAGE_ERROR, its log has failed; UNKNOWN_TOPIC_OR_PARTITION, there is none.
+            BrokerError: KAFKA_STORAGE_ERROR if its log has failed; UNKNOWN_TOPIC_OR_PARTITION if there is none.
             LocalProtocolError: the log has records of a later epoch.
         """
         self._online(topic, number).lead(term)

@@ -120,7 +120,7 @@ def decide_roles(
     Args:
         broker_id: the id of this broker.
         request: see above; if it names a partition twice, the last state counts.
-        known: returns what is known of a partition, None if it is not hosted.
+        known: returns what is known of a partition, or None if it is not hosted.
         is_alive: returns whether a broker is alive.
     """
     changes = RoleChanges()
@@ -183,7 +183,7 @@ def decide_stops(request: StopReplicaRequest, known: Callable[[Partition], Known
 
     Args:
         request: see above; if it names a partition twice, the last state counts.
-        known: returns what is known of a partition, None if it is not hosted.
+        known: returns what is known of a partition, or None if it is not hosted.
     """
     stops = Stops()
     for partition, leader_epoch, is_deletion in _stops_of(request):

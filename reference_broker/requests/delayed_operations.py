@@ -75,7 +75,7 @@ class DelayedOperation:
             on_error: see above.
 
         Raises:
-            LocalProtocolError: it already is the answer to another request.
+            LocalProtocolError: it is already the answer to another request.
         """
         if self.on_error is not None:
             raise LocalProtocolError("a delayed operation is returned for a second request: each needs one of its own")

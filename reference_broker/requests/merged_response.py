@@ -65,7 +65,7 @@ class Repetitions:
         """Add bytes.
 
         Raises:
-            BrokerError: POLICY_VIOLATION, the limit is exceeded.
+            BrokerError: POLICY_VIOLATION if the limit is exceeded.
         """
         self._bytes += size_bytes
         if self._bytes > self._limit_bytes:

@@ -289,7 +289,7 @@ def check_offsets(header: BatchHeader, next_offset: int, highest_offset: int) ->
 
 
 def record_timestamps(file: File, header: BatchHeader) -> Iterator[tuple[int, int]]:
-    """Yield offset and timestamp of each record of a batch."""
+    """Yield the offset and the timestamp of each record of a batch."""
     for batch in walk(file.read(header.position, header.size_bytes)):
         # One at a time: a lookup by time stops at the first recent enough record.
         for record in batch.views():

@@ -122,7 +122,7 @@ def write_offsets(disk: Disk, path: str, offsets: Mapping[Partition, int]) -> No
 
 
 def read_epochs(disk: Disk, path: str) -> list[tuple[int, int]] | None:
-    """Return (leader epoch, start offset) pairs of a partition, None for a missing file.
+    """Return (leader epoch, start offset) pairs of a partition, or None for a missing file.
 
     Raises:
         DamagedFile: it is not a checkpoint, or its pairs are not in order.
@@ -145,7 +145,7 @@ def read_properties(disk: Disk, path: str) -> dict[str, str]:
 
 
 def read_parsed(disk: Disk, path: str, parse: Callable[[bytes], _Parsed]) -> _Parsed | None:
-    """Return the parsed content of a file, None if it is missing.
+    """Return the parsed content of a file, or None if it is missing.
 
     Args:
         disk: holds the file.

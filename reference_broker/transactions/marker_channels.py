@@ -48,7 +48,7 @@ _PAUSE_MAX_MS: Final = 1_000
 ABSENCES_MAX: Final = 15
 
 #: Errors that pass when a leader is elected, or a disk or a broker is there again. After all other errors a marker is
-#: sent again, too, but they tell of a defect.
+#: sent again, too, but they show a defect.
 _PASSING: Final = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -296,7 +296,7 @@ def _codes(response: WriteTxnMarkersResponse) -> Mapping[tuple[int, Partition], 
 
 
 def _error(broker_id: int, entry: _Entry, codes: Mapping[tuple[int, Partition], int]) -> BrokerError | None:
-    """Return the error of a marker in a response, None if it is written."""
+    """Return the error of a marker in a response, or None if it is written."""
     code = codes.get((entry.marker.producer_id, entry.partition))
     if code == ErrorCode.NONE:
         return None

@@ -144,7 +144,7 @@ class Markers:
         self._step(sending, now_ms)
 
     def remaining(self, transactional_id: str) -> frozenset[Partition] | None:
-        """Return the partitions without a marker, None if no markers are being written."""
+        """Return the partitions without a marker, or None if no markers are being written."""
         sending = self._sending.get(transactional_id)
         return None if sending is None else frozenset(sending.remaining)
 

@@ -14,7 +14,7 @@ from kafkawire.sdk.errors import BrokerError
 
 __all__ = ["ProducerIds", "Then"]
 
-#: When one in so many ids of a block is left, the next block is reserved in advance, as in Kafka.
+#: When one in this many ids of a block is left, the next block is reserved in advance, as in Kafka.
 _REFILL_PART: Final = 10
 
 #: Receives an id, or the error that the client gets.

@@ -76,7 +76,7 @@ class TransactionShard:
         self._expired: list[CoordinatorRecord] = []
         self.transactions: dict[str, Transaction] = {}
 
-    # Called by the runtime, see `Shard`.
+    # Called by the runtime (see `Shard`).
 
     def decode(self, key: bytes, value: bytes | None) -> CoordinatorRecord | None:
         record = decode(RECORD_TYPES, key, value)
@@ -241,7 +241,7 @@ class TransactionShard:
         return self._write(self.transactions[transaction.transactional_id].completed(now_ms), None)
 
     def describe(self, transactional_id: str) -> Result[Transaction | None]:
-        """Return a transaction, None if the id is unknown."""
+        """Return a transaction, or None if the id is unknown."""
         return Result(self.transactions.get(transactional_id))
 
     def _is_still(self, transaction: Transaction) -> bool:

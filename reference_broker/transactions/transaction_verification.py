@@ -61,7 +61,7 @@ class Verifier(Protocol):
             producer_id: producer id of the producer.
             epoch: epoch of the producer.
             topic_partitions: the partitions.
-            transaction_version: capabilities of the client, see `transaction_version`.
+            transaction_version: capabilities of the client (see `transaction_version`).
             done: called once.
             now_ms: the current time.
         """

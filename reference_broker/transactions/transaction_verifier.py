@@ -228,7 +228,7 @@ def _refused(
     if not isinstance(outcome, AddPartitionsToTxnResponse):
         return question.refused(ErrorCode.NETWORK_EXCEPTION, f"{broker}: {outcome}")
     if outcome.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-        # It is not the producer that lacks an authorization. As in Kafka, its transaction counts as not verified.
+        # It is not the producer that lacks authorization. As in Kafka, its transaction counts as not verified.
         return question.refused(ErrorCode.INVALID_TXN_STATE, f"{broker} verifies no transactions for this broker")
     if outcome.error_code:
         return question.refused(outcome.error_code, broker)

@@ -21,7 +21,7 @@ class _Step(NamedTuple):
     """A step to run in the background.
 
     Attributes:
-        prepare: called when its turn comes; returns the work, see `Background`.
+        prepare: called when its turn comes; returns the work (see `Background`).
         done: see `Background`.
         when: see `BackgroundQueue.do`.
     """
@@ -56,7 +56,7 @@ class BackgroundQueue:
         """Queue a step in the background.
 
         Args:
-            prepare: called when its turn comes; returns the work, see `Background`.
+            prepare: called when its turn comes; returns the work (see `Background`).
             done: see `Background`.
             place: number of waiting steps that may come before it; None for all of them.
             when: called when its turn comes; calls its argument once the step may run. Other steps wait in the

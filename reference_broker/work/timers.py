@@ -68,7 +68,7 @@ class Timers:
     def __init__(self) -> None:
         self.on_earlier: Callable[[int], None] | None = None
         self._jumped_ms = 0
-        #: The value of `jumped_ms` when the current work began, None for work with the current time.
+        #: The value of `jumped_ms` when the current work began, or None for work with the current time.
         self._as_of_ms: int | None = None
         self._heap: list[tuple[int, int, Timer]] = []
         self._numbers = count()
@@ -134,7 +134,7 @@ class Timers:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """The earliest deadline of a pending timer, None if there is none."""
+        """The earliest deadline of a pending timer, or None if there is none."""
         while self._heap and not self._heap[0][2].is_pending:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None

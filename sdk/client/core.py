@@ -160,7 +160,7 @@ class ClientCore:
         return self.router.metrics.read(monotonic_ms())
 
     def end(self, error: KafkaWireError | None = None) -> Promise[None]:
-        """Fail all unsettled work, and disconnect; the I/O thread continues, see `finish`.
+        """Fail all unsettled work, and disconnect; the I/O thread continues (see `finish`).
 
         If a broker wants metrics, they are pushed first, for at most `LAST_PUSH_MS`.
         """

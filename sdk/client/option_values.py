@@ -250,7 +250,7 @@ def read_group_instance_id(name: str, value: object) -> str | None:
 
 
 def read_zookeeper_connect(name: str, value: object) -> str | None:
-    """Return the servers of a ZooKeeper, with a chroot behind them if there is one."""
+    """Return the servers of a ZooKeeper, followed by a chroot if there is one."""
     value = read_text(name, value)
     if value is not None:
         parse_connect(name, value)

@@ -371,7 +371,7 @@ class ConsumerOptions(ClientOptions):
         if self.group_id is None:
             for name in _GROUP_OPTIONS:
                 value = getattr(self, name)
-                # enable_auto_commit=False is no contradiction: without a group nothing is committed anyway.
+                # enable_auto_commit=False does not contradict this: without a group nothing is committed anyway.
                 is_refused = value is not None and not (name == "enable_auto_commit" and not value)
                 if name in given and is_refused:
                     raise ConfigurationError(name, value, "has no effect without group_id")

@@ -161,7 +161,7 @@ class AssignmentChanges:
         lost = self._reader.assigned
         self._then = then
         if self._event is not None and not self._is_told:
-            self._event = None  # the listener was not told yet that it may commit: it is told about a loss instead
+            self._event = None  # the listener does not know yet that it may commit: it is told about a loss instead
         elif isinstance(self._event, Revoking):
             lost -= self._event.partitions
         if not lost:

@@ -26,7 +26,7 @@ __all__ = ["CommittedOffsets", "Found"]
 #: A topic that does not exist must not keep a reader waiting.
 _FINAL = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,)
 
-#: The result for each partition: its offset, None if nothing is committed, or the error of the look-up.
+#: The result for each partition: its offset, or None if nothing is committed, or the error of the look-up.
 Found = Mapping[TopicPartition, OffsetAndMetadata | KafkaWireError | None]
 
 

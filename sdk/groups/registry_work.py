@@ -62,7 +62,7 @@ class RegistryWork:
         Args:
             steps: what to do.
             then: called in a poll with the result and the time.
-            failed: called instead with the error. One that is no `KafkaWireError` is a defect: the poll raises it.
+            failed: called instead with the error. One that is not a `KafkaWireError` is a defect: the poll raises it.
         """
         work: Work[R] = Work()
 

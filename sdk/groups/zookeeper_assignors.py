@@ -5,7 +5,8 @@ member by member, in any language. The units are threads, in the order of their 
 `Assignor`s: those know neither threads nor gaps in partition numbers.
 
 Source: `RangeAssignor`, `RoundRobinAssignor` of `kafka.consumer` in Apache Kafka 1.1. Its round robin leaves the order
-of topics whose names have the same hash, such as `Aa` and `BB`, to its hash tables; here it is that of their names.
+of topics whose names have the same hash, such as `Aa` and `BB`, to its hash tables; here they are in the order of their
+names.
 """
 
 from __future__ import annotations

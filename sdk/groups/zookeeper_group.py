@@ -131,7 +131,7 @@ class ZookeeperSettings(NamedTuple):
         assignor: "range" or "roundrobin"; all members must have the same.
         excludes_internal: whether a pattern leaves out Kafka's own topics.
         rebalance_backoff_ms: the pause before the group is read again, when a partition still has another owner.
-        rebalance_max_retries: after so many attempts the application is told; Kafka's consumer gives up then.
+        rebalance_max_retries: after this many attempts the application is told; Kafka's consumer gives up then.
     """
 
     consumer_id: str
@@ -288,7 +288,7 @@ class ZookeeperGroup:
     def poll(self, now_ms: int) -> None:
         self._registry_work.poll(now_ms)
         if self._is_connected and self.last_heartbeat_ms is not None:
-            self.last_heartbeat_ms = now_ms  # the registry's pings are answered, or it would tell of a lost connection
+            self.last_heartbeat_ms = now_ms  # the registry's pings are answered, or it would report a lost connection
         self._check_connection(now_ms)
         if self._departure is not None:
             self._poll_departure(now_ms)

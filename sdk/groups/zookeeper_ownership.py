@@ -81,7 +81,7 @@ class Ownership:
         """Make the member known, or replace what is known of it; both are news to the watches of the others.
 
         Raises:
-            RegistryError: NODE_EXISTS, another session has this id; or another.
+            RegistryError: NODE_EXISTS if another session has this id; or another.
         """
         data = CONSUMER.encode(registration)
         yield from create_with_parents(CONSUMER_IDS.path(self._group_id))

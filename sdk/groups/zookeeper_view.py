@@ -1,6 +1,6 @@
 """What a member sees of its group in the registry: the members, their threads by topic, and the partitions of topics.
 
-Everything is read again in each rebalance, and each read sets the watches that tell of the next change. A registration
+Everything is read again in each rebalance, and each read sets the watches that report the next change. A registration
 that is damaged, or asks for absurd numbers of threads, counts as one without topics, since a single program must not
 stop the others; it is logged.
 

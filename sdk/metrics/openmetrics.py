@@ -1,6 +1,6 @@
 """Format the metrics of clients as OpenMetrics text, which Prometheus and similar tools read.
 
-`producer-metrics` / `record-send-total` becomes `kafka_producer_record_send_total{client_id="…"}`. Totals are counters,
+`producer-metrics` / `record-send-total` becomes `kafka_producer_record_send_total{client_id="…"}`. Totals are counters;
 everything else is a gauge.
 
 Source: OpenMetrics 1.0, "Text format".

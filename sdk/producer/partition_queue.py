@@ -86,7 +86,7 @@ class PartitionQueue:
         return latest
 
     def follow(self, former: ProducerBatch | None, opened: ProducerBatch) -> bool:
-        """Link a batch to the latest one, None if there is none; return False if another batch already follows it."""
+        """Link a batch to the latest one, or None; return False if another batch already follows it."""
         link = self._first if former is None else former.link
         return link.lead_to(opened) is opened
 

@@ -261,7 +261,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
 
         Args:
             topic: the destination.
-            values: the value of each record, see `send`; not text, bytes or a mapping.
+            values: the value of each record (see `send`); not text, bytes or a mapping.
             headers, partition: for every record; see `send`.
 
         Returns:
@@ -320,9 +320,9 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
             value: the column of values, binary or text; None for records without a value.
             key: the column of keys, binary or text; None for none. Records with equal keys go to the same partition.
             headers: a column of lists of (name, value) structs, or of maps; None for none.
-            partition: a column of numbers, null to choose; or one partition for all rows; None to choose, see `send`.
+            partition: a column of numbers, null to choose; or one partition for all rows; None to choose (see `send`).
             timestamp_ms: a column of Arrow timestamps of any unit, or of integers in milliseconds since the epoch; null
-                means now, None means now for all rows.
+                means now, and None means now for all rows.
 
         Returns:
             The number of buffered records. `flush` waits until they are stored.

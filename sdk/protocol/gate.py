@@ -140,7 +140,7 @@ class Gate:
         self._enter(state)
 
     def start(self) -> Message:
-        """Return the first request, once the network is connected, TLS included.
+        """Return the first request, once the network is connected, including TLS.
 
         Raises:
             LocalProtocolError: the gate was opened before.

@@ -26,9 +26,9 @@ class FieldLayout(NamedTuple):
         kind: a primitive, or `struct`; the kind of the elements if `array`.
         array: whether it is an array.
         nullable: whether null is allowed.
-        compact: whether lengths are unsigned varints of length + 1; else they are int16 (strings) or int32.
-        tag: the number of a tagged field, else None.
-        structure: the layout of a `struct`, else None.
+        compact: whether lengths are unsigned varints of length + 1; otherwise they are int16 (strings) or int32.
+        tag: the number of a tagged field, otherwise None.
+        structure: the layout of a `struct`, otherwise None.
         default: the value when absent; `DEFAULT` for a new instance of the structure.
     """
 
@@ -52,7 +52,7 @@ class AbsentField(NamedTuple):
     Attributes:
         name: the attribute.
         default: its value; `DEFAULT` for a new instance of the structure.
-        structure: the class of a structure, else None.
+        structure: the class of a structure, otherwise None.
         ignorable: whether a value other than the default is dropped silently.
         versions: the versions that have the field, as text.
     """
@@ -110,7 +110,7 @@ class Layout:
 
     @cached_property
     def size(self) -> int | None:
-        """The size in bytes if it is the same for all values, else None."""
+        """The size in bytes if it is the same for all values, otherwise None."""
         total = 0
         for field in self.fields:
             size = field.structure.size if field.structure else getattr(FIXED.get(field.kind), "size", None)

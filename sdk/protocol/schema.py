@@ -74,9 +74,9 @@ class Schema(NamedTuple):
     Attributes:
         name: Kafka's name, such as `FetchRequest`.
         kind: `request`, `response`, `header`, `data`, `coordinator-key`, `coordinator-value` or `metadata`.
-        key: API key of a request or response, record type of a coordinator or metadata record, else None.
+        key: API key of a request or response, record type of a coordinator or metadata record, otherwise None.
         versions: the current versions; empty if a release removed them all.
-        flexible: the known versions with compact lengths and tagged fields, None if there are none.
+        flexible: the known versions with compact lengths and tagged fields, or None if there are none.
         removed: the removed versions, oldest first, each range with the release that removed it.
     """
 
@@ -104,7 +104,7 @@ class Api(NamedTuple):
         name: Kafka's name, such as `Fetch`, whose messages are `FetchRequest` and `FetchResponse`.
         key: the number that opens its requests.
         versions: the current versions, which are advertised and negotiated.
-        flexible: the known versions with compact lengths and tagged fields, None if there are none.
+        flexible: the known versions with compact lengths and tagged fields, or None if there are none.
         request_headers: version of the request header of classic and of flexible versions.
         response_headers: the same for the response header.
         listeners: where requests are accepted: `broker`, `controller`.

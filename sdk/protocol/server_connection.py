@@ -172,7 +172,7 @@ class ServerConnection:
 
         Args:
             request: a request from `receive`, to be answered once.
-            message: the response; None if the request has none, see `Request.has_response`.
+            message: the response; None if the request has none (see `Request.has_response`).
 
         Returns:
             The bytes to write now, in pieces for `writelines`: nothing while an earlier request waits, otherwise this

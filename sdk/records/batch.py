@@ -100,7 +100,7 @@ def stamp(
 
 
 def place(batch: bytearray | memoryview, base_offset: int, partition_leader_epoch: int) -> None:
-    """Write offset and epoch into a checked batch of magic 2; `stamp` is for unchecked ones.
+    """Write the offset and the epoch into a checked batch of magic 2; `stamp` is for unchecked ones.
 
     Args:
         batch: a writable buffer that begins with the batch.

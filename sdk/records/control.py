@@ -85,7 +85,7 @@ class ControlRecord(NamedTuple):
     body: Message | None
 
     def encode(self) -> tuple[bytes, bytes | None]:
-        """Return key and value.
+        """Return the key and the value.
 
         Raises:
             EncodeError: the body cannot be written, or Kafka would not read it in this version.
@@ -146,7 +146,7 @@ def control_record(record: Record) -> ControlRecord:
 
 
 def end_transaction_marker(is_commit: bool, coordinator_epoch: int) -> tuple[bytes, bytes]:
-    """Return key and value of the record that ends a transaction.
+    """Return the key and the value of the record that ends a transaction.
 
     Args:
         is_commit: True to commit, False to abort.

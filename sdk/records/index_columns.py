@@ -16,7 +16,7 @@ __all__ = ["index_columns"]
 
 
 def index_columns(content: bytes, key_bytes: int) -> tuple[array[int], array[int]] | None:
-    """Return the columns of an index file, None if it is damaged: keys must increase, values must not decrease.
+    """Return the columns of an index file, or None if it is damaged: keys must increase, and values must not decrease.
 
     Args:
         content: the content of the file, whole entries.

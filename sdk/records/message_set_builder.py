@@ -56,7 +56,7 @@ class MessageSetBuilder:
     Args:
         magic: 0 or 1.
         compression: one that the format knows; if set, all messages go into a wrapper.
-        level: the level of the compression, see `compress`.
+        level: the level of the compression (see `compress`).
         timestamp_type: who sets the timestamps of magic 1.
         log_append_time: the timestamp with LOG_APPEND_TIME, ms since the epoch; -1 for none.
         base_offset: the offset of the first record; at least 0 in a wrapper of magic 1, whose offsets are relative.

@@ -188,7 +188,7 @@ def _checked_frame(view: memoryview, allow_zstandard: bool) -> int:
 
 
 def _whole_size(view: memoryview) -> int | None:
-    """Return the size of the batch or message at the start, None if it is partial."""
+    """Return the size of the batch or message at the start, or None if it is partial."""
     if len(view) < BATCH_BATCH_LENGTH_COUNTS_FROM:
         return None
     (length,) = _BATCH_LENGTH.unpack_from(view, BATCH_BATCH_LENGTH_COUNTS_FROM - _BATCH_LENGTH.size)

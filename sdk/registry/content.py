@@ -389,7 +389,7 @@ class Structure(Generic[T]):
     Args:
         make: the named tuple.
         fields: in the order in which Kafka writes them.
-        refuses_unknown: whether Kafka refuses a field that is not one of them; else it ignores such a field.
+        refuses_unknown: whether Kafka refuses a field that is not one of them; otherwise it ignores such a field.
     """
 
     def __init__(self, make: type[T], *fields: Field, refuses_unknown: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""kazoo's connection to a ZooKeeper, on one thread, without its queues: everything is told in the order of the wire.
+"""kazoo's connection to a ZooKeeper, on one thread and without queues: events are reported in the order of the wire.
 
 kazoo's own handler hands results to one thread and events to another, so that an event can be told after an outcome
 that shows its change. `DirectHandler` calls back on the thread of the connection, where `ZooKeeperRegistry` only
@@ -26,18 +26,18 @@ __all__ = ["ConnectionLog", "DirectHandler", "KazooConnection", "KnownSession", 
 _PAUSE_MIN_SECONDS: Final = 0.1
 _PAUSE_MAX_SECONDS: Final = 2.0
 
-#: A connection, and the answer to its first request, may take so long, or as long as a session if that is shorter. A
+#: A connection, and the answer to its first request, may take this long, or as long as a session if that is shorter. A
 #: ZooKeeper that is just starting takes connections that it never answers.
 _HANDSHAKE_SECONDS: Final = 6.0
 
-#: So many connections may be lost in a row while a login that has succeeded before is repeated; the next one counts as
-#: a refusal. Some servers refuse a login only by closing the connection.
+#: The number of connections that may be lost in a row while a login that has succeeded before is repeated; the next one
+#: counts as a refusal. Some servers refuse a login only by closing the connection.
 _LOGIN_LOSSES_MAX: Final = 5
 
 #: kazoo takes a connection for lost when nothing was received for this share of the timeout that the servers grant.
 _SILENT_SHARE: Final = 2 / 3
 
-#: What kazoo says of its connections, which is more than a warning for each attempt.
+#: What kazoo says about its connections, which is more than one warning for each attempt.
 _log = logging.getLogger("kafkawire.registry.kazoo")
 
 
@@ -51,7 +51,7 @@ class WakePipe:
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._reader, False)
         self._lock = threading.Lock()
-        #: So many bytes are sent and not received; the pipe has a byte if there are any.
+        #: The number of bytes that are sent and not received; the pipe has a byte if there are any.
         self._count = 0
         self._open_ends = 2
 
@@ -110,7 +110,7 @@ class _TimedOut(Exception):
 
 
 class DirectHandler:
-    """What kazoo's client needs of threads and sockets (`kazoo.interfaces.IHandler`).
+    """What kazoo's client needs from threads and sockets (`kazoo.interfaces.IHandler`).
 
     Callbacks run on the thread of the connection, at once.
     """
@@ -131,7 +131,7 @@ class DirectHandler:
         self._received_at_ms = 0
 
     def limit_silence(self, silence_ms: float) -> None:
-        """Begin to watch a new connection: it counts as lost once nothing was received for so long.
+        """Begin to watch a new connection: it counts as lost once nothing was received for this long.
 
         kazoo itself looks at its pings only while nothing is sent.
         """
@@ -328,7 +328,7 @@ class KazooConnection:
 
     Args:
         hosts: the servers, with their ports, separated by commas.
-        session_timeout_ms: after so long without a connection, the servers may end the session.
+        session_timeout_ms: after this time without a connection, the servers may end the session.
         digests: credentials for the scheme `digest`: `user:password`.
         sasl: options of kazoo for SASL; None for none.
         on_state: called on the thread of the connection with the names of kazoo's states: CONNECTED, SUSPENDED (then
@@ -535,7 +535,7 @@ class KazooConnection:
         # For a lost session, how it was lost.
         kind: str = client.client_state
         if kind == "CLOSED":
-            # Its end is told with that of the thread; kazoo then forgets this.
+            # Its end is reported when the thread ends; kazoo then forgets this handler.
             self._session = self._session._replace(last_zxid=client.last_zxid)
             return
         self._is_refused = kind == "AUTH_FAILED"

@@ -9,7 +9,7 @@ __all__ = ["ancestors_of", "child_path", "parent_of", "path_problem"]
 
 
 def path_problem(path: str, *, is_sequential: bool = False) -> str | None:
-    """Return what is wrong with a path, None if nothing is.
+    """Return what is wrong with a path, or None if nothing is.
 
     Args:
         path: the path.

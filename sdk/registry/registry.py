@@ -509,7 +509,7 @@ class Registry(Protocol):
 
     @property
     def session_timeout_ms(self) -> int:
-        """After so long without a connection the session may end: the time asked for, or less if the servers say so."""
+        """After this time without a connection the session may end: that asked for, or less if the servers say so."""
         ...
 
     def describe(self) -> str:
@@ -655,7 +655,7 @@ def _size_bytes(operation: Operation | Check, prefix_bytes: int) -> int:
 
 
 def _data_bytes(data: object) -> int:
-    # Anything else is refused in its turn, not while it is submitted.
+    # Anything else is refused when its turn comes, not while it is submitted.
     return len(data) if isinstance(data, bytes) else 0
 
 

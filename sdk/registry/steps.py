@@ -379,7 +379,7 @@ def create_ephemeral(
         RegistryError: NODE_EXISTS, with the session that owns the node; or another code.
 
     Source:
-        `KafkaZkClient.CheckedEphemeral`; Kafka replaces the node of the last session only.
+        `KafkaZkClient.CheckedEphemeral`; Kafka replaces only the node of the last session.
     """
     attempt = Transaction((Create(path, None, CreateMode.EPHEMERAL, acl), SetData(path, data, 0)))
     for _ in range(ATTEMPTS_MAX):
@@ -453,7 +453,7 @@ def delete_recursively(path: str, check: Check | None = None) -> Steps[bool]:
 
     Args:
         path: the node.
-        check: checked with each deletion, see `checked`.
+        check: checked with each deletion (see `checked`).
 
     Returns:
         Whether the node existed.

@@ -60,7 +60,7 @@ IN_FLIGHT_MAX: Final = 100
 #: After the credentials were refused, as in Kafka's client, or kazoo has ended by itself.
 _REFUSED_PAUSE_SECONDS: Final = 1.0
 
-#: The owner's loop does so much in one turn: outcomes, events, callbacks.
+#: The number of outcomes, events and callbacks in one turn of the owner's loop.
 _TURN_MAX: Final = 500
 
 _INT32_MAX: Final = 2**31 - 1
@@ -177,7 +177,7 @@ class ZooKeeperRegistry:
     Args:
         connect: `host:port,host:port/chroot`, as `zookeeper.connect` of Kafka. A chroot that is missing is created.
         post: see `Post`.
-        session_timeout_ms: after so long without a connection, ZooKeeper may end the session. The servers have limits
+        session_timeout_ms: after this time without a connection, ZooKeeper may end the session. The servers have limits
             of their own.
         digests: credentials for the scheme `digest`: `user:password`.
         sasl: a login by SASL; None for none.
@@ -209,7 +209,7 @@ class ZooKeeperRegistry:
         #: For the chroot itself.
         self._whole_tree = KazooTranslation("")
         self._connection: KazooConnection | None = None
-        #: Counts those objects: what a former one still tells is ignored.
+        #: Counts those objects: what a former one still reports is ignored.
         self._incarnation = 0
         self._is_connect_due = False
         self._listeners: list[SessionListener] = []
@@ -667,7 +667,7 @@ class ZooKeeperRegistry:
             waiting = self._waiting[0]
             refusal = refusal_of(waiting.operation, self.prefix_bytes)
             if refusal is not None:
-                # In its turn, so that the outcomes of a submission stay in order.
+                # When its turn comes, so that the outcomes of a submission stay in order.
                 if self._in_flight:
                     return
                 self._in_flight.append(self._waiting.popleft())
@@ -763,7 +763,7 @@ _EVENTS: Final = {
     "CHILD": EventKind.CHILDREN_CHANGED,
 }
 
-#: Errors that say nothing of a request: its connection or its session is gone, and that is told, too.
+#: Errors that say nothing of a request: its connection or its session is gone, and that is reported, too.
 _LOST_CODES: Final = (RegistryCode.SESSION_EXPIRED, RegistryCode.AUTH_FAILED)
 
 

@@ -21,7 +21,7 @@ class GivenMetadata:
     """The refresh of a router that is told its metadata; pass it to the router, which calls the rest.
 
     Attributes:
-        metadata: what was told; it has no topics.
+        metadata: the metadata that was given; it has no topics.
         ended_ms: the last ms before `set` was last called, so that a call of the same ms counts as later; -1 before the
             first time.
         refusal: None, since no broker can refuse.

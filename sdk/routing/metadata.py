@@ -27,7 +27,7 @@ __all__ = ["ClusterBroker", "Endpoint", "Metadata", "Partition", "Topic"]
 logger = logging.getLogger("kafkawire.client")
 
 #: An older leader epoch of a topic without an id is accepted once all responses have named it for this time. A broker
-#: learns of a new leader within a few seconds; records wait longer, see `delivery_timeout_ms`.
+#: learns of a new leader within a few seconds; records wait longer (see `delivery_timeout_ms`).
 _OLDER_EPOCH_MS = 10_000
 
 

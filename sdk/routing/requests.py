@@ -59,7 +59,7 @@ class MetadataQuestion:
         return self._request, version
 
     def take(self, response: messages.MetadataResponse, now_ms: int) -> BrokerError | None:
-        """Merge the response into the metadata; return why there was nothing to merge, None if it was merged."""
+        """Merge the response into the metadata; return why there was nothing to merge, or None if it was merged."""
         return self._metadata.update(
             response,
             now_ms,

@@ -46,7 +46,7 @@ CLIENT_PREFIX: Final = "kafka."
 #: A reader of a value, given the name of an option and its text.
 Parser = Callable[[str, str], object]
 
-#: Most names that an error shows.
+#: The maximum number of names that an error shows.
 _NAMED_MAX = 10
 
 #: Most suggestions for an unknown name.

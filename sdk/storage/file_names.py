@@ -63,7 +63,7 @@ def file_name(offset: int, suffix: str = "") -> str:
 
 
 def offset_in(name: str, suffix: str, *, is_padded: bool = True) -> int | None:
-    """Return the offset in a file's name if it has the suffix, None for any other file.
+    """Return the offset in a file's name if it has the suffix, or None for any other file.
 
     Args:
         name: the name of the file.
@@ -74,7 +74,7 @@ def offset_in(name: str, suffix: str, *, is_padded: bool = True) -> int | None:
 
 
 def offset_and_epoch_in(name: str, *, is_padded: bool = True) -> tuple[int, int] | None:
-    """Return offset and leader epoch in the name of a snapshot of cluster metadata, None for any other file.
+    """Return the offset and the leader epoch in the name of a snapshot of cluster metadata, or None for any other file.
 
     Args:
         name: the name of the file.

@@ -43,7 +43,7 @@ def folder_of(topic: str, number: int) -> str:
 
 
 def partition_folder(name: str) -> PartitionFolder | None:
-    """Return the facts in the name of a folder, None if it is not the folder of a partition."""
+    """Return the facts in the name of a folder, or None if it is not the folder of a partition."""
     found = _FOLDER.fullmatch(name)
     if found is None or len(found["partition"]) > _DIGITS_MAX or int(found["partition"]) > INT32_MAX:
         return None

@@ -78,7 +78,7 @@ class Call(Protocol):
         ...
 
     def request(self, versions: Versions) -> tuple[Message, int | None]:
-        """Return the request and its version, None for the highest that both sides know."""
+        """Return the request and its version, or None for the highest that both sides know."""
         ...
 
 

@@ -87,7 +87,7 @@ class Address(NamedTuple):
 
 
 def _host_and_port(text: str) -> tuple[str, str | None]:
-    """Return the host, empty if there is none, and the port, None if it is missing."""
+    """Return the host, empty if there is none, and the port, or None if it is missing."""
     if text.startswith("["):
         host, bracket, rest = text[1:].partition("]")
         is_whole = bracket and ":" in host and rest[:1] in ("", ":")

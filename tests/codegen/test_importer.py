@@ -219,7 +219,7 @@ def test_a_message_that_a_release_dropped_stays_known(tmp_path: Path) -> None:
     files = {path.name: file for path, file in load_folder(tmp_path / "schemas").items()}
     request = files["ping.yaml"].messages[0]
     assert (str(request.versions), str(request.known), request.removed_in(3)) == ("none", "0-3", "4.1")
-    # The next import does not expect it, and the message that took over its key is no conflict.
+    # The next import does not expect it, and the message that took over its key does not conflict with it.
     assert imported(tmp_path, *renamed, release="4.2").kept == ()
 
 

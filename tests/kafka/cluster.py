@@ -1,6 +1,6 @@
 """A real Apache Kafka of three nodes on loopback, which can be paused, killed and restarted one by one.
 
-Each node is broker and controller. Topics have three replicas, of which two must be in sync.
+Each node is both a broker and a controller. Topics have three replicas, of which two must be in sync.
 """
 
 from __future__ import annotations

@@ -230,7 +230,7 @@ class Mixed:
     # Ours.
 
     def answers(self, asked: Asked) -> list[Any]:
-        """Send a request to the bench; return the answers, an empty list as long as it is delayed."""
+        """Send a request to the bench; return the answers, or an empty list while they are delayed."""
         bench, group, answers = self.bench, self.group, []
         if isinstance(asked, sequences.Beat):
             owned = (

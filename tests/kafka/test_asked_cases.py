@@ -47,7 +47,7 @@ def our_address(broker: Broker) -> str:
 
 
 def ask(bootstrap: str, request: Message, version: int) -> Message | None:
-    """Return the response, None if the connection is closed instead."""
+    """Return the response, or None if the connection is closed instead."""
     with socket_to(bootstrap) as socket:
         try:
             return call(socket, request, version)

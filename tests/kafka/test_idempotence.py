@@ -35,7 +35,7 @@ from tests.reference_broker.storage.producer_cases import CASES, Sent
 CONFIG = {"segment.bytes": str(1024 * 1024)}
 LARGE = b"v" * 600_000
 
-#: Producers that share buckets of a hash table; one id is beyond 32 bits, one is at the end of its sequence numbers.
+#: Producers that share buckets of a hash table; one id is beyond 32 bits, and one has used up its sequence numbers.
 PRODUCERS = [
     Sent(0, 3, producer=33),
     Sent(5, 1, producer=17, epoch=2),

@@ -343,7 +343,7 @@ def test_sessions_end_under_load(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """For four sessions, records pass over the first connections: none is lost or duplicated, no connection ends."""
+    """For four sessions, records pass over the first connections; none is lost or repeated, and no connection ends."""
     monkeypatch.setattr(log_limit, "INTERVAL_MS", 0)  # each login is counted by its line
     options = sasl(secure_kafka, mechanism)
     topic = f"load-{mechanism}"

@@ -1,7 +1,7 @@
 """Members of this package and of Kafka 1.1 in one group: no partition has two readers, and no record is missed.
 
 Method: processes over a real ZooKeeper and a broker of Kafka 3.9; members join, leave and are killed in an order from a
-seed, while records are written. What the members tell and what the registry shows is compared afterwards.
+seed, while records are written. The reports of the members and the content of the registry are compared afterwards.
 KAFKAWIRE_ZOOKEEPER_SECONDS sets how long that goes on; KAFKAWIRE_ZOOKEEPER_SEED gives another order.
 """
 

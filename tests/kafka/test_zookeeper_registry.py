@@ -1,7 +1,7 @@
 """A registry in a real ZooKeeper, which is paused, killed and started again, and shared with Apache Kafka.
 
-Method: the suite of registries, each case below a chroot of its own; then stories with ZooKeepers of their own, whose
-end is always an outcome or an event that is waited for.
+Method: the suite of registries, each case below a chroot of its own; then stories with ZooKeepers of their own, each
+of which ends with an outcome or an event that the test waits for.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The reference broker and Apache Kafka side by side: the same transactional requests, and all visible results.
 
-Each broker assigns its own producer ids; requests and results use the names of the sequence, see `Names`.
+Each broker assigns its own producer ids; requests and results use the names of the sequence (see `Names`).
 """
 
 from __future__ import annotations

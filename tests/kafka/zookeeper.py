@@ -136,7 +136,7 @@ class ZooKeeper(_Server):
             "clientPort": str(self.port),
             "clientPortAddress": "127.0.0.1",
             "tickTime": str(TICK_MS),
-            # Not twenty ticks: a session outlives a slow start.
+            # More than twenty ticks, so that a session outlives a slow start.
             "maxSessionTimeout": "120000",
             "admin.enableServer": "false",
             "maxClientCnxns": "0",

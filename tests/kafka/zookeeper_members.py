@@ -1,6 +1,6 @@
 """Members of one group in ZooKeeper, each a process: ours, and the consumer of Kafka 1.1; what they read and own.
 
-Every time is that of the machine's monotonic clock, in ns, so that what several processes tell can be compared.
+Every time is that of the machine's monotonic clock, in ns, so that the reports of several processes can be compared.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Member:
 
     Attributes:
         owned: times between which this member was told that it has a partition, `[partition]`: begin, and end or None;
-            ours alone tells.
+            only our members report this.
         ended_ns: when the process was killed.
     """
 
@@ -202,7 +202,7 @@ class Owners(threading.Thread):
         place: what to look at.
 
     Attributes:
-        looks: times before and after each look, and what it found: the owner of each partition, None for none.
+        looks: times before and after each look, and what it found: the owner of each partition, or None for none.
     """
 
     def __init__(self, place: Place) -> None:
@@ -242,7 +242,7 @@ class Owners(threading.Thread):
         return data.decode()
 
     def members(self) -> Counter[str | None]:
-        """Return how many partitions each member owns now, None for those that nobody owns."""
+        """Return how many partitions each member owns now, or None for those that nobody owns."""
         found = self.looks[-1][2] if self.looks else (None,) * self._place.partitions
         return Counter(None if owner is None else owner.rpartition("-")[0] for owner in found)
 

@@ -185,7 +185,7 @@ class Client:
     def ask(
         self, request: Message, version: int | None, code_of: Callable[[Any], int]
     ) -> Generator[tuple[Message, int | None] | int, Any, Any]:
-        """Retry a request while the error is transient; return the response, None if the tries are used up."""
+        """Retry a request while the error is transient; return the response, or None if the tries are used up."""
         tries = 0
         while True:
             response = yield request, version

@@ -140,7 +140,7 @@ class LoopThread:
 
 
 async def send_and_forget(client: Client) -> Callable[[], Any]:
-    """Return a function that waits for a record, and for nothing else of the producer."""
+    """Return a function that waits only for a record of the producer."""
     assert isinstance(client, Producer)
     return client.send("t", b"never stored").result
 

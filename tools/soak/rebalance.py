@@ -152,7 +152,7 @@ def counted(members: list[Member]) -> Result:
 
 
 class Soak:
-    """One protocol for a time.
+    """One protocol for a period of time.
 
     Args:
         bootstrap: the broker.

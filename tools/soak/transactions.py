@@ -161,7 +161,7 @@ class Soak:
         self.counts: Counter[str] = Counter()
 
     async def run(self, seconds: float) -> Counter[str]:
-        """Return the failures, by kind, after a time of faults and the copy of the rest."""
+        """Return the failures, by kind, after a period of faults and the copy of the rest."""
         async with Admin(self._cluster.bootstrap) as admin:
             await admin.create_topics([NewTopic(SOURCE, PARTITIONS, 3), NewTopic(TARGET, PARTITIONS, 3)])
         end = time.monotonic() + seconds

@@ -92,7 +92,7 @@ class Member:
 
     Attributes:
         member_id: assigned by the coordinator.
-        instance_id: the id of a static member, None for a dynamic one.
+        instance_id: the id of a static member, or None for a dynamic one.
         client_id: the client's name for itself.
         client_host: the host it connects from.
         session_timeout_ms: longest time without a heartbeat.
@@ -286,7 +286,7 @@ class ClassicGroup:
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     def subscribed_topics(self) -> set[str] | None:
-        """Return the topics that members are subscribed to, None if unknown."""
+        """Return the topics that members are subscribed to, or None if unknown."""
         if not self.uses_consumer_protocol:
             return None
         if not self.members:

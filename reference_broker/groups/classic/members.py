@@ -103,7 +103,7 @@ class ClassicMembers:
         return None
 
     def _join(self, request: Join, reply: JoinReply, now_ms: int) -> JoinGroupResponse | Join | None:
-        """Return the response, None if it is delayed, or the request to retry."""
+        """Return the response, or None if it is delayed, or the request to retry."""
         group = self._groups.get(request.group_id)
         if group is None:
             if request.member_id != UNKNOWN_MEMBER_ID:
@@ -289,7 +289,7 @@ class ClassicMembers:
 
         Args:
             group_id: the group.
-            members: pairs of member id, which may be empty with an instance id, and instance id, None for dynamic
+            members: pairs of member id, which may be empty with an instance id, and instance id, or None for dynamic
                 members.
             now_ms: the current time.
 

@@ -176,7 +176,7 @@ class Changes:
         Args:
             change: the member's change.
             epoch: the group epoch.
-            owned: the partitions that the member reports as owned, None if not reported.
+            owned: the partitions that the member reports as owned, or None if not reported.
             now_ms: the current time.
 
         Returns:

@@ -201,7 +201,7 @@ class ClassicProtocolMembers:
 
         Args:
             group: the group.
-            members: pairs of member id, which may be empty with an instance id, and instance id, None for dynamic
+            members: pairs of member id, which may be empty with an instance id, and instance id, or None for dynamic
                 members.
             now_ms: the current time.
 

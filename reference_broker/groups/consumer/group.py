@@ -170,13 +170,13 @@ class ConsumerMember:
 
     Attributes:
         member_id: id of the member.
-        instance_id: the id of a static member, None for a dynamic one.
-        rack_id: its rack, None if unknown.
+        instance_id: the id of a static member, or None for a dynamic one.
+        rack_id: its rack, or None if unknown.
         client_id: the client's name for itself.
         client_host: the host it connects from.
         rebalance_timeout_ms: how long it may take to revoke partitions.
         topics: the names it is subscribed to, sorted.
-        assignor: the requested assignor, None for the group's.
+        assignor: the requested assignor, or None for the group's.
         epoch: the group epoch that it has reached.
         previous_epoch: the previous epoch, which it still has if a response was lost.
         state: see `MemberState`.

@@ -43,13 +43,13 @@ def reconciled(
         member: the current member.
         target_epoch: epoch of the target assignment.
         target: its target.
-        owned: the partitions that it reports as owned, None if not reported.
+        owned: the partitions that it reports as owned, or None if not reported.
         is_owned: whether any member owns a partition.
         topic_ids: ids of its subscribed topics.
         has_changed: whether its subscription has changed with this request.
 
     Raises:
-        BrokerError: FENCED_MEMBER_EPOCH, its state is unknown, and it owns partitions.
+        BrokerError: FENCED_MEMBER_EPOCH if its state is unknown, and it owns partitions.
     """
     if member.state is MemberState.UNKNOWN and (owned is None or owned):
         text = "The consumer group member is in a unknown state. The member must abandon all its partitions and rejoin."

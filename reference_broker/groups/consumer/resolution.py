@@ -120,7 +120,7 @@ class Resolution:
         )
 
     def _resolve(self, group_id: str, regexes: Collection[str], now_ms: int) -> Generator[None, None, _Found | None]:
-        """Match names in slices; return the result, None if it is too large."""
+        """Match names in slices; return the result, or None if it is too large."""
         found: _Found = {}
         room = _NAMES_CHARACTERS_MAX
         names = self._all_names()

@@ -211,7 +211,7 @@ class _Ladder:
         return self._sorted[self._next_poor - 1]
 
     def next_rich(self) -> int | None:
-        """Return the member that gives the next partition away, None if there is none left."""
+        """Return the member that gives the next partition away, or None if there is none left."""
         if self._next_rich < self._rich_start:
             if self._rich_end <= self._rich_start and self._rich_start > 0:
                 self._rich_load = self._load(self._rich_start - 1)

@@ -68,7 +68,7 @@ class BackgroundJobs:
         """Run a job after all waiting ones.
 
         Args:
-            job: a generator, see above.
+            job: a generator (see above).
             failed: called with the error, if one ends the job.
         """
         self._jobs.append(_Planned(job, failed))

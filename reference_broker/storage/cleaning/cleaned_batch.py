@@ -60,7 +60,7 @@ class Cleaning:
         self._now_ms = now_ms
 
     def left_of(self, batch: RecordBatch) -> Buffer | None:
-        """Return the remaining part of the next batch, None if it is empty.
+        """Return the remaining part of the next batch, or None if it is empty.
 
         Raises:
             DecodeError: the batch is damaged.

@@ -87,7 +87,7 @@ class Compaction:
         self._truncations = log.truncations
 
     def run(self) -> Generator[Wait, Any, Compacted]:
-        """Compact the log: a job, see `background_jobs.py`.
+        """Compact the log: a job (see `background_jobs.py`).
 
         Raises:
             BrokerError: the error that ended the log in the meantime.

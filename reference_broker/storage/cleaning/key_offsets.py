@@ -1,6 +1,6 @@
 """The latest offset of each key in the dirty part of a log, in bounded memory.
 
-Source: `OffsetMap`, `SkimpyOffsetMap` in Apache Kafka, which keeps hashes alone. Here only long keys are hashed.
+Source: `OffsetMap`, `SkimpyOffsetMap` in Apache Kafka, which keeps only hashes. Here only long keys are hashed.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def remove_old(directory: LogDirectory, log: PartitionLog, retired: Retired, now
 
 
 def _remove_first(directory: LogDirectory, log: PartitionLog, going: Sequence[Segment], retired: Retired) -> Job:
-    """Remove the first segments of a log, in its turn, unless a truncation was faster."""
+    """Remove the first segments of a log when its turn comes, unless a truncation came first."""
     count = len(going)
     if log.error is not None or count >= len(log.segments) or log.segments.first_of(count) != going:
         return

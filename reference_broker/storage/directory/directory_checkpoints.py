@@ -4,7 +4,7 @@ The files are Kafka's and name a topic, not its id. So no partition is created w
 another topic's partition with its name: deletions drop the entries, together if there are many at once, and entries
 that remain after a crash or a disk error are dropped by the next startup or the creation.
 
-Recovery points on disk only move back when a log is truncated, which removes everything behind them: compaction leaves
+Recovery points on disk only move back when a log is truncated, which removes everything after them: compaction leaves
 gaps before them, which a startup would treat as damage after them.
 """
 
@@ -39,7 +39,7 @@ _FILES = {
 
 
 class DirectoryCheckpoints:
-    """The checkpoints of all logs. Blocking steps run one after another, see `BackgroundQueue`.
+    """The checkpoints of all logs. Blocking steps run one after another (see `BackgroundQueue`).
 
     Args:
         disk: the data directory.
@@ -78,7 +78,7 @@ class DirectoryCheckpoints:
         return self._high_watermarks.get(place, OFFSET_MAX if self._was_alone and place in self.recovery_points else 0)
 
     def recovery_point_of(self, place: Partition) -> int | None:
-        """Return the offset before which a log is durable, None if unknown."""
+        """Return the offset before which a log is durable, or None if unknown."""
         return self.recovery_points.get(place, self._unnamed)
 
     # Deleted partitions.

@@ -22,7 +22,7 @@ __all__ = ["begin_in_cluster", "read_identity", "take_identity_alone", "write_id
 
 
 def read_identity(disk: Disk) -> MetaProperties | None:
-    """Return the identity of a data directory, None if it has none yet.
+    """Return the identity of a data directory, or None if it has none yet.
 
     Raises:
         DamagedFile: the file is malformed.

@@ -51,7 +51,7 @@ class LogPlace(NamedTuple):
         topic: name of the topic.
         number: number of the partition.
         topic_id: the id of the topic, 16 bytes.
-        config: the configuration of the log, see `LogDirectory.config_of`; partitions of a topic share one.
+        config: the configuration of the log (see `LogDirectory.config_of`); partitions of a topic share one.
     """
 
     topic: str
@@ -89,9 +89,9 @@ class LogDirectory:
 
     Args:
         services: the disk is the data directory.
-        lock: the lock on the directory, see `lock_directory`; released by `close` and `abandon`.
+        lock: the lock on the directory (see `lock_directory`); released by `close` and `abandon`.
         defaults: topic configurations that apply unless a topic overrides them.
-        is_replicated: whether the broker belongs to a cluster, see `PartitionLog.is_replicated`.
+        is_replicated: whether the broker belongs to a cluster (see `PartitionLog.is_replicated`).
 
     Raises:
         DamagedFile: the file of dynamic configurations is malformed.
@@ -237,7 +237,7 @@ class LogDirectory:
         """Measure the volume that the directory is on, in the background.
 
         Args:
-            done: called with its size, None if it has no limit; or with KAFKA_STORAGE_ERROR.
+            done: called with its size, or None if it has no limit; or with KAFKA_STORAGE_ERROR.
         """
         volume: Volume | None = None
 
@@ -248,7 +248,7 @@ class LogDirectory:
         self.services.background(work, lambda error: done(volume if error is None else storage_error(error)))
 
     def log(self, topic: str, partition: int) -> PartitionLog | None:
-        """Return the log of a partition, None if there is none."""
+        """Return the log of a partition, or None if there is none."""
         hosted = self._logs.get(topic)
         return None if hosted is None else hosted.get(partition)
 

@@ -130,7 +130,7 @@ class PartitionFolders:
         return found
 
     def topic_id_of(self, place: Partition) -> bytes | None:
-        """Return the topic id in the metadata of a partition, None if it or the folder is missing or damaged.
+        """Return the topic id in the metadata of a partition, or None if it or the folder is missing or damaged.
 
         Raises:
             OSError: the metadata cannot be read.
@@ -242,7 +242,7 @@ class PartitionFolders:
 
 
 def _id_in(metadata: bytes | None) -> bytes | None:
-    """Return the topic id in a `partition.metadata`, None if it is missing or damaged."""
+    """Return the topic id in a `partition.metadata`, or None if it is missing or damaged."""
     try:
         return None if metadata is None else parse_partition_metadata(metadata)
     except DamagedContent:

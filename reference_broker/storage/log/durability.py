@@ -69,7 +69,7 @@ class Durability:
         Args:
             all_segments: segments of the log.
             end_offset: end of the log.
-            before: work that has to succeed as well, None for none.
+            before: work that has to succeed as well, or None for none.
         """
         disk, folder, snapshots = self._disk, self._folder, self._snapshots
         self._storing = sealed = self.unstored
@@ -121,7 +121,7 @@ class Durability:
     # Waiting callbacks.
 
     def when_stored(self, segments: Sequence[Segment], done: Callable[[], None]) -> None:
-        """Call `done` once segments are durable with their indexes, see `tell`."""
+        """Call `done` once segments are durable with their indexes (see `tell`)."""
         self._when_stored.append((segments, done))
 
     def tell(self, *, has_ended: bool) -> bool:

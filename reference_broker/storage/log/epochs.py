@@ -6,7 +6,7 @@ contains its epoch, so it is not synced. After a power cut, both may have a lowe
 highest epoch of all partitions is kept durably, in a file of the data directory, and no partition starts below it.
 
 In a cluster, the controller assigns epochs, and a follower takes those of the batches. The file is then durable up to
-the recovery point, and the epochs behind that come from the batches.
+the recovery point, and the epochs after that come from the batches.
 
 Source: `LeaderEpochFileCache` in Apache Kafka.
 """
@@ -170,7 +170,7 @@ def load_epochs(
             the log.
         segments: for each segment, the epochs of its batches with their first offsets; only read to rebuild the file.
             Batches after damage in a segment are unknown: an epoch that begins there seems to begin in the next
-            segment. Without a next one, a new epoch begins, since an older one must not continue.
+            segment. If there is no next one, a new epoch begins, since an older one must not continue.
         last_epoch: lowest epoch in which the partition continues; a new epoch is higher.
         is_cut: whether to begin a new epoch, since records that clients have read may be lost.
 

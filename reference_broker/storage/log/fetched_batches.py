@@ -128,12 +128,12 @@ def check_fetched(data: Buffer, leader_epoch: int) -> FetchedBatches:
 
     Args:
         data: the records of a partition in a fetch response.
-        leader_epoch: the epoch of the leader that was asked. Batches of a later epoch, and all behind them, are left
+        leader_epoch: the epoch of the leader that was asked. Batches of a later epoch, and all after them, are left
             out: this broker has not been told of that leader (KAFKA-18723).
 
     Raises:
-        BrokerError: CORRUPT_MESSAGE, a batch is damaged, or its offsets are not after those of the batch before;
-            UNSUPPORTED_FOR_MESSAGE_FORMAT, a batch has magic 0 or 1.
+        BrokerError: CORRUPT_MESSAGE if a batch is damaged, or its offsets are not after those of the batch before;
+            UNSUPPORTED_FOR_MESSAGE_FORMAT if a batch has magic 0 or 1.
     """
     view = memoryview(data)
     size_bytes = _checked_bytes(view)
@@ -177,7 +177,7 @@ def _checked_bytes(view: memoryview) -> int:
 
 
 def _whole_header(view: memoryview, position: int) -> BatchHeader | None:
-    """Return the header of a batch, None if it is partial."""
+    """Return the header of a batch, or None if it is partial."""
     if len(view) - position < BATCH_HEADER_BYTES:
         return None
     header = parse_header(view, position, position)

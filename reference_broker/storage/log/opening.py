@@ -36,7 +36,7 @@ class CheckpointedLog(NamedTuple):
     Attributes:
         is_clean: whether the last shutdown was clean; otherwise every segment from `recovery_point` on is checked.
         log_start_offset: from the checkpoint; 0 for a new log.
-        recovery_point: everything before this offset is on disk, None if unknown.
+        recovery_point: everything before this offset is on disk, or None if unknown.
         last_epoch: see `load_epochs`.
         high_watermark: from the checkpoint, if the log is one of several replicas: leader epochs are then assigned by
             the controller, and the owner decides what is committed. None for the only replica.

@@ -73,7 +73,7 @@ class PartitionLog:
         next_offset: the offset of the next record, Kafka's log end offset.
         log_start_offset: the first readable offset.
         high_watermark: the first offset that consumers may not read; the owner moves it with `commit_to`.
-        error: the error that prevents reading and appending, None while the log is online.
+        error: the error that prevents reading and appending, or None while the log is online.
         is_replicated: whether the log is one of several replicas.
         on_sealed: called when the recovery point has passed a complete segment, so that a checkpoint is useful.
         on_truncated: called with the log and its new end; calls back once no checkpoint says more.
@@ -260,7 +260,7 @@ class PartitionLog:
         if leader_epoch < self.leader_epoch or self.is_unsettled:
             reason = "it is being truncated" if self.is_unsettled else f"its last epoch is {self.leader_epoch}"
             raise LocalProtocolError(f"{self.folder} cannot begin leader epoch {leader_epoch}: {reason}")
-        if self._waiting:  # a fetched part would be appended behind the start of this epoch
+        if self._waiting:  # a fetched part would be appended after the start of this epoch
             self.refuse_waiting(BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.folder} begins an epoch"))
         if leader_epoch > self.leader_epoch:
             self.epochs.begin(leader_epoch, self.next_offset)
@@ -311,12 +311,12 @@ class PartitionLog:
             offset: the first offset to read.
             max_bytes: upper bound of the region.
             at_least_one: whether to return the first batch whole even if it is larger than `max_bytes`.
-            up_to: where to end, None for the high watermark, or the last stable offset.
+            up_to: where to end; None for the high watermark or the last stable offset.
             is_committed: whether to read to the last stable offset, and look for aborted transactions.
 
         Raises:
             NotPrepared: the index of a segment is being rebuilt; the owner is notified when it is ready.
-            BrokerError: OFFSET_OUT_OF_RANGE; CORRUPT_MESSAGE, a batch is damaged; KAFKA_STORAGE_ERROR; or `error`.
+            BrokerError: OFFSET_OUT_OF_RANGE; CORRUPT_MESSAGE if a batch is damaged; KAFKA_STORAGE_ERROR; or `error`.
         """
         self._check()
         if not self.log_start_offset <= offset <= self.next_offset:
@@ -346,11 +346,11 @@ class PartitionLog:
 
         Args:
             timestamp: milliseconds since the epoch.
-            up_to: the first offset that may not be read, None for the high watermark.
+            up_to: the first offset that may not be read, or None for the high watermark.
 
         Raises:
             NotPrepared: see `when_prepared`.
-            BrokerError: CORRUPT_MESSAGE, a batch is damaged; KAFKA_STORAGE_ERROR; or `error`.
+            BrokerError: CORRUPT_MESSAGE if a batch is damaged; KAFKA_STORAGE_ERROR; or `error`.
         """
         self._check()
         found = self._reader.offset_for_timestamp(self.segments, timestamp, self.log_start_offset)
@@ -413,7 +413,7 @@ class PartitionLog:
             done: called once, when the batch is in the log, usually before `append` returns, or with the error; the
                 batch can be acknowledged once the high watermark has passed it.
             is_client: whether a client produced it; coordinators write without sequence numbers.
-            verification: permission to begin a transaction here, see `Producers.begin_verification`.
+            verification: permission to begin a transaction here (see `Producers.begin_verification`).
         """
         if self.config.is_log_append_time:
             batch = batch._replace(max_timestamp=now_ms)
@@ -427,7 +427,7 @@ class PartitionLog:
 
         Args:
             marker: the coordinator's marker.
-            transaction_version: the coordinator's, see `Producers.check_marker`.
+            transaction_version: the coordinator's (see `Producers.check_marker`).
             now_ms: the current time.
             done: see `append`; the error may be INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED.
         """

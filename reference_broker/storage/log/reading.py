@@ -50,7 +50,7 @@ class LogReader:
 
         Raises:
             NotPrepared: the index of a segment is being rebuilt.
-            BrokerError: CORRUPT_MESSAGE, a batch is damaged; or KAFKA_STORAGE_ERROR.
+            BrokerError: CORRUPT_MESSAGE if a batch is damaged; or KAFKA_STORAGE_ERROR.
         """
         return self._guarded(
             lambda: segments.read(

@@ -28,7 +28,7 @@ RETRY_MS = 1_000
 
 
 class _Log(Protocol):
-    """The log, see `PartitionLog`."""
+    """The log (see `PartitionLog`)."""
 
     @property
     def folder(self) -> str: ...

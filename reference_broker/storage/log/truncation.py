@@ -1,7 +1,7 @@
 """Truncation of a log on its disk, so that a crash at any step leaves the old log or the truncated one.
 
     1. `.truncation` in the folder says where the log begins and ends from then on; it is durable before any change
-    2. segments and snapshots behind the end are removed, the last segment that is left is truncated, and all is synced
+    2. segments and snapshots after the end are removed, the last segment that is left is truncated, and all is synced
     3. the checkpoints of the data directory are written, and `.truncation` is removed
 
 An opening that finds the file repeats step 2; step 3 follows before the first append. The recovery point could not go

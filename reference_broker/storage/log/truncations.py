@@ -38,7 +38,7 @@ Plan = Callable[[], Truncation | None]
 
 
 class _Log(Protocol):
-    """The log, see `PartitionLog`."""
+    """The log (see `PartitionLog`)."""
 
     @property
     def folder(self) -> str: ...
@@ -88,7 +88,7 @@ class Truncations:
         self._reader = reader
 
     def begin(self, log: _Log, plan: Plan, done: Settled) -> None:
-        """Truncate a log in its turn; appends are held until `continue_appends` is called.
+        """Truncate a log when its turn comes; appends are held until `continue_appends` is called.
 
         Args:
             log: the log.

@@ -97,7 +97,7 @@ def epoch_starts(
 def producer_batches(
     file: File, base_offset: int, from_offset: int, end_offset: int, next_offset: int, size_bytes: int = PIECE_BYTES
 ) -> Iterator[BatchHeader]:
-    """Yield the headers of the batches of a file that determine the state of producers, see `last_batches`.
+    """Yield the headers of the batches of a file that determine the state of producers (see `last_batches`).
 
     Args:
         file: a segment's.

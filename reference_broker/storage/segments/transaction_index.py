@@ -1,4 +1,4 @@
-"""The index of transactions aborted by markers in a segment, and its file, see `sdk/storage/transaction_index.py`.
+"""The index of transactions aborted by markers in a segment, and its file (see `sdk/storage/transaction_index.py`).
 
 A fetch at `read_committed` uses it to tell its client which records to skip. Like the other indexes, it can be rebuilt
 from the log; unlike them, it is written by every sync of the log. The file only exists if there are aborted

@@ -42,7 +42,7 @@ class PartitionFetch:
     Attributes:
         epoch: the epoch of the user's side, which changes with each seek.
         position: the next position to fetch; None until it is looked up.
-        place: the place to look up, see `Place`.
+        place: the place to look up (see `Place`).
         is_asked: whether a look-up of the position, or of its epoch, is in flight.
         checked_epoch: the leader epoch at which the position was found to be in the leader's log.
         leader_epoch: the epoch of the leader that the partition is fetched from, or that was last asked about the
@@ -54,7 +54,7 @@ class PartitionFetch:
         attempts: the attempts to fetch and to look up the position.
         home: the node that the partition is fetched from; None while it is not fetched.
         replica: the follower to fetch from, and until when (KIP-392); None for the leader.
-        sent: the values in the last request that named the partition, see `to_send`.
+        sent: the values in the last request that named the partition (see `to_send`).
         waits_until_ms: the end of the pause after a failure, if a check is scheduled for it.
         end_offset: the first offset that was not readable at the last fetch; -1 if unknown.
         warned: the logged reason why the partition cannot be read; empty if none was logged.

@@ -81,7 +81,7 @@ class CompletedFetch:
     def extend(self, records: list[Record]) -> int:
         """Add the records of batches that follow the open one, whose leader wrote them in the same epoch.
 
-        Compressed batches come alone, because their decompressed size is unknown. An error is left for `next`.
+        A compressed batch comes by itself, because their decompressed size is unknown. An error is left for `next`.
 
         Returns:
             The offset after the last batch.

@@ -60,7 +60,7 @@ class Reader:
         taken: the number of `Fetched` taken from the queue.
         bounded_read: the current bounded read; None if there is none.
         stream: takes records directly from the handout; set by the client.
-        hooks: applied to records that are handed out one by one or in lists; set by the client, None for none.
+        hooks: applied to records that are handed out one by one or in lists; set by the client, or None for none.
     """
 
     def __init__(self, assignment: Assignment, queue: FetchQueue, check_crcs: bool) -> None:

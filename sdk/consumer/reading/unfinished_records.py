@@ -21,8 +21,8 @@ __all__ = ["MAX_UNFINISHED", "UnfinishedRecords"]
 
 Found = TypeVar("Found")
 
-#: The maximum number of unfinished records of one partition, and of batches handed out whole: with so many, one of them
-#: is stuck, and after a restart all would be read again.
+#: The maximum number of unfinished records of one partition, and of batches handed out whole: with more, one of them is
+#: stuck, and after a restart all would be read again.
 MAX_UNFINISHED = 100_000
 
 

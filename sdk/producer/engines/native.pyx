@@ -211,7 +211,7 @@ cdef class Topic:
 @cython.final
 @cython.freelist(256)
 cdef class Delivery:
-    """Await the outcome of one record, see `python.py`."""
+    """Await the outcome of one record (see `python.py`)."""
 
     cdef object outcome
     cdef int32_t index
@@ -260,7 +260,7 @@ cdef inline Delivery delivery_of(object outcome, int32_t index, int64_t timestam
 
 @cython.final
 cdef class Appender:
-    """Take records from any thread, see `python.py`."""
+    """Take records from any thread (see `python.py`)."""
 
     cdef readonly dict topics
     cdef public object refusal
@@ -435,7 +435,7 @@ cdef class Appender:
 
 @cython.final
 cdef class Cells:
-    """The byte strings of a column, see `BinaryColumn`; without a column, all values are null."""
+    """The byte strings of a column (see `BinaryColumn`); without a column, all values are null."""
 
     cdef const int32_t[:] offsets
     cdef const uint8_t[:] data, validity

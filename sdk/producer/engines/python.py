@@ -103,8 +103,8 @@ class Topic:
 
     Attributes:
         partitions: the number of partitions; 0 while it is unknown, or while earlier records wait to be placed.
-        open: by partition, the batch that takes records, None if a new one is needed.
-        sticky: the batch that takes records without a key, None if one must be chosen.
+        open: by partition, the batch that takes records, or None if a new one is needed.
+        sticky: the batch that takes records without a key, or None if one must be chosen.
         sticky_partition: its partition, -1 before the first.
         sticky_bytes: size of the records without a key since that partition was chosen.
     """
@@ -186,7 +186,7 @@ class Delivery:
         return self._outcome.result(self._index, self._timestamp_ms, timeout_ms)
 
     def exception(self) -> KafkaWireError | None:
-        """Return why the record was not stored, None if it is.
+        """Return why the record was not stored, or None if it is.
 
         Raises:
             LocalProtocolError: the record is not settled yet.
@@ -206,7 +206,7 @@ class Delivery:
         raise absent("Delivery", name, DELIVERY, self)
 
     def _observe(self, callback: Callable[[RecordMetadata | None, KafkaWireError | None], object]) -> None:
-        """Tell an interceptor of the outcome; see `Outcome.observe`."""
+        """Tell an interceptor the outcome; see `Outcome.observe`."""
         self._outcome.observe(self._index, self._timestamp_ms, callback)
 
 
@@ -221,7 +221,7 @@ class Appender:
 
     Attributes:
         topics: the topics that records were sent to, by name.
-        refusal: the reason why records are refused, None if they are taken.
+        refusal: the reason why records are refused, or None if they are taken.
     """
 
     def __init__(self, owner: Owner, custom_partitioner: bool, spreads: bool = False) -> None:

@@ -260,7 +260,7 @@ CompactNullableRecords = RecordSet(compact=True, nullable=True)
 
 
 class Reading:
-    """Turn a refused encoding into a DecodeError with path and offset."""
+    """Turn a refused encoding into a DecodeError with the path and the offset."""
 
     def __init__(self, offset: int, path: str) -> None:
         self.offset, self.path = offset, path

@@ -6,7 +6,7 @@ and writing appends to one growing bytes object. Objects have no garbage collect
 records are views created on access.
 
 The `Reader` records damaged bytes (kind, position, two numbers), and each level adds its step to the path on the way
-out. Python code explains refused values, see `shared_refusals.py`. Functions are `noexcept`: they report failures only
+out. Python code explains refused values (see `shared_refusals.py`). Functions are `noexcept`: they report failures only
 by returning NULL or -1.
 """
 
@@ -30,10 +30,10 @@ include "native_objects.pxi"
 include "native_interned.pxi"
 include "native_records.pxi"
 
-#: Longest string in bytes, see `primitives.py`.
+#: Longest string in bytes (see `primitives.py`).
 cdef enum:
     MAX_STRING_BYTES = 32767
-    #: Size in bytes from which records are separate parts, see `primitives.py`.
+    #: Size in bytes from which records are separate parts (see `primitives.py`).
     APART_BYTES = 4096
     #: Maximum number of steps of a path that are kept; structures are nested far less deeply.
     MAX_STEPS = 64
@@ -57,7 +57,7 @@ cdef int[9] FIXED_BYTES = [1, 1, 2, 2, 4, 4, 8, 8, 16]
 cdef enum Failure:
     NONE, SHORT, LONG_VARINT, NULL_LENGTH, LONG_STRING, MANY, TAG_SIZE, INVALID_TAG, PYTHON
 
-#: The allowed values of a bool field, see `primitives.py`.
+#: The allowed values of a bool field (see `primitives.py`).
 cdef dict BOOLEANS = {False: False, True: True}
 cdef tuple EMPTY = ()
 cdef object BUILT_IN = type(len)

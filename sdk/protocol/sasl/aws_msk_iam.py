@@ -38,7 +38,7 @@ class AwsCredentials(NamedTuple):
     Attributes:
         access_key: the public half.
         secret_key: the secret half.
-        session_token: the token of temporary credentials, else None.
+        session_token: the token of temporary credentials, otherwise None.
     """
 
     access_key: str

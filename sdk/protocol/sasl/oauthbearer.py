@@ -55,7 +55,7 @@ class OAuthBearerAuthenticator:
         return f"n,,{_SEPARATOR}auth=Bearer {self._token.reveal()}{_SEPARATOR}{pairs}{_SEPARATOR}".encode()
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """Check the broker's final message: empty if it accepts the token, else the reason for the refusal."""
+        """Check the broker's final message: empty if it accepts the token, otherwise the reason for the refusal."""
         if self._refusal:
             raise BrokerError(ErrorCode.SASL_AUTHENTICATION_FAILED, f"OAUTHBEARER: {self._refusal}")
         if not challenge:

@@ -41,7 +41,7 @@ cdef object UNOPENED = object()
 @cython.no_gc
 @cython.final
 cdef class RecordBatch:
-    """One batch in a buffer, see `python_batch.py`.
+    """One batch in a buffer (see `python_batch.py`).
 
     It holds the bytes, or one export of the buffer, for its whole life: all pointers and views point into it.
     """

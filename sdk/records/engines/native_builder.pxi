@@ -17,7 +17,7 @@ cdef int spares_count = 0
 @cython.final
 @cython.freelist(16)
 cdef class BatchBuilder:
-    """A batch that grows, see `python_builder.py`."""
+    """A batch that grows (see `python_builder.py`)."""
 
     cdef uint8_t *memory
     cdef Py_ssize_t used, reserved, limit_bytes
@@ -516,7 +516,7 @@ cdef inline object integer(str path, value):
 
 @cython.final
 cdef class Column:
-    """A `BinaryColumn`, see `record.py`: one export of each of its buffers, whose size is the only trusted one."""
+    """A `BinaryColumn` (see `record.py`): one export of each of its buffers, whose size is the only trusted one."""
 
     cdef Content offsets, data, validity
     cdef Py_ssize_t rows

@@ -35,7 +35,7 @@ cdef struct OffsetRange:
 
 
 def read_columns(batches, ranges, take):
-    """Return the records of native batches as columns, see `columns.py`.
+    """Return the records of native batches as columns (see `columns.py`).
 
     Args:
         batches: in order.

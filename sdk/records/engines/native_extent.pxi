@@ -1,4 +1,4 @@
-# The extent of the batches in a buffer, see `python_extent.py`.
+# The extent of the batches in a buffer (see `python_extent.py`).
 
 def read_extent(buffer):
     """Measure batches as `python_extent.py` does, up to the first that is not plain.

@@ -1,4 +1,4 @@
-# The columns of an index file, see `python_index_columns.py`.
+# The columns of an index file (see `python_index_columns.py`).
 
 def index_columns(bytes content not None, Py_ssize_t key_bytes):
     """Return the columns of an index file as `index_columns.py` does, as bytes in the machine's byte order."""

@@ -1,4 +1,4 @@
-# The batches of a segment from which a log rebuilds its producers' states, see `python_last_batches.py`.
+# The batches of a segment from which a log rebuilds its producers' states (see `python_last_batches.py`).
 
 cdef struct Recent:
     # The last batches of a producer since a control batch: their number, and the position of the first transactional

@@ -1,4 +1,4 @@
-# The last record of each key, see `python_latest.py`: in this hash table, a record that supersedes another is copied
+# The last record of each key (see `python_latest.py`): in this hash table, a record that supersedes another is copied
 # into its memory, without creating an object. A committed offset takes 45 ns instead of 350.
 
 cdef extern from "Python.h":

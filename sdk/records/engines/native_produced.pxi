@@ -1,4 +1,4 @@
-# The checks on a produced batch, see `produced.py`.
+# The checks on a produced batch (see `produced.py`).
 
 cdef struct Scan:
     # The result of a walk over all records.

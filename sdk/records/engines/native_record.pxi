@@ -63,7 +63,7 @@ cdef class Record:
         timestamp_ms: milliseconds since the epoch, int64; -1 if it has none.
         key: None if it has none.
         value: None for a tombstone.
-        headers: (name, value) in order; names can repeat, a value can be None.
+        headers: (name, value) in order; names can repeat, and a value can be None.
         sequence: its producer's sequence number, int32; -1 without idempotence.
         topic: the topic that it was read from; empty if unknown.
         partition: the partition that it was read from, int32; -1 if unknown.
@@ -253,7 +253,7 @@ cdef inline bint fill_region(
 
 
 cdef list read_region(const Region *region, str topic, int32_t partition):
-    """Return the records of a region, None if they are malformed."""
+    """Return the records of a region, or None if they are malformed."""
     cdef const uint8_t *p = region.start
     cdef const uint8_t *end = region.end
     cdef int32_t count = region.count

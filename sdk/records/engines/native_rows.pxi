@@ -1,4 +1,4 @@
-# Records as rows of plain Arrow columns, and facts about their batches, see `rows.py`. A damaged batch leaves no row.
+# Records as rows of plain Arrow columns, and facts about their batches (see `rows.py`). A damaged batch leaves no row.
 
 # Growing memory, and the plain Arrow columns in it that rows are written into.
 
@@ -101,7 +101,7 @@ cdef class BinaryRows:
         return shared_rows().PlainColumn(self.ends.hand_over(), self.data.hand_over(), validity, nulls)
 
     cdef int add(self, bytes value) except -1:
-        """Add one value, None for a null."""
+        """Add one value, or None for a null."""
         cdef BinaryPlace place
         cdef int32_t size = -1
         if value is not None:
@@ -190,7 +190,7 @@ cdef enum:
 
 cdef struct Piece:
     # Measures of some records of a batch: how many were read, how many of them are rows, and the sizes of these rows.
-    # `most_headers` is the highest number of one record, `names_are_ascii` whether all header names are ASCII.
+    # `most_headers` is the highest number of one record, and `names_are_ascii` says whether all header names are ASCII.
     int32_t read, most_headers
     Py_ssize_t rows, key_bytes, key_nulls, value_bytes, value_nulls
     Py_ssize_t bare, headers, name_bytes, header_bytes, header_nulls
@@ -369,7 +369,7 @@ cdef bint write_unmeasured(
 # The rows themselves.
 
 cdef struct BatchFacts:
-    # The fields that the rows of one batch share, see `BatchColumns`; the rows end before row `end`.
+    # The fields that the rows of one batch share (see `BatchColumns`); the rows end before row `end`.
     int64_t position, base_offset, producer_id
     int32_t end, leader_epoch, base_sequence
     int16_t producer_epoch, attributes

@@ -23,7 +23,7 @@ cdef inline bint plain_region(const uint8_t *p, Py_ssize_t size, bint check_crc,
 def read_records(
     buffer, topic="", partition=-1, *, bint check_crc=True, Py_ssize_t limit=MAX_DECOMPRESSED_BYTES
 ):
-    """Read records as `walked_records` in `walk.py` does, leaving it all unusual batches, errors included."""
+    """Read records as `walked_records` in `walk.py` does, leaving it all unusual batches, including errors."""
     cdef Content content
     cdef const uint8_t *p
     cdef const uint8_t *end
@@ -55,7 +55,7 @@ def read_records(
 
 @cython.final
 cdef class Walk:
-    """Iterate over the batches of a buffer, see `python_walk.py`.
+    """Iterate over the batches of a buffer (see `python_walk.py`).
 
     Everything but whole batches of magic 2 is left to `other`, which returns an older message or raises.
     """

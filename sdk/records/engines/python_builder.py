@@ -124,7 +124,7 @@ class BatchBuilder:
         limit_bytes: the size before compression that further records must not exceed; the first record is always
             accepted.
         compression: the compression of the records.
-        level: the level of the compression, see `compress`.
+        level: the level of the compression (see `compress`).
         timestamp_type: who sets the timestamps; with LOG_APPEND_TIME all records have `log_append_time`.
         log_append_time: ms since the epoch.
         base_offset: the offset of the first record; a client leaves it 0, the broker sets it.
@@ -404,7 +404,7 @@ class BatchBuilder:
         value: Buffer | None,
         headers: HeadersLike,
     ) -> int | None:
-        """Append a record, at `offset` if given; return its offset in the batch, None if it does not fit."""
+        """Append a record, at `offset` if given; return its offset in the batch, or None if it does not fit."""
         timestamp_ms = checked_time(timestamp_ms)
         if key is not None and type(key) is not bytes:
             key = checked_content("key", key)

@@ -67,7 +67,7 @@ class _Views:
         self._is_valid: list[bool] = []
 
     def add(self, content: bytes | None) -> None:
-        """Add a byte string, None for a null."""
+        """Add a byte string, or None for a null."""
         self._is_valid.append(content is not None)
         if content is None or len(content) <= INLINE_BYTES:
             self._views += INLINE.pack(len(content or b""), content or b"")

@@ -34,7 +34,7 @@ class Extent(NamedTuple):
 
 
 def read_extent(buffer: Buffer, engine: str | None) -> Extent:
-    """Return the extent of the batches in a fetched buffer, see `records/extent.py`."""
+    """Return the extent of the batches in a fetched buffer (see `records/extent.py`)."""
     found = Extent()
     try:
         for batch in walk(buffer, check_crc=False, engine=engine):

@@ -17,7 +17,7 @@ VALUE_BYTES = 4
 
 
 def index_columns(content: bytes, key_bytes: int) -> tuple[array[int], array[int]] | None:
-    """Return the columns of an index file, see `records/index_columns.py`."""
+    """Return the columns of an index file (see `records/index_columns.py`)."""
     entry_bytes = key_bytes + VALUE_BYTES
     keys = _column(content, entry_bytes, 0, CODES[key_bytes])
     values = _column(content, entry_bytes, key_bytes, CODES[VALUE_BYTES])

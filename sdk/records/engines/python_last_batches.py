@@ -18,7 +18,7 @@ from kafkawire.sdk.records.crc import crc32c
 __all__ = ["LastBatches", "last_batches"]
 
 #: The positions of the chosen batches in order; the position where the scan stopped; the position of the last batch
-#: before that, None if there is none.
+#: before that, or None if there is none.
 LastBatches = tuple[list[int], int, int | None]
 
 

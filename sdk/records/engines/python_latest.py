@@ -42,7 +42,7 @@ class LatestRecords:
                 raise RuntimeError("a record was noted while the records were read")
 
     def get(self, key: bytes) -> Stored | None:
-        """Return the last record of a key, None if the key is unknown."""
+        """Return the last record of a key, or None if the key is unknown."""
         return self._stored.get(key)
 
     def put(self, key: bytes, offset: int, value: bytes | None) -> None:

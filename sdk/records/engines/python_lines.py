@@ -110,7 +110,7 @@ class RecordLines:
             batch: a batch of this class's engine.
             kind: the kind of the records in JSON.
             time: the name of their timestamps in text.
-            decode: describes keys and values, see `Decode`; not called for large ones.
+            decode: describes keys and values (see `Decode`); not called for large ones.
 
         Raises:
             DecodeError: the records cannot be decompressed, or one is malformed; those before it have been written.

@@ -87,7 +87,7 @@ class Record(_Fields[Key, Value]):
         timestamp_ms: milliseconds since the epoch, int64; -1 if it has none.
         key: None if it has none.
         value: None for a tombstone.
-        headers: (name, value) in order; names can repeat, a value can be None.
+        headers: (name, value) in order; names can repeat, and a value can be None.
         sequence: its producer's sequence number, int32; -1 without idempotence.
         topic: the topic that it was read from; empty if unknown.
         partition: the partition that it was read from, int32; -1 if unknown.

@@ -1,4 +1,4 @@
-"""Rows of plain Arrow columns without the extension, see `rows.py`."""
+"""Rows of plain Arrow columns without the extension (see `rows.py`)."""
 
 from __future__ import annotations
 
@@ -147,12 +147,12 @@ class _Column:
         self._is_valid: list[bool] = []
 
     def add(self, value: bytes | None) -> None:
-        """Add a byte string, None for a null."""
+        """Add a byte string, or None for a null."""
         self.add_end(None if value is None else len(value))
         self._data += value or b""
 
     def add_end(self, size: int | None) -> None:
-        """Add an element of `size` bytes or elements, None for a null."""
+        """Add an element of `size` bytes or elements, or None for a null."""
         end = self._ends[-1] + (size or 0)
         if end > INT32_MAX:
             raise DecodeError("records", 0, f"there are {end} bytes, but a column holds {INT32_MAX}")

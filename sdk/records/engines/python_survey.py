@@ -95,7 +95,7 @@ class Survey:
 
 
 def _whole_header(view: memoryview, at: int) -> tuple[int, ...] | None:
-    """Return the header fields of the batch at a position, None unless it is a whole batch of magic 2."""
+    """Return the header fields of the batch at a position, or None unless it is a whole batch of magic 2."""
     if len(view) - at < BATCH_HEADER_BYTES:
         return None
     fields = BATCH_HEADER.unpack_from(view, at)

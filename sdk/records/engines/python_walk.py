@@ -33,7 +33,7 @@ _MIN_LENGTH = MESSAGE_V0_MIN_BYTES - BATCH_BATCH_LENGTH_COUNTS_FROM
 
 
 def walk(view: memoryview, check_crc: bool, limit: int, make: type[RecordBatch]) -> Iterator[Batch]:
-    """Yield the batches of a buffer in order, see `records/walk.py`."""
+    """Yield the batches of a buffer in order (see `records/walk.py`)."""
     position = 0
     while position < len(view):
         batch = batch_at(view, position, limit, make)

@@ -57,7 +57,7 @@ class ViewColumn:
         return ViewColumn, (bytes(self.views), validity, tuple(map(bytes, self.data)), self.nulls)
 
     def at(self, index: int) -> bytes | None:
-        """Return one byte string, None for a null.
+        """Return one byte string, or None for a null.
 
         Raises:
             IndexError: the index is below 0 or beyond the end.
@@ -117,7 +117,7 @@ class Columns:
         return pyarrow.RecordBatch.from_arrays(list(arrays.values()), list(arrays))
 
     def arrow_arrays(self, timestamp: pyarrow.DataType) -> dict[str, pyarrow.Array]:
-        """Return Arrow arrays by name, see `to_arrow`.
+        """Return Arrow arrays by name (see `to_arrow`).
 
         Args:
             timestamp: the type of the timestamps, with 64 bits.

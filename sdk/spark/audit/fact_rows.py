@@ -32,7 +32,7 @@ from kafkawire.sdk.spark.offset_order import first_offset
 
 __all__ = ["FactRows", "NotedFacts"]
 
-#: Most batch rows waiting to be written: about 4 MiB.
+#: The maximum number of batch rows waiting to be written: about 4 MiB.
 _BATCHES_MAX: Final = 16 * 1024
 
 _BATCH_COLUMNS: Final = COLUMNS_OF[FactKind.BATCH]

@@ -31,7 +31,7 @@ _COMPACTION_BYTES_MIN: Final = 1 << 16
 #: Smaller delays are common if several producers write to a partition.
 _LATE_MS: Final = 60_000
 
-#: Most names in one line.
+#: The maximum number of names in one line.
 _NAMES_MAX: Final = 3
 
 

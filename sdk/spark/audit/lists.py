@@ -14,7 +14,7 @@ from kafkawire.sdk.spark.audit.summary import ROWS_SHOWN, Row, Summary
 
 __all__ = ["Column", "FoldedList", "folded_list", "lists"]
 
-#: Most lines in the list of partitions, the largest first.
+#: The maximum number of lines in the list of partitions, the largest first.
 _PARTITIONS_SHOWN: Final = 1000
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RUNS_MAX", "merged"]
 
-#: Most runs whose facts are kept separately; each run adds a file for each of its tasks.
+#: The maximum number of runs whose facts are kept separately; each run adds a file for each of its tasks.
 RUNS_MAX: Final = 16
 
 

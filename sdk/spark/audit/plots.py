@@ -170,7 +170,7 @@ class LegendEntry(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """A plot, in units that are about pixels.
+    """A plot, in units of about a pixel.
 
     Attributes:
         width: the total width.

@@ -25,7 +25,7 @@ NONE: Final = "\N{EN DASH}"
 _THOUSANDS: Final = ("", " k", " M", " G", " T", " P", " E")
 _BYTES: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
-#: Pairs of units for a span, each with its ms, and the most of the larger unit.
+#: Pairs of units for a span, each with its ms, and the maximum of the larger unit.
 _SPANS: Final = (
     ((60_000, "min"), (1_000, "s"), 60),
     ((3_600_000, "h"), (60_000, "min"), 24),

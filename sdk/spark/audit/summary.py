@@ -20,7 +20,7 @@ __all__ = ["GROUPS_SHOWN", "ROWS_SHOWN", "TOPICS_SHOWN", "Row", "Summary", "fram
 #: Number of topics with separate plots, the largest first.
 TOPICS_SHOWN: Final = 12
 
-#: Most lines in a list, such as gaps; the tables have all of them.
+#: The maximum number of lines in a list, such as gaps; the tables have all of them.
 ROWS_SHOWN: Final = 200
 
 #: One more row shows that a list is incomplete.
@@ -29,7 +29,7 @@ _ROWS_READ: Final = ROWS_SHOWN + 1
 #: Number of pairs of group and topic whose lag has a line.
 GROUPS_SHOWN: Final = 8
 
-#: Most points in a plot over time.
+#: The maximum number of points in a plot over time.
 _STEPS_MAX: Final = 120
 
 #: Possible steps of a plot, in ms: common time units.

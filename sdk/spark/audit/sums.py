@@ -18,7 +18,7 @@ __all__ = ["KEY_BYTES_MAX", "Sums", "short_key"]
 KEY_BYTES_MAX: Final = 128
 _KEY_BYTES_KEPT: Final = 64
 
-#: Most rows waiting to be added up, and most keys held: about 100 bytes each.
+#: The maximum number of rows waiting to be added up, and of keys held: about 100 bytes each.
 _ROWS_MAX: Final = 256 * 1024
 _HELD_MAX: Final = 64 * 1024
 

@@ -23,16 +23,16 @@ from kafkawire.sdk.spark.audit.summary import Row, Summary
 
 __all__ = ["Card", "Fact", "TopicSection", "key_text", "topic_section"]
 
-#: Most columns in a plot; if there are more partitions, the largest are shown.
+#: The maximum number of columns in a plot; if there are more partitions, the largest are shown.
 _PARTITIONS_SHOWN: Final = 64
 
 #: Most bars in a plot.
 _KEYS_SHOWN: Final = 8
 
-#: Most points in a curve.
+#: The maximum number of points in a curve.
 _POINTS_MAX: Final = 80
 
-#: Most characters of a key that are shown.
+#: The maximum number of characters of a key that are shown.
 _KEY_CHARACTERS: Final = 40
 
 

@@ -24,7 +24,7 @@ from kafkawire.sdk.sync.consumer import Consumer
 __all__ = ["ClientSettings"]
 
 #: Default size of a task's fetch from its partition. From 1 to 16 MiB a task needs the same CPU; more keeps distant
-#: brokers busy, less wastes fewer bytes that were fetched beyond the end of a task.
+#: brokers busy; less wastes fewer bytes that were fetched beyond the end of a task.
 FETCH_BYTES: Final = 4 * 1024 * 1024
 
 #: Options that only a group member needs. The connector accepts them, and so do we.

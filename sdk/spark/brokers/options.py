@@ -48,7 +48,7 @@ __all__ = ["TRIGGER_DELAY_MS", "WireOptions", "parse_options"]
 #: How long a micro-batch waits for its minimum number of offsets, as in the connector.
 TRIGGER_DELAY_MS: Final = 15 * 60_000
 
-#: Most attempts to look up where partitions begin and end.
+#: The maximum number of attempts to look up where partitions begin and end.
 _ATTEMPTS_MAX = 1000
 
 
@@ -65,7 +65,7 @@ class WireOptions(NamedTuple):
         columns: the columns if the user gives no schema.
         tasks_min: approximate minimum number of tasks.
         task_records_max: most records of a task, counted by offsets.
-        trigger_offsets_max: the most offsets of a micro-batch.
+        trigger_offsets_max: the maximum number of offsets of a micro-batch.
         trigger_offsets_min: a micro-batch waits for this many offsets, but not longer than `trigger_delay_max_ms`.
         trigger_delay_max_ms: the longest wait for that many; None for `TRIGGER_DELAY_MS`.
         poll_timeout_ms: how long a task waits for the next record.

@@ -17,7 +17,7 @@ __all__ = ["PartitionRange", "split", "tasks", "together"]
 #: task, because Spark needs at least 50 ms of CPU for a task that runs Python.
 _TASKS_APART: Final = 1_000
 
-#: Most offsets that one task reads of several ranges.
+#: The maximum number of offsets that one task reads of several ranges.
 _SHARED_OFFSETS_MAX: Final = 100_000
 
 

@@ -67,7 +67,7 @@ class StoredBatches(BlockingClient):
         Positions refer to a fetch and have no meaning. Records that retention removes meanwhile are skipped and logged.
 
         Raises:
-            BrokerError: CORRUPT_MESSAGE, the leader itself finds no batch there.
+            BrokerError: CORRUPT_MESSAGE if the leader itself finds no batch there.
             DecodeError: the fetched bytes do not reveal where the next batch begins.
             LocalProtocolError: the partition ends before the range.
             RequestTimedOut: no data arrived in time.

@@ -51,7 +51,7 @@ def decode_batches(
         topic: a column with the topic's name, or an expression such as `lit("orders")`; None for null.
         partition: a column with the partition number, an expression, or the number itself; None for null.
         headers: whether to include the headers.
-        extra: the names of further columns, see below.
+        extra: the names of further columns (see below).
         mode: how damaged bytes are handled: "FAILFAST" fails the task at the first, naming row and position;
             "PERMISSIVE" adds a row for each, with `_corrupt` and null in all other columns but topic and partition;
             "DROPMALFORMED" leaves them out, and logs them and their number. Reading continues at the next batch with a

@@ -171,7 +171,7 @@ def decode_request(column: str | Column, *, mode: str = "FAILFAST") -> Column:
 
     Returns:
         `struct<api: string, version: int, correlationId: int, clientId: string, message: string, error: string>`, null
-        for a null: `message` is JSON text without the header, see `decode_message`; beside an error all others are
+        for a null: `message` is JSON text without the header (see `decode_message`); beside an error all others are
         null.
 
     Raises:
@@ -200,7 +200,7 @@ def decode_response(column: str | Column, api: str, version: int, *, mode: str =
 
     Returns:
         `struct<correlationId: int, message: string, error: string>`, null for a null: `message` is JSON text without
-        the header, see `decode_message`; beside an error all others are null.
+        the header (see `decode_message`); beside an error all others are null.
 
     Raises:
         ConfigurationError: an unknown mode, API or version.

@@ -85,8 +85,8 @@ def decoded(rows: Iterable[pyarrow.RecordBatch], options: DecodeOptions) -> Iter
         Arrow batches with the columns of `options.names`.
 
     Raises:
-        DecodeError: the data is damaged and the mode is FAILFAST; the path names the row, the offset counts from the
-            start of its value.
+        DecodeError: the data is damaged and the mode is FAILFAST; the path names the row, and the offset counts from
+            the start of its value.
         LocalProtocolError: an aborted transaction has no producer or offset.
     """
     decoder = Decoder(options.names, options.mode)

@@ -30,7 +30,7 @@ def limited_by_bytes(
         ranges: see above.
         segments: the segments of each partition; the size of the last one is that of its content.
         files: the files of the segments.
-        limit: the most bytes of the segments.
+        limit: the maximum number of bytes of the segments.
 
     Raises:
         OSError: a segment cannot be read.

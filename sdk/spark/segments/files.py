@@ -52,8 +52,8 @@ _HADOOP_SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}
 #: The start of file system settings after a path; any other `?` is part of a pattern.
 _SETTINGS: Final = re.compile(r"\?(?=[a-zA-Z_]+=)")
 
-#: Most listings to try: while a broker renames files, a listing may have neither the old nor the new name. A rename
-#: takes less time than a listing.
+#: The maximum number of listings to try: while a broker renames files, a listing may have neither the old nor the new
+#: name. A rename takes less time than a listing.
 _LISTINGS_MAX = 5
 
 #: Possible names of folders with segments below them.
@@ -67,7 +67,7 @@ _OTHERS: Final = re.compile(
     r"\.log\.(?!swap$|cleaned$|deleted$)\w+$|\.(?:tar|tgz|tbz2|txz|zip|7z|tar\.\w+)$", re.IGNORECASE
 )
 
-#: Most names in an error or a warning.
+#: The maximum number of names in an error or a warning.
 _NAMES_SHOWN: Final = 3
 
 #: Valid topic names.

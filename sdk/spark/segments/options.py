@@ -73,8 +73,8 @@ class SegmentOptions(NamedTuple):
         is_committed_only: whether records of transactions that were aborted or have not ended are left out.
         decompressed_bytes_max: the most bytes that the records of one batch may have.
         pushdown: whether Spark passes its filters.
-        trigger_bytes_max: the most bytes of a micro-batch.
-        trigger_offsets_max: the most offsets of a micro-batch.
+        trigger_bytes_max: the maximum number of bytes of a micro-batch.
+        trigger_offsets_max: the maximum number of offsets of a micro-batch.
         fails_on_loss: whether it is an error that records to be read are gone; None to decide by the mode.
         topics_option: the option that names the topics, for errors.
     """

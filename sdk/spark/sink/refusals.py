@@ -22,7 +22,7 @@ __all__ = ["Refusals"]
 #: Most of its functions are created on import, where type checkers do not see them.
 _COMPUTE: Any = pyarrow.compute
 
-#: Most causes to follow: more than any error of a client has.
+#: The maximum number of causes to follow: more than any error of a client has.
 _CAUSES_MAX: Final = 10
 
 
@@ -40,7 +40,7 @@ class Refusals:
     def __init__(self, options: WriteOptions, batches: Iterable[pyarrow.RecordBatch]) -> None:
         self._options = options
         self._batches = batches
-        #: Bytes of key and value of the largest row so far.
+        #: Bytes of the key and the value of the largest row so far.
         self._largest = 0
 
     def __enter__(self) -> Self:
@@ -93,7 +93,7 @@ def _refusal(error: BaseException | None) -> BrokerError | None:
 
 
 def _largest(rows: pyarrow.RecordBatch) -> int:
-    """Return the size of key and value in the largest row."""
+    """Return the size of the key and the value in the largest row."""
     total = None
     for name in {KEY, VALUE}.intersection(rows.schema.names):
         column = rows.column(name)

@@ -59,7 +59,7 @@ class Bench:
         return pending.clear
 
     def know(self, *nodes: int, moved: dict[int, int] | None = None, controller_id: int | None = None) -> None:
-        """Tell the links these brokers; `moved` names those with the address of another node."""
+        """Tell the links about these brokers; `moved` names those with the address of another node."""
         self.links.know(self.addresses(*nodes, moved=moved), controller_id)
 
     @staticmethod

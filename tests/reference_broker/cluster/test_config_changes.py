@@ -36,7 +36,7 @@ class Bench(ClusterBench):
     """Broker 1 follows the topics t and u.
 
     Attributes:
-        ready: what `start` has told.
+        ready: what `start` has reported.
         told: resources that have changed.
     """
 

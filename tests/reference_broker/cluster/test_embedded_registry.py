@@ -1,4 +1,4 @@
-"""The embedded registry is one as any other; what is told is durable; a simulation decides what goes wrong.
+"""The embedded registry behaves like any other; what it reports is durable; a simulation decides what goes wrong.
 
 Method: the suite of registries, without a journal and with one; a sequence of steps in which each operation meets each
 fault in turn; a disk whose work is held back, and one that fails.
@@ -73,7 +73,7 @@ def registration(registry: EmbeddedSession) -> Steps[bytes]:
     return b"" if found is None else found.data
 
 
-#: So many operations the sequence has without faults.
+#: The number of operations in the sequence without faults.
 OPERATIONS = 9
 
 

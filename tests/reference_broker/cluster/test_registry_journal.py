@@ -1,4 +1,4 @@
-"""Whatever a crash leaves of the journal, what was answered is there; damage is refused, a torn tail is cut off.
+"""Whatever a crash leaves of the journal, what was answered is there; damage is refused, and a torn tail is cut off.
 
 Method: a workload on a disk in memory, with the power cut, or a failure, at each call of the disk in turn; journals
 that are cut and altered byte by byte.
@@ -183,7 +183,7 @@ def test_a_journal_grows_on_without_room_for_a_snapshot(monkeypatch: pytest.Monk
     for number in range(100):
         assert not isinstance(owner.ask(one, SetData("/a", bytes(number))), RegistryError)
         assert bench.embedded.shortage is None
-    # It is tried again when the file has grown as much once more.
+    # It is tried again when the file has grown by the same amount once more.
     assert len(refused) == 3
     assert disk.size_of(REGISTRY_JOURNAL) > 8_000
     assert contents(load(disk.crash(1))) == contents(bench.embedded.tree)

@@ -382,7 +382,7 @@ def test_a_session_that_was_away_learns_once_what_has_changed(
     data = [] if existence or children else ["/a"]
     expected = () if told is None else (Notification(away, WatchEvent("/a", told)),)
     assert tree.set_watches(away, seen, data, existence, children) == expected
-    # A watch that was not told is set again.
+    # A watch that was not triggered is set again.
     is_there = not isinstance(tree.submit(other, Exists("/a"), 1).outcome, RegistryError)
     change = Create("/a") if not is_there else Delete("/a")
     assert len(tree.submit(other, change, 1).notifications) == (told is None)

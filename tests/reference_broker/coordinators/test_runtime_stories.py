@@ -1,8 +1,9 @@
 """Whatever elections, resignations and late loads come, a partition behaves like that of a new coordinator afterwards.
 
 Goal: a partition is served exactly while its broker leads it, and nothing is appended to its log by anyone else. A
-resignation answers all that waits. What is served agrees with the log, also if other brokers have written or truncated
-it in the meantime, and once everything is loaded, nothing tells the old coordinator from a new one with the same logs.
+resignation answers everything that waits. What is served agrees with the log, also if other brokers have written or
+truncated it in the meantime, and once everything is loaded, nothing tells the old coordinator from a new one with the
+same logs.
 
 Method: stories of elections and resignations, also old and repeated ones, of requests, timers and slow or failing logs,
 over two partitions. A model knows who leads. Each step is followed by a comparison with a replay of the logs. Then both

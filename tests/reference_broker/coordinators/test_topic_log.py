@@ -1,4 +1,5 @@
-"""A partition's log as a coordinator uses it: records come back, the high watermark is the log's, errors are reported.
+"""A partition's log as a coordinator uses it: records come back, the high watermark is the log's, and errors are
+reported.
 
 Method: a log on a disk in memory; background work waits until the test runs it.
 """

@@ -50,7 +50,7 @@ TIMES_MS = (0, 0, 0, 1, 99, 1_000, 10_001, 45_001, 300_000)
 
 _STEPS = 40
 
-#: The most timers that may fire until a group without clients is empty.
+#: The maximum number of timers that may fire until a group without clients is empty.
 _QUIET_STEPS = 5_000
 
 #: Rounds of heartbeats after which well-behaved members have all partitions: each revokes, joins and syncs in turn,
@@ -236,11 +236,11 @@ class ConsumerSimulation:
     # Invariants.
 
     def group(self) -> ConsumerGroup | None:
-        """Return the consumer group, None if there is none."""
+        """Return the consumer group, or None if there is none."""
         return next(iter(self.bench.groups.consumer_groups()), None)
 
     def classic(self) -> ClassicGroup | None:
-        """Return the classic group, None if there is none."""
+        """Return the classic group, or None if there is none."""
         return next(iter(self.bench.groups.classic_groups()), None)
 
     def deadlines(self) -> Deadlines:

@@ -35,8 +35,8 @@ HONEST_TIMES_MS = (0, 1, 99, 3_000, 5_000)
 
 _STEPS = 40
 
-#: The most timers that may fire until a group without clients is empty: while one member is silent for half an hour,
-#: the others are checked every second.
+#: The maximum number of timers that may fire until a group without clients is empty: while one member is silent for
+#: half an hour, the others are checked every second.
 _QUIET_STEPS = 20_000
 
 
@@ -235,7 +235,7 @@ class Simulation:
     # Invariants.
 
     def current(self) -> ClassicGroup | None:
-        """Return the group, None if there is none."""
+        """Return the group, or None if there is none."""
         return next((group for group in self.bench.groups.classic_groups() if group.group_id == "g"), None)
 
     def check(self) -> None:

@@ -25,7 +25,7 @@ PATIENCE_SECONDS = 10
 
 
 class Running:
-    """Running links, and what a defect has told."""
+    """Running links, and the defects that they have reported."""
 
     def __init__(self, broker: ScriptedBroker) -> None:
         self.defects: list[KafkaWireError] = []

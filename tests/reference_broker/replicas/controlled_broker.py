@@ -147,7 +147,7 @@ class Controlled:
     def _stepped(self, partition: Partition, replica: Replica, before: Role) -> None:
         self.heard.append((replica.role.name, partition))
 
-    # Configurations, see `TopicConfigs`.
+    # Configurations (see `TopicConfigs`).
 
     def read(self, topics: Collection[str], done: Callable[[], None]) -> None:
         self.heard.append(("read", list(topics)))
@@ -156,7 +156,7 @@ class Controlled:
     def of(self, topic: str) -> Mapping[str, str]:
         return self.topic_configs.get(topic, {})
 
-    # Fetchers, see `Fetchers`.
+    # Fetchers (see `Fetchers`).
 
     def follow(self, partition: Partition, leader_id: int, leader_epoch: int) -> None:
         self.heard.append(("fetch", partition, leader_id, leader_epoch))
@@ -193,7 +193,7 @@ class Controlled:
         return heard
 
     def role(self, number: int = 0, topic: str = "t") -> Role | None:
-        """Return the role of a replica, None if there is none."""
+        """Return the role of a replica, or None if there is none."""
         replica = self.replicas.get(topic, number)
         return None if replica is None else replica.role
 

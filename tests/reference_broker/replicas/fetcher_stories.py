@@ -104,7 +104,7 @@ class Story:
     # What the controller does.
 
     def tell(self) -> None:
-        """Tell the follower its leader."""
+        """Tell the follower who its leader is."""
         self.told_epoch = self.leader.epoch
         self.stored.log.refuse_waiting(BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         self.fetcher.add(T0, self.replica, self.told_epoch)

@@ -161,7 +161,7 @@ class Following:
         self.fetcher.answered(outcome, self.now_ms)
 
     def settle(self, requests: int = 20) -> None:
-        """Exchange requests until the log is that of the leader, as far as the leader tells."""
+        """Exchange requests until the log is that of the leader, as far as the leader has sent it."""
         for _ in range(requests):
             self.now_ms = self.fetcher.due_ms(self.now_ms) or self.now_ms
             if (planned := self.plan()) is not None:

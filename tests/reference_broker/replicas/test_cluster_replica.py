@@ -1,4 +1,4 @@
-"""A leader commits what all replicas have that may be in sync, and a follower what its leader has committed.
+"""A leader commits what all replicas that may be in sync have, and a follower commits what its leader has committed.
 
 Method: scripted followers and a scripted controller, one test for each rule of Kafka's `Partition`; time moves when the
 test moves it.

@@ -39,7 +39,7 @@ def ends(fetcher: Fetcher) -> list[int]:
 
 
 def lag(fetcher: Fetcher, number: int, records: int) -> None:
-    """Let the leader's last answer for a partition have shown so many records more."""
+    """Let the leader's last answer for a partition have shown this many more records."""
     fetcher.partitions[TopicPartition("t", number)].lag = records
 
 

@@ -40,7 +40,7 @@ class Asked:
         self._done: list[Done] = [done]
 
     def end(self, outcome: Message | Exception) -> None:
-        """Tell the outcome, once; a response passes through the codec of its highest stable version."""
+        """Report the outcome once; a response passes through the codec of its highest stable version."""
         if isinstance(outcome, Message):
             version = outcome.SCHEMA.versions.last
             outcome, _ = program(type(outcome), version).decode(program(type(outcome), version).encode(outcome))
@@ -51,7 +51,7 @@ class PeerBench:
     """Brokers 1 (this one), 2 and 3.
 
     Attributes:
-        leaders: by partition, the broker that leads it, -1 for none; other partitions do not exist.
+        leaders: by partition, the broker that leads it; -1 for none; other partitions do not exist.
         alive: the brokers that can be reached.
         asked: the requests under way.
     """

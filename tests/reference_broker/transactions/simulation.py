@@ -72,7 +72,7 @@ ANSWER_MS = 6_000
 
 _STEPS = 40
 
-#: The most timers that may fire in one step of time.
+#: The maximum number of timers that may fire in one step of time.
 _TIMERS_MAX = 5_000
 
 _OPTIONS = {

@@ -110,7 +110,7 @@ def stored_transactions(log: PartitionLog) -> dict[str, Transaction]:
 
 
 def committed_offsets(entries: list[Entry]) -> list[tuple[Partition, int | None]]:
-    """Return the offsets in entries of `__consumer_offsets`, None for a deleted one."""
+    """Return the offsets in entries of `__consumer_offsets`, or None for a deleted one."""
     found: list[tuple[Partition, int | None]] = []
     for entry in entries:
         record = decode(GROUP_RECORD_TYPES, entry.key, entry.value)

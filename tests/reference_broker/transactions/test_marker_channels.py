@@ -121,7 +121,7 @@ class Bench(PeerBench):
 
     @property
     def codes(self) -> list[ErrorCode | None]:
-        """The outcome of each marker, None while there is none."""
+        """The outcome of each marker, or None while there is none."""
         assert all(len(each) <= 1 for each in self.outcomes)
         return [each[0] if each else None for each in self.outcomes]
 

@@ -27,7 +27,7 @@ State = TransactionState
 
 BASE = Transaction("t", 5, epoch=3, previous_producer_id=5, timeout_ms=1_000, start_ms=0)
 
-#: The result of an end: a state, None if nothing changes, or an error.
+#: The result of an end: a state, or None if nothing changes, or an error.
 INVALID, CONCURRENT, FENCED = (
     ErrorCode.INVALID_TXN_STATE,
     ErrorCode.CONCURRENT_TRANSACTIONS,

@@ -184,7 +184,7 @@ class TransactionBench:
     # Results.
 
     def find(self, transactional_id: str = "t") -> Transaction | None:
-        """Return the description of a transaction, None if there is none."""
+        """Return the description of a transaction, or None if there is none."""
         answers: list[Any] = []
         self.transactions.describe(transactional_id, answers.append, self.now_ms)
         (found,) = answers

@@ -42,14 +42,14 @@ class Log:
     """One partition.
 
     Attributes:
-        leader: node id, None for no leader.
+        leader: node id, or None for no leader.
         epoch: the leader epoch.
         batches: the batches, with their offsets.
         start: the first remaining offset.
         error: the error that a fetch gets instead of records.
         replica: the follower that consumers are sent to, -1 for none.
         epoch_ends: the answer to OffsetForLeaderEpoch: (epoch, end offset); None for the end of the log.
-        cut: the most bytes that a fetch returns.
+        cut: the maximum number of bytes that a fetch returns.
         aborted: (first offset, producer id) of aborted transactions; a response names them in this order.
         listed: the answer to ListOffsets for a time; None for the start.
     """

@@ -1,4 +1,4 @@
-"""Every record is read once, from the consumer's position on; positions, commits, faults and restarts included.
+"""Every record from the consumer's position on is read once, through seeks, commits, faults and restarts.
 
 Calls that need not wait return at once. Method: the whole consumer, also before its start, against a scripted
 in-memory broker, which keeps batches and fails on demand.

@@ -292,7 +292,7 @@ class MemoryRegistry:
             self.deliver(lambda: done(tuple(outcomes)))
 
     def run(self) -> None:
-        """Do all that is left to do; what that causes is left."""
+        """Do everything that is left to do, but not what results from it."""
         while not self.is_quiet:
             self.step()
 

@@ -104,7 +104,7 @@ class Scene:
     Args:
         kind: the group's protocol, one of `PROTOCOLS`.
         now_ms: the start time.
-        topics: the number of partitions by topic, None for the initial ones.
+        topics: the number of partitions by topic, or None for the initial ones.
         names: the topics that the member reads.
     """
 

@@ -104,7 +104,7 @@ class Group:
             self.set_partitions(topic, partitions)
 
     def add_broker(self, broker_id: int) -> None:
-        """Have a broker that is alive."""
+        """Register a broker that is alive."""
         content = BrokerRegistration({}, {"PLAINTEXT": "PLAINTEXT"}, ("PLAINTEXT://b:9092",))
         self.tree.put(BROKER.path(broker_id), BROKER.encode(content))
 

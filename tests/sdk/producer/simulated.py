@@ -1,4 +1,4 @@
-"""A producer's machines beside simulated brokers that store batches as Apache Kafka does, sequence numbers included."""
+"""A producer's machines beside simulated brokers that store batches as Apache Kafka does, with sequence numbers."""
 
 from __future__ import annotations
 

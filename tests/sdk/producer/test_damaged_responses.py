@@ -19,7 +19,7 @@ from tests.sdk.scripted_broker import StoringBroker
 
 
 def rubbish(broker: StoringBroker) -> Callable[[Request], None]:
-    """Answer a request with bytes that are no response."""
+    """Answer a request with bytes that are not a response."""
 
     def respond(request: Request) -> None:
         broker.links[-1].wire.write([frame(b"\xff" * 40)])

@@ -121,7 +121,7 @@ def a_topic_that_is_forgotten_meets_sends(producer: SimulatedProducer, one: Part
     return lambda: producer.run(200), lambda: other.send("t", 2)
 
 
-#: Each meeting, and its step: one of so many instructions is visited.
+#: Each meeting, and its step: one in this many instructions is visited.
 MEETINGS: dict[str, tuple[Meeting, int]] = {
     "a send to a batch that grows": (send_meets_turn(1_000), 3),
     "a send to a full batch": (send_meets_turn(2_900), 5),

@@ -1,4 +1,4 @@
-"""Records are stored once and in order, or their error is raised; limits, faults and restarts included.
+"""Records are stored once and in order, or their error is raised, through limits, faults and restarts.
 
 Method: the whole producer against a scripted in-memory broker, which fails on demand.
 """

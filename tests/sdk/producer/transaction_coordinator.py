@@ -43,7 +43,7 @@ def versions_of(producer: TransactionalProducer, kind: type[Message]) -> set[int
 
 
 def error_of(promise: Any) -> Exception | None:
-    """Return the error of a promise, None if it was kept; it must be settled."""
+    """Return the error of a promise, or None if it was kept; it must be settled."""
     assert promise.done
     try:
         promise.wait(0)

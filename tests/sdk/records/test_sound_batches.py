@@ -106,7 +106,7 @@ def test_one_length_that_lies_does_not_end_a_search(monkeypatch: pytest.MonkeyPa
 
 
 def test_what_is_found_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many damaged regions a long file has, the sound batch behind each one is found."""
+    """However many damaged regions a long file has, the sound batch after each one is found."""
     monkeypatch.setattr(sound_batches, "SEARCH_BYTES_MAX", 2 * len(BATCH))
     data = (b"?" + BATCH) * 100
     search = SoundBatches(Memory(data))

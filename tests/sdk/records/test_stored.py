@@ -1,4 +1,4 @@
-"""No stored bytes are left out silently, and sound batches behind damage are found.
+"""No stored bytes are left out silently, and sound batches after damage are found.
 
 Method: batches of every magic and compression; every bit of some batches changed, cuts at every byte, garbage, batches
 larger than a window, files that shrink; the same bytes in memory and through a window.

@@ -266,7 +266,7 @@ def test_refused_headers(engine: str, change: tuple[int, bytes], reason: str) ->
 @pytest.mark.parametrize("count", [-1, -(2**31), 3, 4, 2**31 - 1])
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
 def test_a_count_that_the_bytes_cannot_hold(engine: str, compression: Compression, count: int) -> None:
-    """The count is refused before a record is read, and before room for so many is allocated."""
+    """The count is refused before a record is read, and before room for that many is allocated."""
     data = batch_of([(1, None, b"", ())] * 2, compression)
     wrong = resealed(data[:57] + count.to_bytes(4, "big", signed=True) + data[61:])
     (_, batch) = walk(data + wrong, engine=engine)

@@ -470,7 +470,7 @@ def an_expired_session_is_followed_by_another(bench: RegistryBench) -> None:
     assert notes.ids[notes.told.index("expired")] == 0
     assert one.session_id not in (0, former)
     owner.until(lambda: bool(owner.events))
-    # The watches of the expired session are gone, those of the other one are not.
+    # The watches of the expired session are gone, but those of the other one are not.
     owner.ask(two, SetData("/p", b"1"))
     assert owner.code(one, GetData("/e")) == "NO_NODE"
     assert owner.events == [WatchEvent("/e", EventKind.DELETED)]
@@ -518,7 +518,7 @@ def abandoning(bench: RegistryBench) -> None:
     one.abandon()
     one.close(10_000)
     assert (owner.code(one, Exists("/e")), one.session_id) == ("CLOSED", 0)
-    # The session goes on, and its owner is told nothing.
+    # The session goes on, and its owner hears nothing.
     assert _stat(owner.ask(two, Exists("/e"))).ephemeral_owner == session
     owner.ask_all(two, SetData("/a", b"x"), Exists("/"))
     assert (owner.events, notes.told) == ([], ["opened"])

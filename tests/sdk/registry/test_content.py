@@ -78,7 +78,7 @@ DEVIATIONS = [
 
 
 def damage(node: Any, content: bytes) -> DamagedZnode | None:
-    """Return the error of a content, None if it is accepted."""
+    """Return the error of a content, or None if it is accepted."""
     try:
         node.decode(content, "/x")
     except DamagedZnode as error:

@@ -398,7 +398,7 @@ def test_a_thread_that_ends_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
         assert connection.session == KnownSession(7, b"p" * 16, 0)
         assert connection.log.last == "the thread of the connection has failed: OSError('System error')"
         connection.abandon()
-        # It is told, too, if there never was a connection.
+        # It is also reported if there never was a connection.
         again = connected(server, states)
         assert states.next() == "CLOSED"
         assert again.session is None
@@ -509,7 +509,7 @@ def test_the_names_of_kazoo_that_are_not_public() -> None:
 
 
 def test_the_order_in_which_kazoo_tells_a_loss() -> None:
-    """Requests have failed before a lost connection is told; an ended session is told before kazoo forgets it."""
+    """Requests fail before a lost connection is reported; an ended session is reported before kazoo forgets it."""
     from kazoo.client import KazooClient
     from kazoo.protocol.states import KeeperState
 

@@ -1,4 +1,4 @@
-"""The client of a ZooKeeper is a registry as any other, whatever its connections do, and tells its owner in order.
+"""The client of a ZooKeeper is a registry like any other, whatever its connections do, and tells its owner in order.
 
 Method: the suite of registries and hand-made stories over a ZooKeeper on the thread of the test (`fake_kazoo.py`). A
 real ZooKeeper is in tests/kafka/test_zookeeper_registry.py.
@@ -316,7 +316,7 @@ def test_a_connection_that_has_ended_by_itself(bench: FakeBench, monkeypatch: py
     owner.ask(two, SetData("/e", b"x"))
     owner.ask(one, Exists("/"))
     assert owner.events == [WatchEvent("/e", EventKind.CHANGED)]
-    # What the former connection still tells is ignored.
+    # What the former connection still reports is ignored.
     connection.lose()
     owner.run_all()
     assert one.state is SessionState.CONNECTED

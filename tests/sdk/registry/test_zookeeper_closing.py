@@ -40,7 +40,7 @@ def test_closing(bench: FakeBench) -> None:
 
 
 def test_what_is_in_the_inbox_when_the_registry_is_closed(bench: FakeBench) -> None:
-    """An answer is told, but opens no session, and sets no watch."""
+    """An answer is reported, but it opens no session and sets no watch."""
     bench.servers.accepts = False
     opening = bench.registry()
     bench.servers.connections[0].link()

@@ -18,7 +18,7 @@ class Away:
     """Brokers that are away, and a clock that only pauses advance.
 
     Args:
-        errors: the errors of the attempts; the last one is repeated, None means success.
+        errors: the errors of the attempts; the last one is repeated, and None means success.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *errors: KafkaWireError | None) -> None:

@@ -44,7 +44,7 @@ VECTORS = vectors()
 
 
 def read(data: bytes, mode: Mode) -> tuple[list[Row], list[tuple[int, int]]]:
-    """Return the rows, and position and size of each damage."""
+    """Return the rows, and the position and the size of each damaged region."""
     columns = [pyarrow.array([data]), pyarrow.array(["t"]), pyarrow.array([0], pyarrow.int32())]
     table = pyarrow.RecordBatch.from_arrays(columns, ["batches", "topic", "partition"])
     options = DecodeOptions(("offset", "key", "value", CORRUPT), mode)

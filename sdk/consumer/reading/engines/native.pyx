@@ -51,7 +51,7 @@ __all__ = ["Handout", "RecordIterator", "RecordStream"]
 @cython.final
 @cython.freelist(8)
 cdef class Handout:
-    """The records being handed out, see `python.py`."""
+    """The records being handed out (see `python.py`)."""
 
     cdef list records
     cdef object end, leader_epoch
@@ -114,7 +114,7 @@ cdef int most_unseen = 8
 
 @cython.final
 cdef class RecordStream:
-    """The asynchronous iterator of records, see `python.py`."""
+    """The asynchronous iterator of records (see `python.py`)."""
 
     cdef object wait
     cdef public Handout handout
@@ -164,7 +164,7 @@ cdef class RecordStream:
 
 @cython.final
 cdef class RecordIterator:
-    """The blocking iterator of records, see `python.py`."""
+    """The blocking iterator of records (see `python.py`)."""
 
     cdef object wait
     cdef public Handout handout

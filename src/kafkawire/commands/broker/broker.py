@@ -80,7 +80,7 @@ def _addresses(broker: Broker) -> str:
 def _settings(
     parser: Parser, given: argparse.Namespace, config: ConfigFile | None
 ) -> tuple[dict[str, object], str | None]:
-    """Return the options, in which the command line overrides the file, and the folder, None for no files."""
+    """Return the options, in which the command line overrides the file, and the folder, or None for no files."""
     if config is not None and config.without_effect:
         _log.warning("%s: without effect here: %s", config.path, ", ".join(config.without_effect))
     known = {**BrokerOptions.KAFKA_NAMES, **ClusterOptions.KAFKA_NAMES}

@@ -185,7 +185,7 @@ class _Run:
         bootstrap: the broker's address.
         lines: the input.
         compression: the compression of the batches.
-        broker: the embedded broker, None for an external one.
+        broker: the embedded broker, or None for an external one.
         spark: whether PySpark also decodes the segment files.
     """
 

@@ -31,7 +31,7 @@ TIMEOUT_SECONDS: Final = 30
 #: How long the end of the session may take.
 _CLOSE_MS: Final = 1_000
 
-#: The most offsets that an error names.
+#: The maximum number of offsets that an error names.
 _NAMED_MAX: Final = 5
 
 #: The states of a group without members.

@@ -375,7 +375,7 @@ def _print_found(path: Path, segment: LogSegment, place: Place, wanted: tuple[Re
 
 
 def _asked(request: str | None, api: str | None, version: int | None, apis: Mapping[int, Api]) -> Asked | None:
-    """Return the request that a response answers, None if the bytes are to be explained as a request.
+    """Return the request that a response answers, or None if the bytes are to be explained as a request.
 
     Raises:
         ValueError: an option is missing, or the API does not exist.

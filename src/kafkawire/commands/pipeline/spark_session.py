@@ -92,7 +92,7 @@ def starting_quickly() -> None:
 
 
 def why_not() -> str | None:
-    """Return the reason why Spark cannot run here, None if it can."""
+    """Return the reason why Spark cannot run here, or None if it can."""
     if find_spec("pyspark") is None or find_spec("pyarrow") is None:
         return "pyspark is not installed (pip install 'kafkawire[spark]')"
     java = _java()

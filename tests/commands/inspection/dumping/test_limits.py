@@ -50,7 +50,7 @@ class Content(NamedTuple):
 
 
 def topology(count: int) -> tuple[bytes, bytes]:
-    """Return key and value of a streams group's record: this many groups of copartitions, each as small as possible."""
+    """Return the key and value of a streams group's record: this many groups of copartitions, each minimal."""
     groups = [StreamsGroupTopologyValue.CopartitionGroup() for _ in range(count)]
     parts = [StreamsGroupTopologyValue.Subtopology(copartition_groups=groups)]
     value = StreamsGroupTopologyValue(epoch=1, subtopologies=parts)

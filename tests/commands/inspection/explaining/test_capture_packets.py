@@ -1,4 +1,4 @@
-"""A TCP segment is found behind every kind of link and in both versions of IP; other packets are recognized.
+"""A TCP segment is found after every kind of link header and in both versions of IP; other packets are recognized.
 
 Method: one segment in each envelope; each envelope cut at every byte.
 """

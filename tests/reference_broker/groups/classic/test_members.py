@@ -1,4 +1,4 @@
-"""Members of classic groups get Kafka's answers to joins, syncs, heartbeats, commits and leaves, every error included.
+"""Members of classic groups get Kafka's answers to joins, syncs, heartbeats, commits and leaves, including every error.
 
 Method: as in `test_rebalances.py`.
 """

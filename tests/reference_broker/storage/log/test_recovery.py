@@ -240,7 +240,7 @@ def test_clean_start_does_not_go_on_after_an_offset_that_is_damaged(disk, caplog
     offset = base_offset.to_bytes(8, "big", signed=True)
     damage(disk, 8, lambda content: content[:BATCH_BYTES] + offset + content[BATCH_BYTES + 8 :])
     log = PartitionLog(LogServices(disk), "t-0", CONFIG, recovery_point=10)
-    if base_offset == 10**6:  # this is no damage: compaction leaves gaps
+    if base_offset == 10**6:  # this is not damage: compaction leaves gaps
         assert (log.next_offset, log.truncated_bytes) == (10**6 + 1, 0)
         return
     assert (log.next_offset, log.truncated_bytes) == (9, BATCH_BYTES)

@@ -218,7 +218,7 @@ class Scripted:
 
     Args:
         first: the first offset of the partition.
-        ends: the end of the partition in each answer of the broker; the last one is repeated, None means no answer.
+        ends: the end of the partition in each answer of the broker; the last one is repeated, and None means no answer.
         refused: the offset that the brokers refuse once.
         last: the offset after which nothing comes as long as `ends` has another end.
     """

@@ -186,7 +186,7 @@ DAMAGED = [
 
 @pytest.mark.parametrize(("damaged", "reason"), DAMAGED, ids=["content", "magic", "length", "long"])
 def test_damage(damaged: bytes, reason: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Damage is reported in every mode, with its full reason, and the batches behind it are read."""
+    """Damage is reported in every mode, with its full reason, and the batches after it are read."""
     values = [None, FIRST + damaged + batch(12), batch(18)]
     with pytest.raises(DecodeError) as caught:
         table(*values)

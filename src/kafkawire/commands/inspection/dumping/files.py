@@ -91,7 +91,7 @@ class StoredFile(NamedTuple):
 
 
 def stored_file(path: Path) -> StoredFile | None:
-    """Return the classified file, None if its name is unknown."""
+    """Return the classified file, or None if its name is unknown."""
     name = path.name.removesuffix(_added_suffix(path.name))
     if name in _NAMES:
         return StoredFile(path, _NAMES[name], None, None, _topic(path))

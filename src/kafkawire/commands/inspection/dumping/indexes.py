@@ -91,7 +91,7 @@ class _Index:
             )
 
     def __iter__(self) -> Iterator[tuple[int, int, int]]:
-        """Yield position and content of each entry, up to the preallocated room."""
+        """Yield the position and content of each entry, up to the preallocated room."""
         for number, entry in enumerate(self.entries):  # up to its current end
             first, second = entry
             position = number * self.entry_bytes

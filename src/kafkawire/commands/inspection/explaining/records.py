@@ -123,7 +123,7 @@ def explain_records(
     """Explain consecutive batches.
 
     Args:
-        formats: the record formats, see `load_record_formats`.
+        formats: the record formats (see `load_record_formats`).
         data: batches of any magic.
         path: the path of the value that they are part of; empty if there is none.
         offset_delta: the offset delta of the only wanted record; None for all.

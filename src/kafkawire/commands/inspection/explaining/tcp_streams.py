@@ -4,7 +4,7 @@ A capture can have segments twice or out of order, can lack some, and can begin 
 yielded after all segments before it and all that it acknowledges, so a response never comes before its request. If a
 segment waits too long, the bytes that it waits for were not captured: a gap.
 
-Source: RFC 9293. `capture_packets.py` finds the segments, `captures.py` reads what they carry.
+Source: RFC 9293. `capture_packets.py` finds the segments; `captures.py` reads what they carry.
 """
 
 from __future__ import annotations
