@@ -89,7 +89,7 @@ def test_pipes_and_devices_are_refused(tmp_path: Path, capfd: pytest.CaptureFixt
         ([], "the following arguments are required: file"),
         (
             ["--only", "batches", "f"],
-            "'batches', expected some of file, batch, record, control, gap, entry, note, damage",
+            "'batches' is not known; expected some of file, batch, record, control, gap, entry, note, damage",
         ),
         (["--from-offset", "-1", "f"], "'-1' is not a number from 0 to"),
         (["--from-offset", "9" * 5000, "f"], "is not a number from 0 to"),
@@ -149,7 +149,7 @@ def test_records_of_ones_own(tmp_path: Path, topic: str, arguments: list[str]) -
         "value": {"minutes": 77},
     }
     assert left["decoded"]["value"] is None
-    assert other["unknown"] == "key at byte 0: __visits: record type 8 is not known, 9 are"
+    assert other["unknown"] == "key at byte 0: __visits: record type 8 is not known; 9 are"
     assert (
         ' key: {"type":"9","data":{"visitor":"Bob"}} payload: <DELETE>'
         in dump("--schemas", schemas, *arguments, path)[-3]

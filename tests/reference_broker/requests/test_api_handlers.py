@@ -220,7 +220,7 @@ def test_a_handler_may_name_removed_versions():
     assert ApiHandler(fetch, handle).versions.first == fetch.versions.first > 0
     with pytest.raises(LocalProtocolError, match="versions none are served, but none exist"):
         ApiHandler(KNOWN_APIS[ApiKey.UPDATE_METADATA], handle)
-    with pytest.raises(LocalProtocolError, match="versions 0-9 are served, 0-8 exist"):
+    with pytest.raises(LocalProtocolError, match="versions 0-9 are served, but 0-8 exist"):
         ApiHandler(KNOWN_APIS[ApiKey.UPDATE_METADATA], handle, VersionRange(0, 9))
 
 
@@ -259,8 +259,8 @@ def test_stable_versions_are_served_unless_said_otherwise():
         ((GREET, handle, None, True), TypeError, "Greet: advertised_from is True, but an int is needed"),
         ((GREET, handle, None, -1), LocalProtocolError, "advertised from -1, but it can be from 0 to 2"),
         ((GREET, handle, None, -32769), LocalProtocolError, "advertised from -32769, but it can"),
-        ((GREET, handle, VersionRange(0, 3)), LocalProtocolError, "versions 0-3 are served, 0-2 exist"),
-        ((GREET, handle, VersionRange(2, 1)), LocalProtocolError, "versions none are served, 0-2 exist"),
+        ((GREET, handle, VersionRange(0, 3)), LocalProtocolError, "versions 0-3 are served, but 0-2 exist"),
+        ((GREET, handle, VersionRange(2, 1)), LocalProtocolError, "versions none are served, but 0-2 exist"),
         ((GREET, handle, None, 3), LocalProtocolError, "advertised from 3, but it can be from 0 to 2"),
     ],
 )

@@ -181,7 +181,7 @@ def test_a_client_that_is_refused(status: str) -> None:
         ("200 OK", b"\xff", "without an access_token"),
         ("200 OK", b"[" * 100_000, "without an access_token"),
         ("200 OK", b'{"access_token": 5}', "without an access_token"),
-        ("200 OK", GOOD[:-1] + b" " * RESPONSE_BYTES_MAX + b"}", f"over {RESPONSE_BYTES_MAX} bytes, no token"),
+        ("200 OK", GOOD[:-1] + b" " * RESPONSE_BYTES_MAX + b"}", f"more than {RESPONSE_BYTES_MAX} bytes, and no token"),
     ],
 )
 def test_a_service_in_trouble(status: str, answer: bytes, text: str) -> None:

@@ -89,7 +89,7 @@ def test_any_byte_changed(name: str) -> None:
 
 def test_what_is_announced_is_not_reserved() -> None:
     header = FILES["little"][:24]
-    with pytest.raises(CaptureError, match=f"packet of {PACKET_BYTES_MAX + 1} bytes before byte 40, at most"):
+    with pytest.raises(CaptureError, match=f"the packet before byte 40 has {PACKET_BYTES_MAX + 1} bytes, but at most"):
         read(header + struct.pack("<IIII", 0, 0, PACKET_BYTES_MAX + 1, 0))
     with pytest.raises(CaptureError, match="cut off"):
         read(pcapng([]) + struct.pack("<II", 77, 2**32 - 4))
@@ -102,7 +102,7 @@ def test_interfaces_are_bounded() -> None:
         read(section + interface * 10_001)
 
 
-@pytest.mark.parametrize(("data", "text"), [(b"", "nothing"), (b"GET ", "47 45 54 20"), (b"\0", "1 left")])
+@pytest.mark.parametrize(("data", "text"), [(b"", "nothing"), (b"GET ", "47 45 54 20"), (b"\0", "1 are left")])
 def test_no_capture(data: bytes, text: str) -> None:
     with pytest.raises(CaptureError, match=text):
         read(data)

@@ -93,7 +93,7 @@ def test_new_partition():
         (flipped(BATCH_BYTES + 8), BATCH_BYTES, 9, "partial batch"),
         (flipped(BATCH_BYTES + 16), BATCH_BYTES, 9, "magic"),
         (flipped(-1), BATCH_BYTES, 9, "crc"),
-        (lambda content: content + bytes(70), 70, 10, "magic 0"),
+        (lambda content: content + bytes(70), 70, 10, "the magic is 0"),
     ],
     ids=["cut", "length", "magic", "checksum", "zeros"],
 )
@@ -244,7 +244,7 @@ def test_clean_start_does_not_go_on_after_an_offset_that_is_damaged(disk, caplog
         assert (log.next_offset, log.truncated_bytes) == (10**6 + 1, 0)
         return
     assert (log.next_offset, log.truncated_bytes) == (9, BATCH_BYTES)
-    assert f"offsets {base_offset} to {base_offset}, expected 9 or higher" in caplog.text
+    assert f"offsets {base_offset} to {base_offset}, but 9 to" in caplog.text
     assert not log.is_offline
 
 
@@ -297,8 +297,8 @@ def test_files_that_no_log_has_are_named_and_left_alone(disk, caplog, is_clean):
     assert (log.next_offset, log.segments.base_offsets, log.is_offline) == (10, [0, 4, 8], False)
     for name in STRAYS:
         assert read_file(disk, f"t-0/{name}") == b"of somebody else"
-        assert caplog.text.count(f"t-0/{name}: unknown file, left alone") == 1
-    assert caplog.text.count("unknown file") == len(STRAYS)
+        assert caplog.text.count(f"t-0/{name}: the file is not known and is left alone") == 1
+    assert caplog.text.count("the file is not known") == len(STRAYS)
 
 
 def test_what_a_crash_leaves_is_removed_without_a_line(disk, caplog):

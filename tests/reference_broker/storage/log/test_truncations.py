@@ -78,7 +78,7 @@ def test_reads_of_what_stays_go_on_and_others_wait(log, work):
     work.run()
     assert isinstance(found[0], Read)
     assert found[0].records is not None
-    with pytest.raises(BrokerError, match="expected 0 to 14"):
+    with pytest.raises(BrokerError, match="is not within 0 and 14"):
         log.read(15, 1000, at_least_one=True)
 
 

@@ -108,7 +108,7 @@ def test_recovery_cuts_at_a_damaged_batch(segment, tmp_path, caplog, batch, byte
     assert again.next_offset == BASE + 3 * batch
     assert path.stat().st_size == headers[batch].position
     cut = len(content) - headers[batch].position
-    assert f"cutting off the last {cut} of {len(content)} bytes, the log continues at offset {BASE + 3 * batch}" in (
+    assert f"cutting off the last {cut} of {len(content)} bytes; the log continues at offset {BASE + 3 * batch}" in (
         caplog.text
     )
     # Errors tell a bad length, format and checksum apart.

@@ -226,7 +226,7 @@ def test_producers_that_damage_hides_are_reported(segments, disk, caplog):
     assert content is not None
     write_file(disk, path, (2**40).to_bytes(8, "big") + content[8:])
     assert [header.base_offset for _, header in segments.producer_batches(0, 99)] == [8]
-    assert f"{path}: base_offset at byte 0: offsets {2**40} to" in caplog.text
+    assert f"{path}: base_offset at byte 0: the batch has offsets {2**40} to" in caplog.text
     assert "its producers may be unknown" in caplog.text
 
 
