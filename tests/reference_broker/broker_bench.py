@@ -104,11 +104,13 @@ class BrokerBench:
 
     def crash(self) -> None:
         """Restart without closing, as after a crash."""
+        self.leave(is_crash=True)
         self.core.abandon()
         self.core = self._open()
 
     def restart(self) -> None:
         """Close and restart."""
+        self.leave(is_crash=False)
         self.core.close()
         self.core = self._open()
 
@@ -138,6 +140,9 @@ class BrokerBench:
         if isinstance(answer, DelayedOperation):
             return self.through(answer.response, version) if answer.response is not None else answer
         return answer if answer is None else self.through(answer, version)
+
+    def leave(self, *, is_crash: bool) -> None:
+        """Leave the cluster: a broker that is alone has none."""
 
     def settle(self) -> None:
         """Let what the broker has posted happen: one that is alone posts nothing."""

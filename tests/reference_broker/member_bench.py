@@ -129,20 +129,16 @@ class MemberBench(BrokerBench):
             self._timers.fire(self.now_ms)
         raise AssertionError(f"there is no end after {_TURNS_MAX} turns")
 
-    def crash(self) -> None:
-        self.membership.abandon()
-        self.core.abandon()
-        for session_id in self.registry.tree.sessions:
-            self.registry.expire(session_id)
+    def leave(self, *, is_crash: bool) -> None:
+        """End the membership; the session of a broker that has crashed ends, too, as if its timeout had passed."""
+        if is_crash:
+            self.membership.abandon()
+            for session_id in self.registry.tree.sessions:
+                self.registry.expire(session_id)
+        else:
+            self.membership.end_control()
+            self.membership.leave()
         self.owner.run_all()
-        self.core = self._open()
-
-    def restart(self) -> None:
-        self.membership.end_control()
-        self.core.close()
-        self.membership.leave()
-        self.owner.run_all()
-        self.core = self._open()
 
 
 def _fail(error: Exception) -> None:
