@@ -6,6 +6,7 @@ ones. In this process, a command whose streams belong to the test.
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from kafkawire.commands.streams import PIPE_CLOSED, OutputError, printable, say, with_checked_output
+from kafkawire.commands.streams import PIPE_CLOSED, OutputError, announce, printable, say, with_checked_output
 from tests.needs import FULL_DEVICE
 from tests.thorough import sampled
 
@@ -125,3 +126,22 @@ def test_a_closed_standard_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest
 )
 def test_printable(text: str, shown: str) -> None:
     assert printable(text) == shown
+
+
+def test_an_announcement_is_written_at_once_or_logged(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = logging.getLogger("kafkawire.test")
+    with open(os.dup(1), "w", encoding="ascii") as output:
+        monkeypatch.setattr(sys, "stdout", output)
+        announce("broker on Z\u00fcrich", log)
+        assert capfd.readouterr().out == "broker on Z?rich\n"
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "w", encoding="utf-8") as output:
+        monkeypatch.setattr(sys, "stdout", output)
+        announce("nobody reads this", log)
+    assert caplog.messages == ["standard output takes no lines: [Errno 32] Broken pipe"]
+    monkeypatch.setattr(sys, "stdout", None)
+    announce("nobody sees this", log)
+    assert len(caplog.messages) == 1

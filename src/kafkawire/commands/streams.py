@@ -7,11 +7,15 @@ This module needs only the standard library, as `main.py` requires.
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-__all__ = ["PIPE_CLOSED", "OutputError", "printable", "say", "with_checked_output"]
+if TYPE_CHECKING:
+    from logging import Logger
+
+__all__ = ["PIPE_CLOSED", "OutputError", "announce", "printable", "say", "with_checked_output"]
 
 #: The exit status of a program that SIGPIPE ended, as in shells: the reader is gone, as with `head`.
 PIPE_CLOSED: Final = 141
@@ -110,6 +114,22 @@ def _checked(stdout: Any, is_service: bool) -> _Output | None:
         write_through=stdout.write_through,
     )
     return output
+
+
+def announce(line: str, log: Logger) -> None:
+    """Write a line of a service to standard output; log that if it is full, or a pipe without a reader.
+
+    The line is written immediately, without `print`: the interpreter would try again at its end, and fail.
+
+    Args:
+        line: the line, without its end.
+        log: takes the warning.
+    """
+    if sys.stdout is not None:
+        try:
+            os.write(sys.stdout.fileno(), f"{line}\n".encode(sys.stdout.encoding, "replace"))
+        except OSError as error:
+            log.warning("standard output takes no lines: %s", error)
 
 
 def say(program: str, text: object) -> None:

@@ -104,6 +104,19 @@ def test_a_signal_stops_all(
         assert process.wait() == 0
 
 
+def test_it_goes_on_without_a_reader_of_its_output(tmp_path: Path, zookeeper: str) -> None:
+    with started(tmp_path, zookeeper, "--brokers", "1") as process:
+        lines_until(process, "files in")
+        assert process.stdout is not None
+        process.stdout.close()
+        data = ("--data", str(tmp_path))
+        assert [run(action, "1", *data) for action in ("kill", "restart")] == [0, 0]
+        assert run("stop", *data) == 0
+        assert process.wait() == 0
+    record = json.loads((tmp_path / "cluster.json").read_text())
+    assert [each["state"] for each in record["brokers"]] == ["stopped"]
+
+
 def test_a_table_in_a_terminal(tmp_path: Path, zookeeper: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     own, other = pty.openpty()

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
-import sys
 from collections.abc import Sequence
 
 from kafkawire.commands.arguments import Parser
-from kafkawire.commands.streams import say
+from kafkawire.commands.streams import announce, say
 from kafkawire.reference_broker.config.cluster_options import ClusterOptions
 from kafkawire.reference_broker.config.config_file import ConfigFile, read_config
 from kafkawire.reference_broker.config.options import BrokerOptions
@@ -47,7 +45,7 @@ def run(program: str, arguments: Sequence[str]) -> int:
             Address.parse("--listen", given.listen or _LISTEN, lowest_port=0),
             data,
             options,
-            lambda broker: _announce(f"kafkawire broker on {_addresses(broker)}, {files}\n"),
+            lambda broker: announce(f"kafkawire broker on {_addresses(broker)}, {files}", _log),
         )
     except ConfigurationError as error:
         say(program, error if config is None else config.placed(error))
@@ -56,18 +54,6 @@ def run(program: str, arguments: Sequence[str]) -> int:
         say(program, error)
         return 1
     return 0
-
-
-def _announce(line: str) -> None:
-    """Write a line to standard output; the broker continues if that is closed, full, or a pipe without a reader.
-
-    The line is written immediately, without `print`: the interpreter would try again at its end, and fail.
-    """
-    if sys.stdout is not None:
-        try:
-            os.write(sys.stdout.fileno(), line.encode(sys.stdout.encoding, "replace"))
-        except OSError as error:
-            _log.warning("standard output takes no lines: %s", error)
 
 
 def _addresses(broker: Broker) -> str:

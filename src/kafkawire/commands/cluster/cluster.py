@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import sys
 from collections.abc import Sequence
@@ -28,6 +29,7 @@ from kafkawire.commands.cluster.cluster_table import (
     partition_rows,
 )
 from kafkawire.commands.cluster.replica_lag import ClusterView, look_at
+from kafkawire.commands.streams import announce
 from kafkawire.commands.terminal import counted, errors_on_one_line, new_app, print_line, print_table, run_app
 from kafkawire.local_cluster.cluster_folder import ClusterError, ClusterFolder, ClusterRecord, MemberRecord
 from kafkawire.local_cluster.member_state import MemberState
@@ -35,6 +37,8 @@ from kafkawire.local_cluster.remote_control import act_on, current_record
 from kafkawire.local_cluster.supervisor import ClusterSettings, Supervisor
 
 __all__ = ["app", "run"]
+
+_log = logging.getLogger("kafkawire.cluster")
 
 app = new_app("Brokers in processes of this machine, with a ZooKeeper. ID is that of a broker, or zookeeper.")
 run = partial(run_app, app)
@@ -149,7 +153,7 @@ def _read_options(given: Sequence[str]) -> dict[str, str]:
 
 async def _run(folder: ClusterFolder, settings: ClusterSettings) -> None:
     """Run a cluster until a signal or a command stops it; a second signal kills all members."""
-    is_terminal = sys.stdout.isatty()
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
     supervisor = Supervisor(folder, settings, (lambda member: None) if is_terminal else _report)
     loop = asyncio.get_running_loop()
     stops: list[asyncio.Task[None]] = []
@@ -198,16 +202,14 @@ async def _look(record: ClusterRecord) -> ClusterView | None:
 
 def _announce(record: ClusterRecord, folder: ClusterFolder) -> None:
     brokers = counted(len(record.brokers), "broker")
-    print_line(f"kafkawire cluster: {brokers} on {record.bootstrap}, ZooKeeper on {record.zookeeper_connect}")
-    print_line(f"files in {folder.path}")
-    sys.stdout.flush()
+    announce(f"kafkawire cluster: {brokers} on {record.bootstrap}, ZooKeeper on {record.zookeeper_connect}", _log)
+    announce(f"files in {folder.path}", _log)
 
 
 def _report(member: MemberRecord) -> None:
     """Print a line about a member that has changed, for programs and logs."""
     status = "" if member.exit_status is None else f", exit status {member.exit_status}"
-    print_line(f"{member.full_name} is {member.state.value}{status}")
-    sys.stdout.flush()
+    announce(f"{member.full_name} is {member.state.value}{status}", _log)
 
 
 def _print_rows(columns: Sequence[str], rows: Rows) -> None:
