@@ -84,7 +84,7 @@ def test_an_engine_that_is_not_built(tmp_path: Path, monkeypatch: pytest.MonkeyP
     code, output = run("codec", "--vectors", str(tmp_path))
     assert (code, output.splitlines()[-1]) == (0, "38 passed, 0 failed")
     code, output = run("codec", "--vectors", str(tmp_path), "--engine", "native")
-    assert (code, output) == (2, "engine native: skipped, the extension is not built\n")
+    assert (code, output) == (2, "engine native: skipped, since the extension is not built\n")
 
 
 def test_run(monkeypatch: pytest.MonkeyPatch) -> None:

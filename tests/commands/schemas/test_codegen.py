@@ -208,7 +208,7 @@ def test_diff(tmp_path: Path, release: Path, schemas: Path) -> None:
     assert "the newest version was taken back  breaks the wire" in run("diff", newer, release, code=1)
     assert "PingRequest" not in run("diff", release, newer, "--verdict", "note")
     assert run("diff", newer, release, "--verdict", "note", code=1).splitlines()[1].split() == (
-        ["PingRequest", "3", "-", "is", "unstable,", "it", "may", "still", "change", "note"]
+        ["PingRequest", "3", "-", "is", "unstable", "and", "may", "still", "change", "note"]
     )
 
 
