@@ -127,7 +127,7 @@ def test_damage_in_every_mode(spark: Any) -> None:
     first, last = batch(0), batch(2000)
     damaged = first + batch(1000)[:-1] + b"\xff" + last
     raw = spark.createDataFrame([(damaged, "orders")], "raw binary, t string").coalesce(1)
-    place = rf"DecodeError: row 0 \(orders-None\), batch of offset 1000 at byte {len(first)}: crc: checksum"
+    place = rf"DecodeError: row 0 \(orders-None\), batch of offset 1000 at byte {len(first)}: crc: the checksum"
     with pytest.raises(PythonException, match=place):
         decode_batches(raw, "raw", topic="t").count()
     dropped = decode_batches(raw, "raw", mode="dropmalformed")
