@@ -99,6 +99,7 @@ def test_life_of_a_partition() -> None:
     in_cluster(story)
 
 
+@pytest.mark.thorough
 def test_transactions_over_several_brokers() -> None:
     """Coordinators and partitions are led by different brokers, and one of them is lost between two transactions."""
 
