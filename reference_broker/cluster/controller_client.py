@@ -14,8 +14,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from kafkawire.reference_broker.cluster.controller.broker_requests import Later
 from kafkawire.reference_broker.cluster.links import Cancel, Done, Links
+from kafkawire.reference_broker.work.timers import Later, nothing
 from kafkawire.sdk.errors import BrokerError, KafkaWireError, LocalProtocolError, RequestTimedOut
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -129,8 +129,8 @@ class _Request:
         self._forget = forget
         self._number = 0
         self._is_over = False
-        self._stop: Cancel = _nothing
-        self._stop_deadline: Cancel = _nothing
+        self._stop: Cancel = nothing
+        self._stop_deadline: Cancel = nothing
 
     def begin(self, timeout_ms: int) -> None:
         """Make the first attempt."""
@@ -160,7 +160,7 @@ class _Request:
     def _attempt(self) -> None:
         client = self._client
         self._number += 1
-        self._stop = _nothing
+        self._stop = nothing
         answered = partial(self._answered, self._number)
         if client.controller_id is None:
             return  # until it is known, or the time is over
@@ -201,7 +201,3 @@ def _not_controller(response: Message) -> BrokerError | None:
     """Return the error of a broker that is not the controller; None for any other response."""
     is_other = getattr(response, "error_code", ErrorCode.NONE) not in _NOT_CONTROLLER
     return None if is_other else BrokerError(ErrorCode.NOT_CONTROLLER, "the broker has not been the controller")
-
-
-def _nothing() -> None:
-    """Stop nothing, since nothing is under way."""

@@ -12,8 +12,8 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from kafkawire.reference_broker.cluster.controller.broker_requests import Later
 from kafkawire.reference_broker.cluster.startup import node_acl
+from kafkawire.reference_broker.work.timers import Later
 from kafkawire.sdk.protocol.tables.znodes import LOG_DIR_EVENT, LogDirEvent
 from kafkawire.sdk.registry.registry import CreateMode, Registry
 from kafkawire.sdk.registry.steps import Steps, across_sessions, create, run

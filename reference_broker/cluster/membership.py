@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from kafkawire.reference_broker.cluster.allocated_producer_ids import AllocatedProducerIds
 from kafkawire.reference_broker.cluster.broker_channels import BrokerChannels
 from kafkawire.reference_broker.cluster.config_changes import ConfigChanges
-from kafkawire.reference_broker.cluster.controller.broker_requests import ControlRequest, Later
+from kafkawire.reference_broker.cluster.controller.broker_requests import ControlRequest
 from kafkawire.reference_broker.cluster.controller.controller import Controller, ControllerSettings
 from kafkawire.reference_broker.cluster.controller.live_brokers import Endpoint
 from kafkawire.reference_broker.cluster.controller.replica_assignment import Start
@@ -36,7 +36,7 @@ from kafkawire.reference_broker.config.listeners import ListenerRoles
 from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.reference_broker.metadata.cluster_metadata import ClusterMetadata
 from kafkawire.reference_broker.metadata.image import MetadataDelta, MetadataImage
-from kafkawire.reference_broker.work.timers import Timers
+from kafkawire.reference_broker.work.timers import Later, Timers
 from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError, RemoteProtocolError
 from kafkawire.sdk.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from kafkawire.sdk.protocol.messages.alter_partition import AlterPartitionRequest

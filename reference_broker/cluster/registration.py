@@ -19,9 +19,9 @@ from enum import Enum, auto
 from functools import partial
 from typing import Final, NamedTuple
 
-from kafkawire.reference_broker.cluster.controller.broker_requests import Later
 from kafkawire.reference_broker.cluster.controller.live_brokers import Endpoint
 from kafkawire.reference_broker.cluster.controller.outward_calls import call_out
+from kafkawire.reference_broker.work.timers import Later, nothing
 from kafkawire.sdk.errors import ConfigurationError, KafkaWireError
 from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS
 from kafkawire.sdk.protocol.tables.znodes import BROKER, BrokerRegistration
@@ -168,13 +168,9 @@ class _First:
     def __init__(self, done: Callable[[int], None], failed: Callable[[Exception], None]) -> None:
         self.done = done
         self.failed = failed
-        self.cancel: Callable[[], None] = _nothing
+        self.cancel: Callable[[], None] = nothing
         self.is_overdue = False
         self.holder: Data | None = None
-
-
-def _nothing() -> None:
-    """Do nothing."""
 
 
 class Registration(SessionListener):
@@ -212,7 +208,7 @@ class Registration(SessionListener):
         self._first: _First | None = None
         #: The attempt that is under way, and the end of the timer for the next one.
         self._attempt: Run[Data | None] | None = None
-        self._cancel_repetition: Callable[[], None] = _nothing
+        self._cancel_repetition: Callable[[], None] = nothing
         #: The last problem that was logged.
         self._told = ""
         registry.add_listener(self)

@@ -16,6 +16,7 @@ from kafkawire.reference_broker.cluster.links import Cancel, Done
 from kafkawire.reference_broker.replicas.fetcher import CURRENT_VERSIONS, Fetcher, FetcherOptions, FetcherVersions
 from kafkawire.reference_broker.replicas.followed import FollowedState, FollowerReplica
 from kafkawire.reference_broker.replicas.replication_quota import ReplicationQuota
+from kafkawire.reference_broker.work.timers import Later
 from kafkawire.sdk.protocol.java_order import string_hash
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.routing.call import Node, Purpose, Target
@@ -23,9 +24,6 @@ from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.storage.partitions import Partition
 
 __all__ = ["Fetchers", "ReplicationLinks", "fetcher_number"]
-
-#: Calls an action after a number of milliseconds; returns a function that prevents the call.
-Later = Callable[[int, Callable[[], None]], Cancel]
 
 
 class ReplicationLinks(Protocol):

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple, Protocol
 from kafkawire.reference_broker.replicas.follower_positions import UNKNOWN_BROKER_EPOCH
 from kafkawire.reference_broker.replicas.in_sync import CommittedIsr, ProposedIsr
 from kafkawire.reference_broker.work.background import call
+from kafkawire.reference_broker.work.timers import nothing
 from kafkawire.sdk.errors import BrokerError, Closed
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
@@ -104,7 +105,7 @@ class AlterPartition:
         #: Whether a request, or the pause before the next one, has not ended.
         self._is_busy = False
         self._is_closed = False
-        self._stop: Callable[[], None] = _nothing
+        self._stop: Callable[[], None] = nothing
 
     def __len__(self) -> int:
         """Return the number of changes without an answer."""
@@ -237,7 +238,3 @@ def _versions(message: type[Message], field: str) -> VersionRange:
 
 _VERSION_WITH_IDS: Final = _versions(AlterPartitionRequest.PartitionData, "new_isr_with_epochs").first
 _VERSION_WITH_NAMES: Final = _versions(AlterPartitionRequest.TopicData, "topic_name").last
-
-
-def _nothing() -> None:
-    """Stop nothing, since nothing is under way."""

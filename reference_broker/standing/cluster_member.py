@@ -35,6 +35,7 @@ from kafkawire.reference_broker.transactions.markers import WriteMarker
 from kafkawire.reference_broker.transactions.peers import Peers
 from kafkawire.reference_broker.transactions.transaction_verification import Verifier
 from kafkawire.reference_broker.transactions.transaction_verifier import TransactionVerifier
+from kafkawire.reference_broker.work.timers import nothing
 from kafkawire.sdk.errors import BrokerError, Closed
 from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS
 from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
@@ -200,7 +201,8 @@ class ClusterMember:
         now_ms = self._membership.services.clock()
         for before, after in delta.topics:
             if after is None and before is not None and self._groups is not None:
-                self._groups.forget_topic(before.name, before.topic_id, _nothing, now_ms)
+                # The controller does not wait for the offsets of a deleted topic.
+                self._groups.forget_topic(before.name, before.topic_id, nothing, now_ms)
             elif (
                 after is not None and self._replicas is not None and (before is None or before.configs != after.configs)
             ):
@@ -239,7 +241,3 @@ class ClusterMember:
             services.later(interval_ms, self._checkpoint)
 
         self._directory.checkpoint(written)
-
-
-def _nothing() -> None:
-    """Wait for nothing: the controller does not wait for the offsets of a deleted topic."""

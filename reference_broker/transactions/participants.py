@@ -16,6 +16,7 @@ from kafkawire.reference_broker.replicas.replicas import Replicas
 from kafkawire.reference_broker.storage.log.partition_log import Appended
 from kafkawire.reference_broker.storage.producers.producers import Marker, Verification
 from kafkawire.reference_broker.transactions.transaction_verification import Verifier
+from kafkawire.reference_broker.work.timers import nothing
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, NO_SEQUENCE, Acks, TransactionVersion
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -38,16 +39,16 @@ def write_marker(
     replica = replicas.get(name, number)
     if replica is None:
         done(replicas.missing(name, number))
-        return _nothing
+        return nothing
     if name == CONSUMER_OFFSETS_TOPIC:
         groups.complete_transaction(number, marker, transaction_version, done, now_ms)
-        return _nothing
+        return nothing
 
     try:
         replica.check_acks(Acks.ALL)
     except BrokerError as error:
         done(error)
-        return _nothing
+        return nothing
 
     def appended(outcome: Appended | BrokerError) -> None:
         if isinstance(outcome, BrokerError):
@@ -56,7 +57,7 @@ def write_marker(
             replica.when_reached(outcome.last_offset + 1, done)
 
     replica.append_marker(marker, transaction_version, now_ms, appended)
-    return _nothing
+    return nothing
 
 
 def verify_commit(
@@ -101,7 +102,3 @@ def _told(error: BrokerError) -> BrokerError:
     if error.code is ErrorCode.NETWORK_EXCEPTION:
         return BrokerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, error.detail)
     return error
-
-
-def _nothing() -> None:
-    """Abandon nothing."""

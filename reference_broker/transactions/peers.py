@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kafkawire.reference_broker.cluster.controller.broker_requests import Later
 from kafkawire.reference_broker.cluster.links import Done, Links
 from kafkawire.reference_broker.metadata.image import UNKNOWN_PARTITION, MetadataImage
+from kafkawire.reference_broker.work.timers import Later
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import NO_LEADER_ID
 from kafkawire.sdk.registry.registry import Post

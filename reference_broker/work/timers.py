@@ -21,11 +21,14 @@ from typing import ParamSpec
 from kafkawire.reference_broker.work.broker_end import BrokerEnd
 from kafkawire.sdk.log_limit import LogLimit
 
-__all__ = ["Timer", "Timers"]
+__all__ = ["Later", "Timer", "Timers", "nothing"]
 
 P = ParamSpec("P")
 
 Action = Callable[[int], None]
+
+#: Calls an action after so many milliseconds; returns a function that prevents the call.
+Later = Callable[[int, Callable[[], None]], Callable[[], None]]
 
 #: Below this number of entries, removing cancelled ones is not worthwhile.
 _SIZE_MIN = 1_000
@@ -164,3 +167,7 @@ class Timers:
         for _, _, timer in self._heap:
             timer.deadline_ms += by_ms
         self._heap = [(deadline_ms + by_ms, made, timer) for deadline_ms, made, timer in self._heap]
+
+
+def nothing() -> None:
+    """Do nothing, in the place of a function that cancels what is not under way, or that is called at an end."""

@@ -33,7 +33,6 @@ __all__ = [
     "BrokerRequests",
     "Channels",
     "ControlRequest",
-    "Later",
     "RequestBatch",
     "RequestKind",
     "RequestVersions",
@@ -59,9 +58,7 @@ WAITING_PARTITIONS_MAX: Final = 1_000_000
 _STOP_REPLICA_BY_TOPIC: Final = 1
 _STOP_REPLICA_BY_PARTITION: Final = 3
 
-#: Calls an action after so many milliseconds; returns a function that prevents the call.
-Later = Callable[[int, Callable[[], None]], Callable[[], None]]
-#: As `Later`; returns None if the timer could not be set.
+#: As `Later` of the broker's timers; returns None if the timer could not be set.
 Timer = Callable[[int, Callable[[], None]], Callable[[], None] | None]
 
 

@@ -18,7 +18,6 @@ from kafkawire.reference_broker.cluster.controller.broker_requests import (
     BrokerRequests,
     Channels,
     ControlRequest,
-    Later,
 )
 from kafkawire.reference_broker.cluster.controller.cluster_reader import ClusterReader
 from kafkawire.reference_broker.cluster.controller.context import Context, Leadership, Replica, ReplicaAssignment
@@ -37,6 +36,7 @@ from kafkawire.reference_broker.cluster.controller.reassignments import Reassign
 from kafkawire.reference_broker.cluster.controller.refusals import Refusal, Refused, refusal_of
 from kafkawire.reference_broker.cluster.controller.replica_states import ReplicaStates
 from kafkawire.reference_broker.cluster.controller.topic_deletions import TopicDeletions
+from kafkawire.reference_broker.work.timers import Later
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,

@@ -10,8 +10,9 @@ import logging
 from collections.abc import Callable
 from typing import TypeVar
 
-from kafkawire.reference_broker.cluster.controller.broker_requests import Channels, ControlRequest, Later, Timer
+from kafkawire.reference_broker.cluster.controller.broker_requests import Channels, ControlRequest, Timer
 from kafkawire.reference_broker.cluster.controller.live_brokers import LiveBroker
+from kafkawire.reference_broker.work.timers import Later
 from kafkawire.sdk.protocol.schema import Message
 
 __all__ = ["GuardedChannels", "call_out", "guarded_timer"]
