@@ -23,10 +23,10 @@ from kafkawire.reference_broker.config.cluster_options import ClusterOptions
 from kafkawire.reference_broker.config.endpoints import Listener
 from kafkawire.reference_broker.config.listeners import ListenerRoles, read_listener_roles
 from kafkawire.reference_broker.config.options import BrokerOptions
+from kafkawire.reference_broker.control_plane.cluster_member import ClusterMember
 from kafkawire.reference_broker.core import Core
 from kafkawire.reference_broker.network.broker_links import BrokerLinks
 from kafkawire.reference_broker.requests.api_handlers import ServedApis
-from kafkawire.reference_broker.standing.cluster_member import ClusterMember
 from kafkawire.reference_broker.storage.checkpoints import DamagedFile
 from kafkawire.reference_broker.storage.directory.identity import begin_in_cluster, read_identity
 from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory, LogPlace, lock_directory

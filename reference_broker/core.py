@@ -13,6 +13,7 @@ from functools import partial
 from kafkawire.reference_broker.config.broker_configs import BrokerConfigs
 from kafkawire.reference_broker.config.config_values import trimmed
 from kafkawire.reference_broker.config.options import BrokerOptions
+from kafkawire.reference_broker.control_plane.control_plane import ControlPlane
 from kafkawire.reference_broker.coordinators.elections import Elections
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import GroupLimits
@@ -25,7 +26,6 @@ from kafkawire.reference_broker.replicas.replicas import Replicas
 from kafkawire.reference_broker.requests.api_handlers import ServedApis
 from kafkawire.reference_broker.requests.call import RequestServices
 from kafkawire.reference_broker.requests.dispatcher import Dispatcher
-from kafkawire.reference_broker.standing.standing import Standing
 from kafkawire.reference_broker.storage.cleaning.upkeep import Upkeep, UpkeepLimits
 from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
@@ -52,7 +52,7 @@ class Core:
     """A broker.
 
     Args:
-        standing: see `Standing`.
+        control: see `ControlPlane`.
         directory: the logs; its timers and its background are shared by the whole broker.
         options: see `BrokerOptions`; dynamic configurations change them.
         new_id: returns a unique text for the ids of members and fetch sessions.
@@ -80,25 +80,25 @@ class Core:
 
     def __init__(
         self,
-        standing: Standing,
+        control: ControlPlane,
         directory: LogDirectory,
         options: BrokerOptions,
         new_id: Callable[[], str],
         now_ms: int,
         served: ServedApis,
     ) -> None:
-        self._standing = standing
+        self._control = control
         self.directory = directory
         self.timers = directory.services.timers
         self._static_options = options.with_values()
         self.options = options
         self.broker_configs = BrokerConfigs(self._static_options, {"log.dirs": directory.services.disk.describe("")})
-        self._sources = sources = standing.sources
+        self._sources = sources = control.sources
         self.metadata, self.topics, self.dynamic_configs = sources.metadata, sources.topics, sources.configs
         self.on_options: Callable[[BrokerOptions], None] = lambda options: None
         self._take_broker_configs()
         computations = Computations(self.timers)
-        self.replicas = Replicas(directory, self.metadata, sources.lost, standing.new_replica)
+        self.replicas = Replicas(directory, self.metadata, sources.lost, control.new_replica)
         known_topics = ClusterTopics(self.metadata)
         self._group_limits = GroupLimits.of(options, self.dynamic_configs.resources(ConfigResourceType.GROUP))
         self.groups = GroupCoordinator(
@@ -118,9 +118,9 @@ class Core:
             TransactionLimits.of(options),
             transactions_size,
             self.producer_ids,
-            standing.write_marker(partial(write_marker, self.replicas, self.groups)),
+            control.write_marker(partial(write_marker, self.replicas, self.groups)),
         )
-        self._verifier: Verifier = standing.verifier(self.transactions, transactions_size)
+        self._verifier: Verifier = control.verifier(self.transactions, transactions_size)
         self.metadata.listen(known_topics.changed)
         self.replicas.listen(Elections((self.groups, self.transactions), directory.services.clock).changed)
         warn_of_removal({name: topic.configs for name, topic in self.metadata.image.topics.items()}, options, _log)
@@ -133,7 +133,7 @@ class Core:
             self.topics,
         )
         self.dynamic_configs.on_change = self._configs_changed
-        more_parts = standing.begin(self.replicas, self.groups)
+        more_parts = control.begin(self.replicas, self.groups)
         self._expire_producers(now_ms)
         self.upkeep = Upkeep(directory, _upkeep_limits(options), now_ms)
         self.parts = {**self._parts(served), **more_parts}
@@ -150,7 +150,7 @@ class Core:
             "configs": self.configs,
             "directory": self.directory,
             "dynamic_configs": self.dynamic_configs,
-            "features": self._standing.features,
+            "features": self._control.features,
             "fetch_sessions": self.fetch_sessions,
             "groups": self.groups,
             "metadata": self.metadata,
@@ -183,18 +183,18 @@ class Core:
             each: see `LogDirectory.close`.
         """
         self.begin_end()
-        self._standing.end()
+        self._control.end()
         self.metadata.close()
         self.directory.close(each)
-        self._standing.abandon()
+        self._control.abandon()
         self.replicas.abandon()
 
     def abandon(self) -> None:
         """Release everything as a crash would, without further writes."""
-        self._standing.end()
+        self._control.end()
         self.metadata.close()
         self.directory.abandon()
-        self._standing.abandon()
+        self._control.abandon()
         self.replicas.abandon()
 
     # Topics.

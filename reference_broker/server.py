@@ -22,6 +22,7 @@ from kafkawire.reference_broker.apis import load
 from kafkawire.reference_broker.config.cluster_options import ClusterOptions, split_options
 from kafkawire.reference_broker.config.listeners import read_listeners
 from kafkawire.reference_broker.config.options import NO_LIMIT, BrokerOptions, read_options
+from kafkawire.reference_broker.control_plane.single_broker import SingleBroker
 from kafkawire.reference_broker.core import Core
 from kafkawire.reference_broker.metadata.topic_store import open_alone
 from kafkawire.reference_broker.network.acceptor import Acceptor
@@ -36,7 +37,6 @@ from kafkawire.reference_broker.network.request_frames import shared_buffer
 from kafkawire.reference_broker.requests.api_handlers import ApiHandler, Scope
 from kafkawire.reference_broker.requests.peer import Peer
 from kafkawire.reference_broker.requests.session import Session
-from kafkawire.reference_broker.standing.alone import Alone
 from kafkawire.reference_broker.storage.disk.disk import Disk
 from kafkawire.reference_broker.storage.disk.machine import MachineDisk
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
@@ -272,8 +272,8 @@ class Broker:
         with contextlib.ExitStack() as undo:
             undo.callback(store.directory.abandon)
             addresses = {listener.name: listener.advertised for listener in listeners}
-            standing = Alone(store, options, addresses, self._served)
-            core = Core(standing, store.directory, options, _new_id, self._clock(), self._served)
+            control = SingleBroker(store, options, addresses, self._served)
+            core = Core(control, store.directory, options, _new_id, self._clock(), self._served)
             undo.pop_all()
         return core
 

@@ -10,6 +10,7 @@ from typing import Any
 from kafkawire.reference_broker.apis import load
 from kafkawire.reference_broker.config.endpoints import Listener
 from kafkawire.reference_broker.config.options import read_options
+from kafkawire.reference_broker.control_plane.single_broker import SingleBroker
 from kafkawire.reference_broker.coordinators.topic_log import TopicLog
 from kafkawire.reference_broker.core import Core
 from kafkawire.reference_broker.metadata.image import TopicImage
@@ -18,7 +19,6 @@ from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.requests.dispatcher import Dispatcher
 from kafkawire.reference_broker.requests.peer import Peer
-from kafkawire.reference_broker.standing.alone import Alone
 from kafkawire.reference_broker.storage.disk.disk import Disk, FileSlice
 from kafkawire.reference_broker.storage.disk.machine import MachineDisk
 from kafkawire.reference_broker.storage.services import LogServices
@@ -88,8 +88,8 @@ class BrokerBench:
         self.store = open_alone(services, options.node_id, lambda: next(uuids), options.topic_defaults)
         numbers = count(1)
         listeners, served = {LISTENER.name: LISTENER.advertised}, load()
-        standing = Alone(self.store, options, listeners, served)
-        core = Core(standing, self.store.directory, options, lambda: f"id{next(numbers)}", self.now_ms, served)
+        control = SingleBroker(self.store, options, listeners, served)
+        core = Core(control, self.store.directory, options, lambda: f"id{next(numbers)}", self.now_ms, served)
         while core.groups.is_loading or core.transactions.is_loading:
             # A failed read is tried again after a pause.
             self.now_ms = max(self.now_ms, core.timers.next_deadline_ms or 0)

@@ -15,10 +15,10 @@ from kafkawire.reference_broker.cluster.startup import StartupSettings, prepare
 from kafkawire.reference_broker.config.cluster_options import ClusterOptions
 from kafkawire.reference_broker.config.listeners import ListenerRoles
 from kafkawire.reference_broker.config.options import read_options
+from kafkawire.reference_broker.control_plane.cluster_member import ClusterMember
 from kafkawire.reference_broker.core import Core
 from kafkawire.reference_broker.metadata.topic_files import LocalTopic
 from kafkawire.reference_broker.requests.api_handlers import Scope
-from kafkawire.reference_broker.standing.cluster_member import ClusterMember
 from kafkawire.reference_broker.storage.directory.identity import begin_in_cluster, read_identity
 from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory, LogPlace, lock_directory
 from kafkawire.reference_broker.storage.directory.partition_folders import PartitionFolders

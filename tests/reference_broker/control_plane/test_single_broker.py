@@ -9,9 +9,9 @@ import pytest
 
 from kafkawire.reference_broker.apis import load
 from kafkawire.reference_broker.config.options import read_options
+from kafkawire.reference_broker.control_plane.single_broker import SingleBroker
 from kafkawire.reference_broker.replicas.replica import Replica
 from kafkawire.reference_broker.replicas.roles import Role
-from kafkawire.reference_broker.standing.alone import Alone
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from tests.reference_broker.broker_bench import BrokerBench
@@ -31,29 +31,29 @@ def test_partitions_of_the_image_are_led(bench: BrokerBench) -> None:
 
 
 def test_own_markers_and_transactions(bench: BrokerBench) -> None:
-    standing = Alone(on(MemoryDisk()), read_options({}), {}, load())
+    control = SingleBroker(on(MemoryDisk()), read_options({}), {}, load())
     own = bench.core.transactions
-    assert standing.verifier(own, lambda: 1) is own
+    assert control.verifier(own, lambda: 1) is own
 
     def write(*arguments: object) -> None:
         """Write nothing."""
 
-    assert standing.write_marker(write) is write  # type: ignore[arg-type, comparison-overlap]  # it is only passed on
+    assert control.write_marker(write) is write  # type: ignore[arg-type, comparison-overlap]  # it is only passed on
     assert bench.core.parts["verifier"] is own
 
 
 def test_features_are_those_of_the_served_apis() -> None:
     served = load()
-    names = {each.name for each in Alone(on(MemoryDisk()), read_options({}), {}, served).features}
+    names = {each.name for each in SingleBroker(on(MemoryDisk()), read_options({}), {}, served).features}
     del served.handlers[ApiKey.CONSUMER_GROUP_HEARTBEAT]
-    fewer = {each.name for each in Alone(on(MemoryDisk()), read_options({}), {}, served).features}
+    fewer = {each.name for each in SingleBroker(on(MemoryDisk()), read_options({}), {}, served).features}
     assert names - fewer == {"group.version"}
 
 
 def test_offsets_of_a_topic_before_the_groups_are_there() -> None:
-    standing = Alone(on(MemoryDisk()), read_options({}), {}, load())
+    control = SingleBroker(on(MemoryDisk()), read_options({}), {}, load())
     told: list[object] = []
-    standing.sources.topics.create_by_default("t", told.append)
+    control.sources.topics.create_by_default("t", told.append)
     (topic,) = told
-    standing.sources.topics.delete(topic, 0, told.append)  # type: ignore[arg-type]  # it is the topic
+    control.sources.topics.delete(topic, 0, told.append)  # type: ignore[arg-type]  # it is the topic
     assert told[1:] == [None], "nothing is committed for it"

@@ -20,11 +20,11 @@ from kafkawire.reference_broker.transactions.transaction_verification import Ver
 from kafkawire.sdk.storage.partitions import Partition
 from kafkawire.sdk.transport.wire import Address
 
-__all__ = ["Alone"]
+__all__ = ["SingleBroker"]
 
 
-class Alone:
-    """The standing of a broker without others; see `Standing`.
+class SingleBroker:
+    """The control plane of a broker without others; see `ControlPlane`.
 
     Args:
         store: keeps the topics.

@@ -49,7 +49,7 @@ def _default(name: str) -> int:
 
 
 class ClusterMember:
-    """The standing of a broker in a cluster; see `Standing`.
+    """The control plane of a broker in a cluster; see `ControlPlane`.
 
     Args:
         membership: see `Membership`.

@@ -1,4 +1,4 @@
-"""What the core of a broker asks of its standing: alone (`alone.py`), or in a cluster (`cluster_member.py`).
+"""What the core of a broker asks of its control plane: of `SingleBroker`, or of `ClusterMember` in a cluster.
 
 Source: `SharedServer`, `KafkaServer` in Apache Kafka, which fill such seats by the mode of the cluster.
 """
@@ -18,11 +18,11 @@ from kafkawire.reference_broker.transactions.markers import WriteMarker
 from kafkawire.reference_broker.transactions.transaction_verification import Verifier
 from kafkawire.sdk.storage.partitions import Partition
 
-__all__ = ["Standing"]
+__all__ = ["ControlPlane"]
 
 
-class Standing(Protocol):
-    """The standing of one broker.
+class ControlPlane(Protocol):
+    """Who gives a broker its topics and its replicas their roles.
 
     Attributes:
         sources: see `Sources`.
