@@ -258,7 +258,7 @@ mutants: $(VENV)/.dev ## small faults that the tests must notice: MUTANTS=150 of
 
 # --- the rest ----------------------------------------------------------------------------------------------------------
 
-.PHONY: docs wheels bench bench-languages bench-clients bench-broker bench-dump bench-spark bench-spark-sizes clean
+.PHONY: docs wheels bench bench-languages bench-clients bench-broker bench-cluster bench-dump bench-spark bench-spark-sizes clean
 docs: $(VENV)/.dev ## the protocol reference, as pages in build/reference/
 	@$(BIN)/kafkawire codegen docs --out build/reference
 
@@ -279,6 +279,9 @@ bench-clients: $(VENV)/.bench ## clients against one broker: BOOTSTRAP=host:port
 
 bench-broker: $(VENV)/.kafka ## the reference broker beside Apache Kafka, fetched with Maven; into docs/benchmarks.md
 	@nice $(RUN) benchmarks broker --write docs/benchmarks.md $(BROKER_ARGUMENTS)
+
+bench-cluster: $(VENV)/.kafka ## three brokers beside clusters of Apache Kafka 3.9 and 4.3; into docs/benchmarks.md
+	@nice $(RUN) benchmarks cluster --write docs/benchmarks.md
 
 bench-dump: $(VENV)/.kafka ## kafkawire dump beside Kafka's DumpLogSegments, on 1 GB; into docs/benchmarks.md
 	@nice $(RUN) benchmarks dump --write docs/benchmarks.md

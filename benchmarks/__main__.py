@@ -2,6 +2,7 @@
 
     python -m benchmarks [--quick] [--write docs/benchmarks.md] [codec] [damaged] [records] [produced] …
     python -m benchmarks broker ...                   the reference broker beside Apache Kafka: benchmarks/broker.py
+    python -m benchmarks cluster ...                  three brokers beside Apache Kafka's: benchmarks/cluster.py
     python -m benchmarks dump ...                     `kafkawire dump` beside DumpLogSegments: benchmarks/dump.py
     python -m benchmarks languages ...                the codecs beside Go's and Java's: benchmarks/languages.py
     python -m benchmarks spark ...                    the data sources beside Spark's connector: benchmarks/spark.py
@@ -19,7 +20,20 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from benchmarks import broker, codec, damaged, dump, imports, languages, produced, records, sends, spark, spark_sizes
+from benchmarks import (
+    broker,
+    cluster,
+    codec,
+    damaged,
+    dump,
+    imports,
+    languages,
+    produced,
+    records,
+    sends,
+    spark,
+    spark_sizes,
+)
 from benchmarks.document import write_section
 from benchmarks.goals import Goal, goal_table
 from benchmarks.machine import description
@@ -30,6 +44,7 @@ PARTS = ("codec", "damaged", "records", "produced", "sends", "imports")
 #: Parts with their own arguments.
 _PROGRAMS: Mapping[str, Callable[[list[str]], None]] = {
     "broker": broker.main,
+    "cluster": cluster.main,
     "dump": dump.main,
     "languages": languages.main,
     "spark": spark.main,

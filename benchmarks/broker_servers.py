@@ -29,6 +29,7 @@ __all__ = [
     "Server",
     "apache_kafka",
     "count_syncs",
+    "cpu_seconds_of",
     "java_release",
     "kfake",
     "reference_broker",
@@ -65,11 +66,16 @@ class Server(NamedTuple):
 
     def cpu_seconds(self) -> float:
         """Return the total CPU time of its threads so far."""
-        return time.clock_gettime(~self.pid << _CLOCK_SHIFT | _CLOCK_OF_PROCESS)
+        return cpu_seconds_of(self.pid)
 
     def resident_mb(self) -> float:
         """Return its resident memory."""
         return _resident_mb(self.pid)
+
+
+def cpu_seconds_of(pid: int) -> float:
+    """Return the total CPU time of a process so far."""
+    return time.clock_gettime(~pid << _CLOCK_SHIFT | _CLOCK_OF_PROCESS)
 
 
 def _resident_mb(pid: int) -> float:

@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -35,8 +36,8 @@ __all__ = ["NODES", "KafkaCluster"]
 
 NODES = (1, 2, 3)
 
-#: Three nodes of 1 GiB would not fit on every machine that runs the tests.
-_HEAP = "-Xmx384m"
+#: A node moves its leaderships first.
+_STOP_TIMEOUT_SECONDS = 60
 
 _SETTINGS = {
     "process.roles": "broker,controller",
@@ -63,22 +64,35 @@ _SETTINGS = {
 
 
 class KafkaCluster:
-    """Three nodes, which run inside a `with` block."""
+    """Three nodes, which run inside a `with` block.
 
-    def __init__(self) -> None:
+    Args:
+        settings: server properties in addition to those that the nodes need.
+        heap: the option of the JVM; nodes of 1 GiB would not fit on every machine that runs the tests.
+
+    Attributes:
+        ports: the port of each node on 127.0.0.1.
+        started_at: when the first node was started, by `time.perf_counter`.
+    """
+
+    def __init__(self, settings: Mapping[str, str] | None = None, heap: str = "-Xmx384m") -> None:
+        self._settings = _SETTINGS | dict(settings or {})
+        self._heap = heap
+        self.started_at = 0.0
         self._folder = Path(tempfile.mkdtemp(prefix="kafkawire-apache-kafka-"))
-        self._ports = {node: free_port() for node in NODES}
+        self.ports = {node: free_port() for node in NODES}
         self._controllers = {node: free_port() for node in NODES}
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
     @property
     def bootstrap(self) -> str:
         """The addresses that clients connect to."""
-        return ",".join(f"127.0.0.1:{port}" for port in self._ports.values())
+        return ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
 
     def __enter__(self) -> Self:
         try:
             self._format()
+            self.started_at = time.perf_counter()
             for node in NODES:
                 self._launch(node)
             for node in NODES:
@@ -114,6 +128,15 @@ class KafkaCluster:
         self._processes[node].kill()
         self._processes[node].wait()
 
+    def pid(self, node: int) -> int:
+        """Return the process of a node."""
+        return self._processes[node].pid
+
+    def shut_down(self, node: int) -> None:
+        """Stop a node as SIGTERM does, and wait for its end."""
+        self._processes[node].terminate()
+        self._processes[node].wait(_STOP_TIMEOUT_SECONDS)
+
     def restart(self, node: int) -> None:
         """Restart a killed node on its files, and wait until it accepts connections."""
         self._launch(node)
@@ -144,7 +167,7 @@ class KafkaCluster:
             for topic in topics
         ]
         connection = await BrokerConnection.open(
-            TcpNetwork(), Address("127.0.0.1", self._ports[through]), ConnectionSettings()
+            TcpNetwork(), Address("127.0.0.1", self.ports[through]), ConnectionSettings()
         )
         try:
             moved = await response_to(connection, kind(topics=moves), AlterPartitionReassignmentsResponse)
@@ -156,7 +179,7 @@ class KafkaCluster:
             connection.close()
 
     def _java(self) -> list[str]:
-        return java_command(self._folder, _HEAP)
+        return java_command(self._folder, self._heap)
 
     def _format(self) -> None:
         java = self._java()
@@ -166,8 +189,8 @@ class KafkaCluster:
         for node in NODES:
             folder = self._folder / str(node)
             folder.mkdir()
-            listeners = f"PLAINTEXT://127.0.0.1:{self._ports[node]},CONTROLLER://127.0.0.1:{self._controllers[node]}"
-            settings = _SETTINGS | {
+            listeners = f"PLAINTEXT://127.0.0.1:{self.ports[node]},CONTROLLER://127.0.0.1:{self._controllers[node]}"
+            settings = self._settings | {
                 "node.id": str(node),
                 "controller.quorum.bootstrap.servers": f"127.0.0.1:{self._controllers[NODES[0]]}",
                 "log.dirs": str(folder / "data"),
@@ -192,7 +215,7 @@ class KafkaCluster:
             )
 
     def _await(self, node: int) -> None:
-        await_port(self._ports[node], self._processes[node], self._folder / str(node) / "server.log")
+        await_port(self.ports[node], self._processes[node], self._folder / str(node) / "server.log")
 
 
 def _first(leader: int, nodes: Sequence[int]) -> list[int]:
