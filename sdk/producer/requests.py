@@ -87,16 +87,20 @@ def produce_request(
     return request, version
 
 
-def results(response: ProduceResponse, batches: Iterable[ProducerBatch], metadata: Metadata) -> Iterator[Result]:
+def results(
+    response: ProduceResponse, batches: Iterable[ProducerBatch], names: Mapping[bytes, str], metadata: Metadata
+) -> Iterator[Result]:
     """Yield the result of each batch, and add new leaders named in the response to the metadata.
 
     Args:
         response: the response to the request that carried the batches.
         batches: the batches that were sent.
-        metadata: resolves topic ids, and stores new leaders.
+        names: the names of the topics in the request by id: the metadata may have forgotten a topic in the meantime,
+            for example after the response of a broker that does not know it yet.
+        metadata: stores new leaders.
     """
     found = {
-        (topic.name or metadata.name_of(topic.topic_id), partition.index): partition
+        (topic.name or names.get(topic.topic_id), partition.index): partition
         for topic in response.responses
         for partition in topic.partition_responses
     }

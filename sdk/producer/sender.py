@@ -319,10 +319,13 @@ class Sender:
     def _send(self, node_id: int, batches: list[ProducerBatch], now_ms: int) -> None:
         options = self._options
 
+        names: dict[bytes, str] = {}
+
         def request(versions: Versions) -> tuple[Message, int]:
             made, version = produce_request(
                 batches, self._router.metadata, options.acks, options.request_timeout_ms, versions, self._transaction
             )
+            names.update((topic.topic_id, topic.name) for topic in made.topic_data)
             self._metrics.sent(batches, now_ms)
             return made, version
 
@@ -332,12 +335,14 @@ class Sender:
             request,
             None if options.acks == Acks.NONE else ProduceResponse,
             now_ms + options.request_timeout_ms + _GRACE_MS,
-            partial(self._came_back, node_id, batches),
+            partial(self._came_back, node_id, batches, names),
             retries=False,
         )
         self._router.submit(call, now_ms)
 
-    def _came_back(self, node_id: int, batches: list[ProducerBatch], call: Call, now_ms: int) -> None:
+    def _came_back(
+        self, node_id: int, batches: list[ProducerBatch], names: dict[bytes, str], call: Call, now_ms: int
+    ) -> None:
         self._in_flight[node_id] -= 1
         if not self._in_flight[node_id]:
             del self._in_flight[node_id]
@@ -345,7 +350,7 @@ class Sender:
             batch.on_wire = False
             batch.queue.on_wire -= 1
         if isinstance(call.result, ProduceResponse):
-            found = list(results(call.result, batches, self._router.metadata))
+            found = list(results(call.result, batches, names, self._router.metadata))
         else:  # it failed, or it has no response
             found = [Result(batch, call.error) for batch in batches]
         for result in found:

@@ -82,6 +82,9 @@ def test_timed_out(cause: BrokerError | None, lack: str, reason: str) -> None:
     assert error.__cause__ is cause
 
 
+NAMES = {topic_id("t"): "t"}
+
+
 def answered(*partitions: Any, by_name: bool = False, **more: Any) -> ProduceResponse:
     name, number = ("t", ZERO_UUID) if by_name else ("", topic_id("t"))
     return ProduceResponse([ProduceResponse.TopicProduceResponse(name, number, list(partitions))], **more)
@@ -96,7 +99,7 @@ def test_results(by_name: bool) -> None:
         Part(1, ErrorCode.INVALID_RECORD, error_message="bad", record_errors=reasons, log_start_offset=3),
         by_name=by_name,
     )
-    first, second, third = results(response, [good, bad, lost], known())
+    first, second, third = results(response, [good, bad, lost], NAMES, known())
     assert (first.batch, first.error, first.base_offset, first.log_append_time_ms) == (good, None, 40, 500)
     assert isinstance(second.error, BrokerError)
     assert str(second.error) == "INVALID_RECORD: 1 record for t-1: record 0: no key"
@@ -136,7 +139,7 @@ def test_records_that_were_refused_have_errors_of_their_own(
     for _ in range(2):
         sent.builder.append(5, None, b"v")
     part = Part(0, ErrorCode.INVALID_RECORD, error_message=said, record_errors=named)
-    (result,) = results(answered(part), [sent], known())
+    (result,) = results(answered(part), [sent], NAMES, known())
     assert isinstance(result.error, BrokerError)
     assert not result.error.retriable
     assert {index: str(error) for index, error in result.record_errors.items()} == {
@@ -159,9 +162,9 @@ def test_the_new_leader_and_its_address_are_learned(leader: int) -> None:
     moved = Part(0, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     moved.current_leader = ProduceResponse.LeaderIdAndEpoch(leader, 5)
     response = answered(moved, node_endpoints=[ProduceResponse.NodeEndpoint(leader, *address(9))])
-    (result,) = results(response, [batch("t", 0)], metadata)
+    (result,) = results(response, [batch("t", 0)], NAMES, metadata)
     assert result.leader_moved
     assert metadata.leader(TopicPartition("t", 0)) == leader
     assert metadata.brokers[leader].address == address(9)
-    (again,) = results(response, [batch("t", 0)], metadata)
+    (again,) = results(response, [batch("t", 0)], NAMES, metadata)
     assert not again.leader_moved

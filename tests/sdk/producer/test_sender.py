@@ -30,7 +30,7 @@ from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceRespo
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.promise import Promise
 from tests.sdk.producer.simulated import SimulatedProducer, outcome_of, place_of, refused, sent
-from tests.sdk.simulation import SILENT, topic_id
+from tests.sdk.simulation import SILENT, cluster, topic_id
 
 #: A delivery is settled at most this long after `delivery_timeout_ms`.
 GRACE_MS = 100
@@ -52,6 +52,24 @@ def test_records_are_stored_in_order_with_sequence_numbers() -> None:
     assert producer.accumulator.bytes_held == 0
     assert producer.sender.is_settled
     assert producer.sender.is_silent
+
+
+def test_a_stored_batch_is_acknowledged_though_its_topic_was_forgotten_meanwhile() -> None:
+    """Another broker, which has not heard of a new topic yet, answers Metadata while the request is on its way."""
+    producer = SimulatedProducer(linger_ms=0)
+    producer.learn()
+    metadata, store = producer.router.metadata, producer.simulation.handlers[1, ProduceRequest]
+
+    def store_and_forget(request: Any, version: int) -> Any:
+        unaware = cluster([1], {})(MetadataRequest([MetadataRequest.MetadataRequestTopic(name="t")]), 12)
+        metadata.update(unaware, producer.simulation.now_ms)  # type: ignore[arg-type]  # it is one
+        assert metadata.name_of(topic_id("t")) is None
+        return store(request, version)
+
+    producer.simulation.handlers[1, ProduceRequest] = store_and_forget
+    delivery = producer.send("t", b"v")
+    producer.run(100)
+    assert place_of(delivery).offset == 1
 
 
 def test_a_batch_lingers_unless_it_is_full_or_flushed() -> None:
