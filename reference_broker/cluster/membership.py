@@ -23,6 +23,7 @@ from kafkawire.reference_broker.cluster.config_changes import ConfigChanges
 from kafkawire.reference_broker.cluster.controller.broker_requests import ControlRequest
 from kafkawire.reference_broker.cluster.controller.controller import Controller, ControllerSettings
 from kafkawire.reference_broker.cluster.controller.live_brokers import Endpoint
+from kafkawire.reference_broker.cluster.controller.partition_states import UNCLEAN_ELECTION_CONFIG, is_true
 from kafkawire.reference_broker.cluster.controller.replica_assignment import Start
 from kafkawire.reference_broker.cluster.controller_client import ControllerClient
 from kafkawire.reference_broker.cluster.links import Done, Links
@@ -152,6 +153,7 @@ class Membership:
         self.configs = RegistryConfigs(registry, broker_id, is_secure=self._is_secure)
         expected = {each.topic: each.configs for each in prepared.expected}
         self.configs.expect(expected, prepared.broker_configs)
+        self._is_unclean_allowed = self._allows_unclean()
         of_topic = partial(self.configs.of, ConfigResourceType.TOPIC)
         self.image = ClusterMetadata(prepared.identity.cluster_id, broker_id, of_topic)
         self.image.metadata.publish(features=prepared.features)
@@ -204,7 +206,7 @@ class Membership:
             now_ms=services.clock,
             register=self.registration.register,
             new_topic_id=services.new_uuid,
-            is_unclean_allowed=lambda: cluster.unclean_leader_election_enable,
+            is_unclean_allowed=self._allows_unclean,
         )
 
     def _topics(self, options: BrokerOptions) -> RegistryTopics:
@@ -297,6 +299,29 @@ class Membership:
     def of(self, topic: str) -> Mapping[str, str]:
         """Return the configurations of a topic, as far as they have been read; see `TopicConfigs`."""
         return self.configs.of(ConfigResourceType.TOPIC, topic)
+
+    def configured(self, kind: ConfigResourceType, name: str) -> None:
+        """Take a change of configurations: the controller may be allowed an unclean election now.
+
+        Args:
+            kind: TOPIC or BROKER.
+            name: of the topic; the id of the broker, empty for all brokers.
+        """
+        if kind is ConfigResourceType.TOPIC:
+            if is_true(self.of(name).get(UNCLEAN_ELECTION_CONFIG, "")):
+                self.controller.allow_unclean_elections(name)
+            return
+        was_allowed, self._is_unclean_allowed = self._is_unclean_allowed, self._allows_unclean()
+        if self._is_unclean_allowed and not was_allowed:
+            self.controller.allow_unclean_elections()
+
+    def _allows_unclean(self) -> bool:
+        """Return whether topics that do not configure it get unclean leaders."""
+        for name in (str(self.broker_id), ""):
+            text = self.configs.of(ConfigResourceType.BROKER, name).get(UNCLEAN_ELECTION_CONFIG)
+            if text is not None:
+                return is_true(text)
+        return self.options.unclean_leader_election_enable
 
     # Requests.
 

@@ -169,6 +169,7 @@ class ClusterMember:
             others(kind, name)
             if kind is ConfigResourceType.TOPIC:
                 self._configured(name)
+            membership.configured(kind, name)
 
         membership.configs.on_change = configured
         self._check_in_sync(services.clock())

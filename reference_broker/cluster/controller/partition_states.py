@@ -35,7 +35,7 @@ from kafkawire.sdk.registry.registry import SESSION_ENDED, Data, GetData, Regist
 from kafkawire.sdk.registry.steps import ATTEMPTS_MAX, Steps, found
 from kafkawire.sdk.routing.partitions import TopicPartition
 
-__all__ = ["UNCLEAN_ELECTION_CONFIG", "PartitionStates", "Results"]
+__all__ = ["UNCLEAN_ELECTION_CONFIG", "PartitionStates", "Results", "is_true"]
 
 _log = logging.getLogger("kafkawire.broker")
 
@@ -254,10 +254,15 @@ class PartitionStates:
                 _log.error("topic %s gets no unclean leaders, since its configuration is unknown: %s", topic, error)
                 continue
             text = config.get(UNCLEAN_ELECTION_CONFIG)
-            if self._is_unclean_allowed() if text is None else text.strip().lower() == "true":
+            if self._is_unclean_allowed() if text is None else is_true(text):
                 allowed.add(topic)
         return allowed
 
 
 def _is_online(context: Context, partition: TopicPartition, broker_id: int, *, or_shutting_down: bool = False) -> bool:
     return context.is_online(broker_id, partition, or_shutting_down=or_shutting_down)
+
+
+def is_true(text: str) -> bool:
+    """Return whether the text of a configuration means true."""
+    return text.strip().lower() == "true"

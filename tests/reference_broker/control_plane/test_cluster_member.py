@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import pytest
+
 from kafkawire import Admin, NewTopic, Producer
 from kafkawire.reference_broker.config.cluster_options import RACK_AWARE_SELECTOR
 from kafkawire.reference_broker.replicas.cluster_replica import ClusterReplica
@@ -98,3 +100,23 @@ def test_consumers_may_read_from_followers() -> None:
         )
 
     in_cluster(2, story, replica_selector_class=RACK_AWARE_SELECTOR)
+
+
+@pytest.mark.parametrize("kind", [ConfigResourceType.TOPIC, ConfigResourceType.BROKER])
+def test_unclean_elections_that_are_allowed_later(kind: ConfigResourceType) -> None:
+    async def story(cluster: BrokerCluster) -> None:
+        async with Admin(cluster.bootstrap) as admin:
+            await admin.create_topics([NewTopic("u", assignments={0: (1, 2)})])
+        await cluster.led("u", [0], isr=2)
+        await cluster.kill(2)
+        await cluster.led("u", [0], isr=1)
+        await cluster.kill(1)
+        await until(lambda: cluster.leader_of("u") == -1, "the partition has no leader")
+        await cluster.start(2)
+        assert cluster.leader_of("u") == -1
+        name = "u" if kind is ConfigResourceType.TOPIC else ""
+        async with Admin(cluster.bootstrap) as admin:
+            await admin.incremental_alter_configs(kind, name, {"unclean.leader.election.enable": "true"})
+        await until(lambda: cluster.leader_of("u") == 2, "the replica leads that is not in sync")
+
+    in_cluster(3, story)
