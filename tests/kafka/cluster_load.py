@@ -236,14 +236,21 @@ class ClusterLoad:
         bootstrap: the addresses of all brokers, since any of them may be down.
         name: that of the source; those of the target, the groups and the transactional id begin with it.
         partitions, replicas: of topics that do not exist yet.
+        request_timeout_ms: how long clients wait for a broker that does not answer.
 
     Attributes:
         topics: the source and the target.
     """
 
-    def __init__(self, bootstrap: str, name: str, partitions: int = 6, replicas: int = 3) -> None:
+    def __init__(
+        self, bootstrap: str, name: str, partitions: int = 6, replicas: int = 3, request_timeout_ms: int = 30_000
+    ) -> None:
         self.topics: Final = (name, f"{name}-copy")
         self._bootstrap = bootstrap
+        self._limits: Final[dict[str, Any]] = {
+            "request_timeout_ms": request_timeout_ms,
+            "api_timeout_ms": _PATIENCE_MS,
+        }
         self._partitions = partitions
         self._replicas = replicas
         self._notes = Notes()
@@ -253,6 +260,7 @@ class ClusterLoad:
         self._thread = threading.Thread(target=self._loop.run_forever, name=f"load-{name}", daemon=True)
         self._running: list[asyncio.Task[None]] = []
         self._committed: dict[TopicPartition, int] = {}
+        self._number = 0
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -287,6 +295,35 @@ class ClusterLoad:
             assert time.monotonic() < deadline, f"no progress in {PATIENCE_SECONDS} s: {done}, expected {goals}"
             time.sleep(_LOOK_SECONDS)
 
+    def await_every_partition(self, limit_seconds: float) -> float:
+        """Wait until a record of each key that is sent from now on is acknowledged, and each other part has gone on.
+
+        Each partition of the source has keys, if there are no more than keys.
+
+        Args:
+            limit_seconds: how long that may take.
+
+        Returns:
+            How long it took, in seconds.
+
+        Raises:
+            AssertionError: it takes longer.
+            KafkaWireError: a part has failed.
+        """
+        begin, number = time.monotonic(), self._number
+        # One may have been under way before.
+        goals = {part: self._progress[part].done + 2 for part in ("read", "copy")}
+        while True:
+            self._raise_failure()
+            waiting = [key for key in range(KEYS) if (key, number) not in self._notes.acknowledged]
+            late = [part for part, goal in goals.items() if self._progress[part].done < goal]
+            seconds = time.monotonic() - begin
+            if not waiting and not late:
+                return seconds
+            partitions = sorted({key % self._partitions for key in waiting})
+            assert seconds < limit_seconds, f"after {seconds:.0f} s: no progress of {late}, of partitions {partitions}"
+            time.sleep(_LOOK_SECONDS)
+
     def finish(self) -> Counts:
         """Stop writing, wait until everything is read and copied, and return the counts.
 
@@ -302,7 +339,7 @@ class ClusterLoad:
 
     async def _start(self) -> None:
         """Create the topics, and start the parts."""
-        async with Admin(self._bootstrap, api_timeout_ms=_PATIENCE_MS) as admin:
+        async with Admin(self._bootstrap, **self._limits) as admin:
             for topic in self.topics:
                 try:
                     await admin.create_topics(NewTopic(topic, self._partitions, self._replicas))
@@ -316,7 +353,6 @@ class ClusterLoad:
     async def _write(self) -> None:
         """Write numbers until the load ends, and wait for all acknowledgements."""
         notes, progress = self._notes, self._progress["write"]
-        number = 0
 
         def settled(record: tuple[int, int], delivery: Delivery) -> None:
             error = delivery.exception()
@@ -333,17 +369,24 @@ class ClusterLoad:
             enable_idempotence=True,
             linger_ms=5,
             delivery_timeout_ms=_PATIENCE_MS,
-            api_timeout_ms=_PATIENCE_MS,
+            **self._limits,
         ) as producer:
             while not self._is_ending.is_set():
+                number = self._number
                 waiting = number * KEYS - len(notes.acknowledged) - len(notes.failures)
                 if waiting < _UNACKNOWLEDGED_MAX:
                     for key in range(KEYS):
                         value, on_delivery = f"{key}:{number}", partial(settled, (key, number))
-                        producer.send(self.topics[0], value, key=str(key), on_delivery=on_delivery)
-                    number += 1
+                        producer.send(
+                            self.topics[0],
+                            value,
+                            key=str(key),
+                            partition=key % self._partitions,
+                            on_delivery=on_delivery,
+                        )
+                    self._number += 1
                 await asyncio.sleep(_PAUSE_SECONDS)
-            while len(notes.acknowledged) + len(notes.failures) < number * KEYS:
+            while len(notes.acknowledged) + len(notes.failures) < self._number * KEYS:
                 await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _read(self) -> None:
@@ -371,7 +414,7 @@ class ClusterLoad:
 
     async def _watch(self) -> None:
         """Look at the offsets of the group."""
-        async with Admin(self._bootstrap, api_timeout_ms=_PATIENCE_MS) as admin:
+        async with Admin(self._bootstrap, **self._limits) as admin:
             while True:
                 before = dict(self._committed)
                 found = await admin.list_group_offsets(f"{self.topics[0]}-readers")
@@ -398,7 +441,7 @@ class ClusterLoad:
                             transactional_id=f"{self.topics[0]}-copy",
                             transaction_timeout_ms=60_000,
                             delivery_timeout_ms=_PATIENCE_MS,
-                            api_timeout_ms=_PATIENCE_MS,
+                            **self._limits,
                         )
                     )
                     while True:
@@ -451,8 +494,8 @@ class ClusterLoad:
     async def _reach_end(self, group: str, parts: Iterable[asyncio.Task[None]]) -> None:
         """Wait until a group has committed the end of each partition of the source."""
         async with (
-            Consumer(self._bootstrap, api_timeout_ms=_PATIENCE_MS) as reader,
-            Admin(self._bootstrap, api_timeout_ms=_PATIENCE_MS) as admin,
+            Consumer(self._bootstrap, **self._limits) as reader,
+            Admin(self._bootstrap, **self._limits) as admin,
         ):
             ends = await reader.end_offsets(await reader.partitions_for(self.topics[0]))
             while True:
@@ -472,7 +515,7 @@ class ClusterLoad:
                 self._bootstrap,
                 isolation_level="read_committed",
                 auto_offset_reset="earliest",
-                api_timeout_ms=_PATIENCE_MS,
+                **self._limits,
             ) as reader,
         ):
             for partition in await reader.partitions_for(topic):
@@ -488,7 +531,7 @@ class ClusterLoad:
             "session_timeout_ms": _SESSION_TIMEOUT_MS,
             "auto_offset_reset": "earliest",
             "enable_auto_commit": False,
-            "api_timeout_ms": _PATIENCE_MS,
+            **self._limits,
         }
 
     def _raise_failure(self) -> None:

@@ -1,0 +1,418 @@
+"""Three brokers with a real ZooKeeper lose nothing while their members, disks and links fail one after another.
+
+Method: `kafkawire.testing.Cluster` as users start it, under a load that counts; a seed chooses what fails. For longer
+runs: `KAFKAWIRE_TEST_CHAOS_SECONDS=300 KAFKAWIRE_TEST_CHAOS_SEED=7`. A pause is printed, and asserted only with a limit
+that a busy machine keeps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import pytest
+
+from kafkawire import ConfigResourceType, NewTopic, sync
+from kafkawire.commands.cluster.replica_lag import ClusterView, PartitionView, look_at
+from kafkawire.errors import KafkaWireError
+from kafkawire.local_cluster.cluster_folder import ClusterFolder
+from kafkawire.local_cluster.supervisor import BROKER_COMMAND
+from kafkawire.sdk.storage.properties import parse_properties, properties_content
+from kafkawire.testing import Cluster
+from tests.kafka.cluster_faults import Cut, Gates, check_told, processes, until
+from tests.kafka.cluster_load import ClusterLoad, segments_equal
+from tests.needs import LINUX, SPARK
+from tests.ports import free_port
+
+pytestmark = [pytest.mark.timeout(900), LINUX.mark]
+
+SECONDS: Final = int(os.environ.get("KAFKAWIRE_TEST_CHAOS_SECONDS", "60"))
+SEED: Final = int(os.environ.get("KAFKAWIRE_TEST_CHAOS_SEED", "1"))
+
+#: A killed broker is missed after its session, 6 s; a cluster goes on within 10 s on an idle machine.
+LIMIT_SECONDS: Final = 90.0
+
+#: A stopped broker holds up a client for that long.
+REQUEST_TIMEOUT_MS: Final = 5_000
+
+#: How long a stopped process stays stopped.
+STOP_SECONDS: Final = 15.0
+
+BROKERS: Final = (1, 2, 3)
+
+
+class Scene:
+    """A cluster under load.
+
+    Args:
+        cluster: its brokers.
+        load: what clients do meanwhile.
+    """
+
+    def __init__(self, cluster: Cluster, load: ClusterLoad) -> None:
+        self.cluster = cluster
+        self._load = load
+
+    def go_on(self, what: str) -> None:
+        """Wait until every partition, the group and the transactions go on, and print how long that takes."""
+        print(f"{time.strftime('%X')} {what}: goes on after {self._load.await_every_partition(LIMIT_SECONDS):.1f} s")
+
+    @property
+    def controller(self) -> int:
+        """The controller, once the brokers know one."""
+        until(lambda: look(self.cluster).controller is not None, "there is no controller", LIMIT_SECONDS)
+        found = look(self.cluster).controller
+        assert found is not None
+        return found
+
+    def role(self, broker: int) -> str:
+        """Return a broker with its role, to be printed."""
+        return f"broker {broker}{', the controller,' if broker == self.controller else ''}"
+
+    def await_in_sync(self, brokers: Iterable[int] = BROKERS) -> None:
+        """Wait until these brokers are the ISR of each partition of the load, and lead."""
+        wanted, topics = set(brokers), self._load.topics
+
+        def others() -> list[PartitionView]:
+            partitions = [each for each in look(self.cluster).partitions if each.topic in topics]
+            return [each for each in partitions if set(each.in_sync) != wanted or each.leader not in wanted]
+
+        until(lambda: not others(), lambda: f"not in sync on {wanted}: {others()}", LIMIT_SECONDS)
+
+
+@contextmanager
+def under_load(
+    folder: Path,
+    options: Mapping[str, object] | None = None,
+    known: Iterable[str] = (),
+    prepare: Callable[[Cluster], None] = lambda cluster: None,
+) -> Iterator[Scene]:
+    """Run a load on a new cluster, and check everything at its end.
+
+    Args:
+        folder: of the cluster.
+        options: of its brokers.
+        known: expressions of errors that the brokers log for what the test does to them.
+        prepare: called before the load.
+    """
+    SPARK.require()
+    with Cluster(folder, brokers=3, options={"min.insync.replicas": 2, **(options or {})}) as cluster:
+        prepare(cluster)
+        with ClusterLoad(cluster.bootstrap, "chaos", 12, request_timeout_ms=REQUEST_TIMEOUT_MS) as load:
+            scene = Scene(cluster, load)
+            scene.go_on("the start")
+            yield scene
+            scene.go_on("the end")
+            scene.await_in_sync()
+            counts = load.finish()
+        print(counts)
+        assert not counts.wrong, counts
+        folders = {broker: folder / f"broker-{broker}" for broker in BROKERS}
+        segments = segments_equal(folders, load.topics)
+        assert not segments.different, segments
+        print(f"{segments.size_bytes} bytes are the same on all brokers")
+        check_told(folder, known)
+
+
+def test_a_broker_is_killed_every_ten_seconds(tmp_path: Path) -> None:
+    """The controller, too: the seed chooses among all."""
+    random = Random(SEED)
+    with under_load(tmp_path) as scene:
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            broker, begin = random.choice(BROKERS), time.monotonic()
+            role = scene.role(broker)
+            scene.cluster.kill(broker)
+            scene.go_on(f"{role} is killed")
+            scene.cluster.restart(broker)
+            scene.go_on(f"broker {broker} is started")
+            time.sleep(max(0.0, begin + 10 - time.monotonic()))
+
+
+@pytest.mark.parametrize("session_seconds", [6, 20])
+def test_a_broker_is_stopped_for_fifteen_seconds(tmp_path: Path, session_seconds: int) -> None:
+    """A leader, and a controller, that wake up after others have taken over acknowledge nothing that is lost."""
+    with under_load(tmp_path, {"zookeeper.session.timeout.ms": session_seconds * 1_000}) as scene:
+        for broker in BROKERS:
+            role, begin = scene.role(broker), time.monotonic()
+            scene.cluster.pause(broker)
+            if session_seconds < STOP_SECONDS:
+                scene.go_on(f"{role} is stopped")
+                scene.await_in_sync(set(BROKERS) - {broker})
+            time.sleep(max(0.0, begin + STOP_SECONDS - time.monotonic()))
+            scene.cluster.resume(broker)
+            scene.go_on(f"{role} wakes up")
+            scene.await_in_sync()
+
+
+def test_zookeeper_is_away(tmp_path: Path) -> None:
+    """It is killed and restarted, is stopped for longer than the sessions, and is away for a minute."""
+    with under_load(tmp_path) as scene:
+        cluster = scene.cluster
+        cluster.kill("zookeeper")
+        scene.go_on("ZooKeeper is killed")
+        cluster.restart("zookeeper")
+        scene.go_on("ZooKeeper is started")
+        cluster.pause("zookeeper")
+        scene.go_on("ZooKeeper is stopped")
+        time.sleep(STOP_SECONDS)
+        cluster.resume("zookeeper")
+        scene.go_on("ZooKeeper wakes up")
+        create_topic(cluster, "after-the-pause")
+        scene.await_in_sync()
+        cluster.kill("zookeeper")
+        time.sleep(30)
+        scene.go_on("half a minute without ZooKeeper")
+        time.sleep(30)
+        cluster.restart("zookeeper")
+        scene.go_on("ZooKeeper is started after a minute")
+        create_topic(cluster, "after-the-minute")
+        scene.await_in_sync()
+
+
+def create_topic(cluster: Cluster, name: str) -> None:
+    """Create a topic, for which a controller has to be there."""
+    with sync.Admin(cluster.bootstrap) as admin:
+        admin.create_topics(NewTopic(name, 1, 3))
+    with sync.Producer(cluster.bootstrap, acks="all") as producer:
+        producer.send(name, b"first").result()
+
+
+# The network.
+
+ZOOKEEPER: Final = 0
+
+Cuts = Iterable[tuple[int, int, Cut]]
+
+
+def put_gates(cluster: Cluster, gates: Gates) -> None:
+    """Start all brokers again, so that they reach each other, and ZooKeeper, through gates."""
+    zookeeper_gate = free_port()
+    gates.open(zookeeper_gate, ZOOKEEPER, int(cluster.zookeeper.rpartition(":")[2]))
+    for broker, address in cluster.addresses.items():
+        cluster.stop(broker)
+        inner, gate = free_port(), free_port()
+        gates.open(gate, broker, inner)
+        change_config(
+            cluster,
+            broker,
+            {
+                "listeners": f"PLAINTEXT://{address},BROKERS://127.0.0.1:{inner}",
+                "advertised.listeners": f"PLAINTEXT://{address},BROKERS://127.0.0.1:{gate}",
+                "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,BROKERS:PLAINTEXT",
+                "inter.broker.listener.name": "BROKERS",
+                "zookeeper.connect": f"127.0.0.1:{zookeeper_gate}",
+            },
+        )
+    for broker in cluster.addresses:
+        cluster.restart(broker)
+
+
+def config_of(cluster: Cluster, broker: int) -> dict[str, str]:
+    """Return the properties of a broker."""
+    path = ClusterFolder(cluster.data_dir).config_path(str(broker))
+    return {entry.name: entry.value for entry in parse_properties(path.read_text())}
+
+
+def change_config(cluster: Cluster, broker: int, changes: Mapping[str, str]) -> None:
+    """Change properties of a broker, for its next start."""
+    path = ClusterFolder(cluster.data_dir).config_path(str(broker))
+    path.write_bytes(properties_content({**config_of(cluster, broker), **changes}))
+
+
+def both_ways(one: int, other: int, cut: Cut) -> Cuts:
+    return [(one, other, cut), (other, one, cut)]
+
+
+NETWORK_CASES: Final[Mapping[str, Callable[[int, int, int], Cuts]]] = {
+    "no word between two followers of the controller": lambda a, b, controller: both_ways(a, b, Cut.SILENCE),
+    "no word between the controller and another": lambda a, b, controller: both_ways(controller, a, Cut.SILENCE),
+    "resets between two": lambda a, b, controller: both_ways(a, b, Cut.RESET),
+    "one gets no answers of another": lambda a, b, controller: [(a, b, Cut.NO_ANSWERS)],
+    "the requests of one do not reach another": lambda a, b, controller: [(b, a, Cut.NO_REQUESTS)],
+    "the controller gets no answers of a broker": lambda a, b, controller: [(controller, b, Cut.NO_ANSWERS)],
+    "a broker gets no answers of the controller": lambda a, b, controller: [(b, controller, Cut.NO_ANSWERS)],
+    "the controller does not reach ZooKeeper": lambda a, b, controller: [(controller, ZOOKEEPER, Cut.SILENCE)],
+    "a broker does not reach ZooKeeper": lambda a, b, controller: [(a, ZOOKEEPER, Cut.RESET)],
+    "the controller gets no answers of ZooKeeper": lambda a, b, controller: [(controller, ZOOKEEPER, Cut.NO_ANSWERS)],
+    "one is alone": lambda a, b, controller: [
+        *both_ways(a, b, Cut.SILENCE),
+        *both_ways(a, controller, Cut.SILENCE),
+        (a, ZOOKEEPER, Cut.SILENCE),
+    ],
+    "the controller is alone": lambda a, b, controller: [
+        *both_ways(controller, a, Cut.SILENCE),
+        *both_ways(controller, b, Cut.SILENCE),
+        (controller, ZOOKEEPER, Cut.SILENCE),
+    ],
+}
+
+
+@pytest.mark.parametrize("half", [0, 1])
+def test_links_are_cut(tmp_path: Path, half: int) -> None:
+    """Any two brokers, in both directions and in one; and a broker and ZooKeeper. They heal after 10 to 20 s."""
+    random = Random(SEED)
+    running: list[Cluster] = []
+    with Gates(lambda: processes(running[0])) as gates:
+
+        def prepare(cluster: Cluster) -> None:
+            running.append(cluster)
+            put_gates(cluster, gates)
+
+        with under_load(tmp_path, {"replica.lag.time.max.ms": 5_000}, prepare=prepare) as scene:
+            for name, cuts in list(NETWORK_CASES.items())[half::2]:
+                controller = scene.controller
+                a, b = random.sample([broker for broker in BROKERS if broker != controller], 2)
+                for source, target, cut in cuts(a, b, controller):
+                    gates.cut(source, target, cut)
+                time.sleep(random.uniform(10, 20))
+                gates.heal()
+                scene.go_on(f"{name}, with brokers {a} and {b}, the controller {controller}, and heals")
+                scene.await_in_sync()
+
+
+# Elections of replicas that are not in sync.
+
+
+def test_a_partition_waits_for_its_in_sync_replica(tmp_path: Path) -> None:
+    """Without unclean elections nobody else leads; with them another does, and what only the first one has is lost."""
+    SPARK.require()
+    with Cluster(tmp_path, brokers=3, options={"min.insync.replicas": 1}) as cluster:
+        with sync.Admin(cluster.bootstrap) as admin:
+            on = {"unclean.leader.election.enable": "true"}
+            for name, configs in (("waits", {}), ("unclean", on), ("switched", {})):
+                admin.create_topics(NewTopic(name, assignments={0: (1, 2)}, configs=configs))
+        names = ("waits", "unclean", "switched")
+        send(cluster, names, "first", 10)
+        cluster.kill(2)
+        await_partition(cluster, names, leader=1, in_sync={1})
+        send(cluster, names, "only on 1", 7)
+        cluster.kill(1)
+        cluster.restart(2)
+        await_partition(cluster, ["unclean"], leader=2, in_sync={2})
+        await_partition(cluster, ["waits", "switched"], leader=None, in_sync={1})
+        with sync.Producer(cluster.bootstrap, delivery_timeout_ms=3_000, request_timeout_ms=2_000) as producer:
+            for name in ("waits", "switched"):
+                with pytest.raises(KafkaWireError):
+                    producer.send(name, b"refused").result()
+        send(cluster, ["unclean"], "after", 5)
+        with sync.Admin(cluster.bootstrap) as admin:
+            admin.incremental_alter_configs(ConfigResourceType.TOPIC, "switched", on)
+        await_partition(cluster, ["switched"], leader=2, in_sync={2})
+        send(cluster, ["switched"], "after", 5)
+        await_partition(cluster, ["waits"], leader=None, in_sync={1})
+        cluster.restart(1)
+        await_partition(cluster, names, in_sync={1, 2})
+        send(cluster, names, "last", 3)
+        kept = ["first"] * 10 + ["only on 1"] * 7 + ["last"] * 3
+        assert values(cluster, "waits") == kept
+        lost = ["first"] * 10 + ["after"] * 5 + ["last"] * 3
+        assert values(cluster, "unclean") == lost
+        assert values(cluster, "switched") == lost
+        check_told(tmp_path, [r"no leader was elected for (waits|switched|__consumer_offsets)-\d+"])
+        folders = {broker: tmp_path / f"broker-{broker}" for broker in (1, 2)}
+        assert not segments_equal(folders, names, replicas=2).different
+
+
+def look(cluster: Cluster) -> ClusterView:
+    view = asyncio.run(look_at(cluster.addresses))
+    assert view is not None
+    return view
+
+
+def await_partition(cluster: Cluster, topics: Iterable[str], in_sync: set[int], **leader: int | None) -> None:
+    """Wait until partition 0 of topics has such an ISR and leader."""
+
+    def found() -> list[tuple[str, int | None, tuple[int, ...]]]:
+        return [
+            (each.topic, each.leader, each.in_sync) for each in look(cluster).partitions if each.topic in set(topics)
+        ]
+
+    until(
+        lambda: all(
+            set(isr) == in_sync and (leader["leader"] == led if leader else led is not None) for _, led, isr in found()
+        ),
+        lambda: f"expected {in_sync} and {leader}: {found()}",
+        LIMIT_SECONDS,
+    )
+
+
+def send(cluster: Cluster, topics: Iterable[str], value: str, count: int) -> None:
+    """Send a value so many times, each record after the acknowledgement of the last one."""
+    with sync.Producer(cluster.bootstrap, acks="all", delivery_timeout_ms=int(LIMIT_SECONDS * 1_000)) as producer:
+        for topic in topics:
+            for _ in range(count):
+                producer.send(topic, value.encode(), partition=0).result()
+
+
+def values(cluster: Cluster, topic: str) -> list[str]:
+    with sync.Consumer(cluster.bootstrap, topic, auto_offset_reset="earliest") as consumer:
+        return [bytes(record.value or b"").decode() for record in consumer.records(stop_at_end=True)]
+
+
+# Who a broker is.
+
+
+def start_broker(cluster: Cluster, folder: Path, changes: Mapping[str, str | None]) -> tuple[subprocess.Popen[bytes], Path]:
+    """Start another process with the properties of broker 1, and with changes; return it and its log."""
+    properties = {**config_of(cluster, 1), "listeners": f"PLAINTEXT://127.0.0.1:{free_port()}", **changes}
+    folder.mkdir()
+    path, log = folder / "server.properties", folder / "broker.log"
+    path.write_bytes(properties_content({name: value for name, value in properties.items() if value is not None}))
+    with log.open("wb") as output:
+        process = subprocess.Popen([*BROKER_COMMAND, "--config", str(path)], stdout=output, stderr=output)
+    return process, log
+
+
+def test_ids_of_brokers(tmp_path: Path) -> None:
+    """An id in use is refused; generated ids begin at 1001."""
+    SPARK.require()
+    with Cluster(tmp_path / "cluster", brokers=3) as cluster:
+        process, log = start_broker(cluster, tmp_path / "second", {"log.dirs": str(tmp_path / "second" / "data")})
+        try:
+            assert process.wait(LIMIT_SECONDS) == 2
+        finally:
+            process.kill()
+        told = log.read_text()
+        assert "broker.id=1: another broker has registered this id" in told.replace("'", ""), told
+        assert "Traceback" not in told
+        others = []
+        try:
+            for number in (1001, 1002):
+                data = str(tmp_path / str(number) / "data")
+                process, log = start_broker(cluster, tmp_path / str(number), {"log.dirs": data, "broker.id": None})
+                others.append((process, log))
+                until(lambda number=number: number in brokers_of(cluster), lambda: log.read_text(), LIMIT_SECONDS)
+        finally:
+            for process, _ in others:
+                process.terminate()
+            statuses = [process.wait(LIMIT_SECONDS) for process, _ in others]
+        assert statuses == [0, 0]
+        until(lambda: brokers_of(cluster) == set(BROKERS), lambda: str(brokers_of(cluster)), LIMIT_SECONDS)
+        check_told(tmp_path / "cluster")
+
+
+def brokers_of(cluster: Cluster) -> set[int]:
+    """Return the brokers that the cluster knows."""
+    with sync.Admin(cluster.bootstrap) as admin:
+        return set(admin.describe_cluster().brokers)
+
+
+def test_a_killed_broker_comes_back_with_an_empty_disk(tmp_path: Path) -> None:
+    """It takes its partitions, and catches up."""
+    with under_load(tmp_path) as scene:
+        for broker in BROKERS:
+            scene.cluster.kill(broker)
+            scene.go_on(f"broker {broker} is killed")
+            data = Path(config_of(scene.cluster, broker)["log.dirs"])
+            data.rename(data.with_name(f"lost-{broker}"))
+            scene.cluster.restart(broker)
+            scene.go_on(f"broker {broker} has an empty disk")
+            scene.await_in_sync()
