@@ -133,6 +133,15 @@ class FollowerPosition:
         self.broker_epoch = broker_epoch
         self._partition = partition
 
+    def is_noted(self, end_offset: int, partition: IdlePartition | None = None) -> bool:
+        """Return whether the last fetch that was noted in this epoch is of an offset, in a fetch session.
+
+        Args:
+            end_offset: the offset that is fetched.
+            partition: the partition in the fetch session.
+        """
+        return self.end_offset == end_offset and self._partition is partition
+
     def is_caught_up(self, leader_end_offset: int, now_ms: int, lag_max_ms: int) -> bool:
         """Return whether the follower has all records, or had them recently.
 

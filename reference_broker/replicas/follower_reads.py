@@ -80,7 +80,11 @@ def read_for_follower(
     # After the fetch was noted, since that may have moved the high watermark.
     data.high_watermark, data.last_stable_offset = log.high_watermark, log.last_stable_offset
     data.log_start_offset = log.log_start_offset
-    is_at_end = follower.broker_id in leader.isr and wanted.fetch_offset >= log.next_offset
+    # A partition that was not readable when the request arrived is read at the next one, too, which tells where the
+    # follower is: it has no news otherwise, and would fall out of sync for ever.
+    position = leader.position(follower.broker_id)
+    is_noted = position is not None and position.is_noted(wanted.fetch_offset, session)
+    is_at_end = is_noted and follower.broker_id in leader.isr and wanted.fetch_offset >= log.next_offset
     return FollowerRead(data, is_at_end and diverging is None, is_answer=diverging is not None)
 
 

@@ -76,6 +76,14 @@ def test_only_the_arrival_tells_where_a_follower_is():
     assert bench.asked == []
 
 
+def test_a_follower_whose_fetch_was_not_noted_is_read_at_the_next_one():
+    """The partition could not be read when the request arrived, and can when the request is answered."""
+    bench = LeaderBench(isr=(1, 2)).lead()
+    assert not bench.fetch(2, 0, arrives=False).is_at_end
+    assert bench.fetch(2, 0).is_at_end
+    assert bench.fetch(2, 0, arrives=False).is_at_end
+
+
 def test_a_follower_out_of_sync_is_read_at_each_fetch():
     bench = LeaderBench(isr=(1,)).lead()
     bench.append()
