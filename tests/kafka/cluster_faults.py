@@ -106,7 +106,7 @@ class Gates:
         self._cuts: dict[tuple[int, int], Cut] = {}
         self._changed = asyncio.Event()
         self._pairs: dict[tuple[int, int], set[asyncio.StreamWriter]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._servers: list[asyncio.Server] = []
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -116,10 +116,16 @@ class Gates:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         async def end() -> None:
+            for server in self._servers:
+                server.close()
+            for writers in self._pairs.values():
+                for writer in writers:
+                    writer.transport.abort()
             tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.sleep(0)  # transports close their sockets in the next turn of the loop
 
         asyncio.run_coroutine_threadsafe(end(), self._loop).result(30)
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -139,7 +145,7 @@ class Gates:
             async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
                 await self._pass(reader, writer, target, target_port, port)
 
-            await asyncio.start_server(accepted, "127.0.0.1", port)
+            self._servers.append(await asyncio.start_server(accepted, "127.0.0.1", port))
 
         asyncio.run_coroutine_threadsafe(begin(), self._loop).result(30)
 
