@@ -10,8 +10,7 @@ import asyncio
 import contextlib
 import os
 import re
-import signal
-import socket
+import resource
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -23,7 +22,7 @@ from typing import Final, Self
 from kafkawire.local_cluster.cluster_folder import ClusterFolder
 from kafkawire.testing import Cluster
 
-__all__ = ["Cut", "Gates", "check_told", "processes", "until"]
+__all__ = ["Cut", "Gates", "check_told", "limit_files", "processes", "until"]
 
 #: The pause between two looks at something that is waited for.
 _LOOK_SECONDS: Final = 0.05
@@ -58,6 +57,16 @@ def processes(cluster: Cluster) -> dict[int, int]:
     record = ClusterFolder(cluster.data_dir).read()
     assert record is not None
     return {int(broker.name): broker.process.pid for broker in record.brokers if broker.process is not None}
+
+
+def limit_files(pid: int, size_bytes: int) -> None:
+    """Have a process fail when it makes a file larger, as on a full disk; only a new process is rid of that.
+
+    Args:
+        pid: the process.
+        size_bytes: the size.
+    """
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (size_bytes, size_bytes))
 
 
 def check_told(cluster_dir: Path, known: Iterable[str] = ()) -> None:

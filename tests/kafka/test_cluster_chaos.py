@@ -11,11 +11,12 @@ import asyncio
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
-from typing import Final
+from types import TracebackType
+from typing import Final, Self
 
 import pytest
 
@@ -26,7 +27,7 @@ from kafkawire.local_cluster.cluster_folder import ClusterFolder
 from kafkawire.local_cluster.supervisor import BROKER_COMMAND
 from kafkawire.sdk.storage.properties import parse_properties, properties_content
 from kafkawire.testing import Cluster
-from tests.kafka.cluster_faults import Cut, Gates, check_told, processes, until
+from tests.kafka.cluster_faults import Cut, Gates, check_told, limit_files, processes, until
 from tests.kafka.cluster_load import ClusterLoad, segments_equal
 from tests.needs import LINUX, SPARK
 from tests.ports import free_port
@@ -76,13 +77,16 @@ class Scene:
         """Return a broker with its role, to be printed."""
         return f"broker {broker}{', the controller,' if broker == self.controller else ''}"
 
+    def partitions(self) -> list[PartitionView]:
+        """Return the partitions of the load."""
+        return [each for each in look(self.cluster).partitions if each.topic in self._load.topics]
+
     def await_in_sync(self, brokers: Iterable[int] = BROKERS) -> None:
         """Wait until these brokers are the ISR of each partition of the load, and lead."""
-        wanted, topics = set(brokers), self._load.topics
+        wanted = set(brokers)
 
         def others() -> list[PartitionView]:
-            partitions = [each for each in look(self.cluster).partitions if each.topic in topics]
-            return [each for each in partitions if set(each.in_sync) != wanted or each.leader not in wanted]
+            return [each for each in self.partitions() if set(each.in_sync) != wanted or each.leader not in wanted]
 
         until(lambda: not others(), lambda: f"not in sync on {wanted}: {others()}", LIMIT_SECONDS)
 
@@ -139,7 +143,8 @@ def test_a_broker_is_killed_every_ten_seconds(tmp_path: Path) -> None:
 @pytest.mark.parametrize("session_seconds", [6, 20])
 def test_a_broker_is_stopped_for_fifteen_seconds(tmp_path: Path, session_seconds: int) -> None:
     """A leader, and a controller, that wake up after others have taken over acknowledge nothing that is lost."""
-    with under_load(tmp_path, {"zookeeper.session.timeout.ms": session_seconds * 1_000}) as scene:
+    known = ["refuses an? (UpdateMetadata|LeaderAndIsr|StopReplica) with error code 11"]  # STALE_CONTROLLER_EPOCH
+    with under_load(tmp_path, {"zookeeper.session.timeout.ms": session_seconds * 1_000}, known) as scene:
         for broker in BROKERS:
             role, begin = scene.role(broker), time.monotonic()
             scene.cluster.pause(broker)
@@ -213,6 +218,7 @@ def put_gates(cluster: Cluster, gates: Gates) -> None:
         )
     for broker in cluster.addresses:
         cluster.restart(broker)
+    await_brokers(cluster, BROKERS)
 
 
 def config_of(cluster: Cluster, broker: int) -> dict[str, str]:
@@ -360,42 +366,63 @@ def values(cluster: Cluster, topic: str) -> list[str]:
 # Who a broker is.
 
 
-def start_broker(cluster: Cluster, folder: Path, changes: Mapping[str, str | None]) -> tuple[subprocess.Popen[bytes], Path]:
-    """Start another process with the properties of broker 1, and with changes; return it and its log."""
-    properties = {**config_of(cluster, 1), "listeners": f"PLAINTEXT://127.0.0.1:{free_port()}", **changes}
-    folder.mkdir()
-    path, log = folder / "server.properties", folder / "broker.log"
-    path.write_bytes(properties_content({name: value for name, value in properties.items() if value is not None}))
-    with log.open("wb") as output:
-        process = subprocess.Popen([*BROKER_COMMAND, "--config", str(path)], stdout=output, stderr=output)
-    return process, log
+class OtherBroker:
+    """Another process with the properties of broker 1, inside a `with` block.
+
+    Args:
+        cluster: the cluster of broker 1.
+        folder: its files, which do not exist yet.
+        without_id: whether the cluster is to generate its id.
+    """
+
+    def __init__(self, cluster: Cluster, folder: Path, *, without_id: bool = False) -> None:
+        folder.mkdir()
+        changes = {"listeners": f"PLAINTEXT://127.0.0.1:{free_port()}", "log.dirs": str(folder / "data")}
+        properties = {**config_of(cluster, 1), **changes}
+        if without_id:
+            del properties["broker.id"]
+        path = folder / "server.properties"
+        path.write_bytes(properties_content(properties))
+        self._log = folder / "broker.log"
+        with self._log.open("wb") as output:
+            self.process = subprocess.Popen([*BROKER_COMMAND, "--config", str(path)], stdout=output, stderr=output)
+
+    @property
+    def told(self) -> str:
+        """What it has printed."""
+        return self._log.read_text()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.process.terminate()
+        try:
+            self.process.wait(LIMIT_SECONDS)
+        finally:
+            self.process.kill()
+            self.process.wait()
 
 
 def test_ids_of_brokers(tmp_path: Path) -> None:
     """An id in use is refused; generated ids begin at 1001."""
     SPARK.require()
     with Cluster(tmp_path / "cluster", brokers=3) as cluster:
-        process, log = start_broker(cluster, tmp_path / "second", {"log.dirs": str(tmp_path / "second" / "data")})
-        try:
-            assert process.wait(LIMIT_SECONDS) == 2
-        finally:
-            process.kill()
-        told = log.read_text()
-        assert "broker.id=1: another broker has registered this id" in told.replace("'", ""), told
-        assert "Traceback" not in told
-        others = []
-        try:
-            for number in (1001, 1002):
-                data = str(tmp_path / str(number) / "data")
-                process, log = start_broker(cluster, tmp_path / str(number), {"log.dirs": data, "broker.id": None})
-                others.append((process, log))
-                until(lambda number=number: number in brokers_of(cluster), lambda: log.read_text(), LIMIT_SECONDS)
-        finally:
-            for process, _ in others:
-                process.terminate()
-            statuses = [process.wait(LIMIT_SECONDS) for process, _ in others]
-        assert statuses == [0, 0]
-        until(lambda: brokers_of(cluster) == set(BROKERS), lambda: str(brokers_of(cluster)), LIMIT_SECONDS)
+        with OtherBroker(cluster, tmp_path / "second") as second:
+            assert second.process.wait(LIMIT_SECONDS) == 2
+            assert "broker.id=1: another broker has registered this id" in second.told
+            assert "Traceback" not in second.told
+        with (
+            OtherBroker(cluster, tmp_path / "first without id", without_id=True) as first,
+            OtherBroker(cluster, tmp_path / "second without id", without_id=True) as second,
+        ):
+            await_brokers(cluster, {*BROKERS, 1001, 1002})
+        for each in (first, second):
+            assert each.process.returncode == 0
+            assert "Traceback" not in each.told
+        await_brokers(cluster, BROKERS)
         check_told(tmp_path / "cluster")
 
 
@@ -403,6 +430,11 @@ def brokers_of(cluster: Cluster) -> set[int]:
     """Return the brokers that the cluster knows."""
     with sync.Admin(cluster.bootstrap) as admin:
         return set(admin.describe_cluster().brokers)
+
+
+def await_brokers(cluster: Cluster, brokers: Collection[int]) -> None:
+    """Wait until the cluster knows these brokers, and no others."""
+    until(lambda: brokers_of(cluster) == set(brokers), lambda: f"brokers {brokers_of(cluster)}", LIMIT_SECONDS)
 
 
 def test_a_killed_broker_comes_back_with_an_empty_disk(tmp_path: Path) -> None:
@@ -416,3 +448,28 @@ def test_a_killed_broker_comes_back_with_an_empty_disk(tmp_path: Path) -> None:
             scene.cluster.restart(broker)
             scene.go_on(f"broker {broker} has an empty disk")
             scene.await_in_sync()
+
+
+# The disk.
+
+#: A quarter of a minute of the load fills a partition's log to this size.
+FULL_BYTES: Final = 20_000
+
+
+def test_disks_of_followers_and_leaders_fill_up(tmp_path: Path) -> None:
+    """The partitions of a broker fail one by one, and others lead; it has all of them again after a restart."""
+    with under_load(tmp_path, known=[r"File too large"]) as scene:
+        cluster = scene.cluster
+        for broker in BROKERS:
+            led = {each[:2] for each in scene.partitions() if each.leader == broker}
+            limit_files(processes(cluster)[broker], FULL_BYTES)
+
+            def has_failed(broker: int = broker, led: Collection[tuple[str, int]] = led) -> bool:
+                failed = {each[:2] for each in scene.partitions() if broker not in each.in_sync}
+                return bool(failed & led) and bool(failed - led)
+
+            until(has_failed, lambda: f"nothing fails: {scene.partitions()}", LIMIT_SECONDS)
+            scene.go_on(f"{scene.role(broker)} has a full disk")
+            cluster.restart(broker)
+            scene.await_in_sync()
+            scene.go_on(f"broker {broker} has room again")
