@@ -230,10 +230,10 @@ class Gates:
         """Return the member whose process has connected from a port; -1 if that is none of them."""
         inode = _inode(peer_port, port)
         for member, pid in self._process_of().items():
-            with contextlib.suppress(OSError):
-                for entry in os.scandir(f"/proc/{pid}/fd"):
-                    with contextlib.suppress(OSError):
-                        if os.readlink(entry.path) == f"socket:[{inode}]":
+            with contextlib.suppress(OSError):  # the process has ended
+                for descriptor in os.listdir(f"/proc/{pid}/fd"):
+                    with contextlib.suppress(OSError):  # it is closed already
+                        if os.readlink(f"/proc/{pid}/fd/{descriptor}") == f"socket:[{inode}]":
                             return member
         return -1
 
