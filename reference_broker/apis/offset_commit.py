@@ -1,6 +1,7 @@
 """OffsetCommit: commit a group's offsets.
 
-2: lowest version of Kafka 4, retention time until 4. 3: throttle time. 6: leader epoch. 7: static members. 8: flexible.
+1: time of the commit, which no later version has; served, but not advertised, as Kafka 4 removed it. 2: lowest version
+of Kafka 4, retention time until 4. 3: throttle time. 6: leader epoch. 7: static members. 8: flexible.
 9: member epochs of KIP-848. 10: topic ids instead of names.
 """
 
@@ -22,8 +23,9 @@ from kafkawire.reference_broker.requests.long_requests import complete_by_work
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.apis import KNOWN_APIS, ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.versions import VersionRange
 
 __all__ = ["handle"]
 
@@ -34,11 +36,15 @@ _EPOCHS_SINCE = 9
 
 _BY_ID_SINCE = since(OffsetCommitRequest.OffsetCommitRequestTopic, "topic_id")
 
+#: Version 0 stored offsets in ZooKeeper, and Kafka 4 has removed version 1.
+_SERVED_FROM = 1
+_CURRENT = KNOWN_APIS[ApiKey.OFFSET_COMMIT].stable_versions
+
 #: The retention time that stands for the broker's default.
 _BROKERS_RETENTION_MS = -1
 
 
-@serves(ApiKey.OFFSET_COMMIT)
+@serves(ApiKey.OFFSET_COMMIT, VersionRange(_SERVED_FROM, _CURRENT.last), advertised_from=_CURRENT.first)
 def handle(
     call: Call,
     request: OffsetCommitRequest,

@@ -18,7 +18,12 @@ from kafkawire.sdk.storage.partitions import Partition
 
 __all__ = ["CheckedOffsets", "Wanted"]
 
-Wanted = OffsetCommitRequest.OffsetCommitRequestPartition | TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition
+OffsetCommitPartition = OffsetCommitRequest.OffsetCommitRequestPartition
+
+Wanted = OffsetCommitPartition | TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition
+
+#: The commit timestamp that stands for the broker's time.
+_BROKERS_TIME = -1
 
 #: Partitions with these codes were passed to the coordinator, whose error replaces them.
 _CODES_OF_THE_GROUP = (ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE)
@@ -76,12 +81,17 @@ class CheckedOffsets:
                     wanted.committed_offset,
                     wanted.committed_leader_epoch,
                     metadata,
-                    self._now_ms,
+                    self._time_of(wanted),
                     topic.topic_id if self._with_topic_ids else ZERO_UUID,
                     self._expire_timestamp,
                 )
             self.need_the_group |= codes[-1] in _CODES_OF_THE_GROUP
             yield
+
+    def _time_of(self, wanted: Wanted) -> int:
+        """Return when an offset was committed, which only OffsetCommit 1 may say."""
+        given = wanted.commit_timestamp if isinstance(wanted, OffsetCommitPartition) else _BROKERS_TIME
+        return self._now_ms if given == _BROKERS_TIME else given
 
     def codes(self, error: ErrorCode = ErrorCode.NONE) -> Iterator[Iterator[ErrorCode]]:
         """Return the partitions' codes by topic; an error of the group applies to all partitions passed to it."""
