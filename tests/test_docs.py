@@ -1,4 +1,4 @@
-"""The paths, modules and classes that the documentation names exist.
+"""The paths, modules, classes and tests that the documentation names exist.
 
 Method: every code span and every import of the Markdown pages is looked up in the tree, and every code span of a source
 that is the path of a folder, a page or another source. `tools/tidy.py` checks links, and `test_readme.py` runs the
@@ -43,6 +43,7 @@ EXAMPLES = (
 _SPAN = re.compile(r"`([^`\n]+)`")
 _PATH = re.compile(r"(?!(?:\.\w+)+$)[\w.-]+(/[\w.-]+)*/?")
 _SUFFIX = re.compile(r"\.(py|pyx|pxd|pxi|md|yaml|svg|toml|json|gz|java|sh|html)$")
+_TEST = re.compile(r"((?:[\w-]+/)*test_\w+\.py)::(test_\w+)")
 _CLASS = re.compile(r"[A-Z][a-z]\w*(\.\w+)?")
 #: A path in a docstring or a comment; other spans there are names of files that programs write, or of other projects.
 _PATH_IN_SOURCE = re.compile(r"`((?:[\w-]+/)*(?:[\w-]+/|[\w-]+\.(?:py|pyx|pxd|pxi|md|yaml|toml|sh)))`")
@@ -91,6 +92,26 @@ def is_missing_path(span: str) -> bool:
     return path not in files() and not any(known.endswith(f"/{path}") for known in files())
 
 
+@cache
+def functions_in(path: str) -> frozenset[str]:
+    """Return the functions of a module below `tests/`; none if there is no such file."""
+    file = ROOT / "tests" / path
+    body = ast.parse(file.read_text("utf-8")).body if file.is_file() else []
+    return frozenset(each.name for each in body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def missing_tests(named: list[str]) -> list[str]:
+    """Return the code spans that name a test which does not exist."""
+    found = [(span, _TEST.fullmatch(span)) for span in named if "::" in span]
+    return [span for span, test in found if test is None or test[2] not in functions_in(test[1])]
+
+
+def test_tests(subtests: pytest.Subtests) -> None:
+    for page in PAGES:
+        with subtests.test(page=page):
+            assert missing_tests(spans(page)) == []
+
+
 def test_paths(subtests: pytest.Subtests) -> None:
     for page in PAGES:
         with subtests.test(page=page):
@@ -137,5 +158,8 @@ def test_what_is_not_there_is_noticed() -> None:
     assert is_missing_path("nowhere.py")
     assert not is_missing_path("sdk/protocol/connection.py")
     assert not is_missing_path("segments/segment.py")
+    assert missing_tests(["test_docs.py::test_tests"]) == []
+    wrong = ["test_docs.py::test_nothing", "test_docs.py::missing_tests()", "sdk/test_docs.py::test_tests"]
+    assert missing_tests(wrong) == wrong
     assert "Connection" not in definitions()
     assert {"ClientConnection.request", "Producer.send"} <= definitions()
