@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from kafkawire.sdk.records.java_integers import INT32_MAX
 
-__all__ = ["FOLDER_PATTERN", "Partition", "PartitionFolder", "folder_of", "partition_folder"]
+__all__ = ["FOLDER_PATTERN", "Partition", "PartitionFolder", "folder_of", "has_folder_name", "partition_folder"]
 
 #: A partition: its topic and its number.
 Partition = tuple[str, int]
@@ -40,6 +40,12 @@ class PartitionFolder(NamedTuple):
 def folder_of(topic: str, number: int) -> str:
     """Return the folder of a partition."""
     return f"{topic}-{number}"
+
+
+def has_folder_name(topic: str, number: int) -> bool:
+    """Return whether the name of a partition's folder can be read again, so that it is inside of the data directory."""
+    found = partition_folder(folder_of(topic, number))
+    return found == PartitionFolder((topic, number), "")
 
 
 def partition_folder(name: str) -> PartitionFolder | None:

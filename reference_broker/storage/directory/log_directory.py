@@ -37,7 +37,9 @@ from kafkawire.reference_broker.storage.services import LogServices, storage_err
 from kafkawire.reference_broker.work.background import Each, one_by_one
 from kafkawire.reference_broker.work.background_queue import BackgroundQueue
 from kafkawire.sdk.errors import BrokerError, ConfigurationError
-from kafkawire.sdk.storage.partitions import Partition, folder_of
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.values import quoted
+from kafkawire.sdk.storage.partitions import Partition, folder_of, has_folder_name
 
 __all__ = ["LogDirectory", "LogPlace", "lock_directory"]
 
@@ -282,7 +284,9 @@ class LogDirectory:
                 if log.is_unsettled:  # a crash has interrupted its truncation
                     log.settle(is_checkpointed=False)
             for partition, reason in errors.items():
-                logger.error("the partition %s cannot be created: %s", folder_of(*partition), reason)
+                name = folder_of(*partition)
+                shown = name if has_folder_name(*partition) else quoted(name)
+                logger.error("the partition %s cannot be created: %s", shown, reason)
             done(errors)
 
         self.queue.do(prepare, created)
@@ -292,6 +296,9 @@ class LogDirectory:
     ) -> None:
         """Make the folders and the logs of partitions; each gets a log or an error."""
         for place in places:
+            if not has_folder_name(*place.partition):
+                errors[place.partition] = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, "no folder can have this name")
+                continue
             try:
                 if self.folders.topic_id_of(place.partition) == place.topic_id:
                     logs[place.partition] = self._adopt(place)

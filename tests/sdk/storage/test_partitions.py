@@ -9,7 +9,13 @@ import re
 
 import pytest
 
-from kafkawire.sdk.storage.partitions import FOLDER_PATTERN, PartitionFolder, folder_of, partition_folder
+from kafkawire.sdk.storage.partitions import (
+    FOLDER_PATTERN,
+    PartitionFolder,
+    folder_of,
+    has_folder_name,
+    partition_folder,
+)
 
 ID = "0a" * 16
 
@@ -47,3 +53,16 @@ def test_folders_that_are_not_in_use(set_aside: str) -> None:
 )
 def test_other_folders(name: str) -> None:
     assert partition_folder(name) is None
+
+
+@pytest.mark.parametrize("topic", ["t", "a.b", "x-", "..", "_", "t-0", f"t-0.{ID}-delete"])
+def test_names_of_folders(topic: str) -> None:
+    assert has_folder_name(topic, 0)
+    assert has_folder_name(topic, 2**31 - 1)
+    assert not has_folder_name(topic, -1), "it would be the folder of another partition"
+    assert not has_folder_name(topic, 2**31)
+
+
+@pytest.mark.parametrize("topic", ["", "../t", "a/b", "/t", "a b", "\u00e9", "t\n", "\0", "\udc80"])
+def test_names_that_no_folder_can_have(topic: str) -> None:
+    assert not has_folder_name(topic, 0)
