@@ -217,6 +217,8 @@ class _Queue:
         self._requests: deque[tuple[ControlRequest, int]] = deque()
         self._cancel_retry: Callable[[], None] | None = None
         self._attempts = 0
+        #: Why the first request has no response yet; a reason is logged once, and not at each attempt.
+        self._trouble: str | None = None
         self._is_under_way = False
         self._is_closed = False
         #: So many partitions are in requests that are not answered.
@@ -263,9 +265,12 @@ class _Queue:
     def _done(self, response: Message | Exception) -> None:
         self._is_under_way = False
         if isinstance(response, Exception):
-            _log.warning("a request to broker %d is repeated: %s", self._broker_id, response)
+            if self._trouble != (trouble := str(response)):
+                self._trouble = trouble
+                _log.warning("a request to broker %d is repeated until it is answered: %s", self._broker_id, trouble)
             self._cancel_retry = self._later(RETRY_BACKOFF_MS, self._send)
             return
+        self._trouble = None
         request, partitions = self._requests.popleft()
         self.partitions -= partitions
         if self._requests:

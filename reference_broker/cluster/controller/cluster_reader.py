@@ -12,8 +12,18 @@ from typing import NamedTuple
 from kafkawire.reference_broker.cluster.controller.context import ReplicaAssignment
 from kafkawire.reference_broker.cluster.controller.live_brokers import LiveBroker, live_broker
 from kafkawire.reference_broker.cluster.controller.lookout import Lookout
-from kafkawire.sdk.protocol.tables.znodes import BROKER, BROKER_IDS, TOPIC, TOPIC_DELETIONS, TOPICS
+from kafkawire.reference_broker.metadata.new_topics import check_characters
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.znodes import (
+    BROKER,
+    BROKER_IDS,
+    TOPIC,
+    TOPIC_DELETIONS,
+    TOPICS,
+    TopicAssignment,
+)
 from kafkawire.sdk.registry.content import DamagedZnode
+from kafkawire.sdk.registry.paths import child_path
 from kafkawire.sdk.registry.registry import Data, RegistryError
 from kafkawire.sdk.registry.steps import Steps, list_children
 
@@ -45,6 +55,8 @@ class ClusterReader:
 
     def __init__(self, lookout: Lookout) -> None:
         self._lookout = lookout
+        #: Why registrations are ignored, by path: each is logged once, however often the brokers are listed.
+        self._ignored: dict[str, str] = {}
 
     def brokers(self, known: Mapping[int, LiveBroker]) -> Steps[dict[int, LiveBroker]]:
         """Read the registered brokers, and watch them.
@@ -57,16 +69,22 @@ class ClusterReader:
         """
         children = yield from list_children(BROKER_IDS.path(), self._lookout)
         ids: list[int] = []
+        ignored, self._ignored = self._ignored, {}
         for name in () if children is None else children.names:
+            path = child_path(BROKER_IDS.path(), name)
             try:
-                ids += BROKER.parameters(f"{BROKER_IDS.path()}/{name}")
+                ids.append(_broker_id(path))
             except DamagedZnode as error:
-                _log.error("a registration is ignored: %s", error)
+                self._ignore(path, error, ignored)
         ids.sort()
         found = yield from self._lookout.read_each([BROKER.path(broker_id) for broker_id in ids])
         brokers: dict[int, LiveBroker] = {}
         for broker_id, data in zip(ids, found, strict=True):
-            broker = _broker(broker_id, data)
+            try:
+                broker = _broker(broker_id, data)
+            except DamagedZnode as error:
+                self._ignore(BROKER.path(broker_id), error, ignored)
+                broker = None
             if broker is None and data is not None and broker_id in known:
                 # A registration of another epoch is a broker that has restarted.
                 is_same = not isinstance(data, Data) or data.stat.czxid == known[broker_id].epoch
@@ -77,8 +95,19 @@ class ClusterReader:
 
     def broker(self, broker_id: int) -> Steps[LiveBroker | None]:
         """Read a broker again, and watch it; None if it is gone or its registration cannot be read."""
-        (data,) = yield from self._lookout.read_each((BROKER.path(broker_id),))
-        return _broker(broker_id, data)
+        path = BROKER.path(broker_id)
+        (data,) = yield from self._lookout.read_each((path,))
+        before = {path: self._ignored.pop(path)} if path in self._ignored else {}
+        try:
+            return _broker(broker_id, data)
+        except DamagedZnode as error:
+            self._ignore(path, error, before)
+            return None
+
+    def _ignore(self, path: str, error: DamagedZnode, before: Mapping[str, str]) -> None:
+        self._ignored[path] = reason = str(error)
+        if before.get(path) != reason:
+            _log.error("a registration is ignored: %s", reason)
 
     def topic_names(self) -> Steps[tuple[str, ...]]:
         """Read the names of all topics, and watch for other ones.
@@ -101,15 +130,17 @@ class ClusterReader:
         return (yield from self._lookout.names(TOPIC_DELETIONS.path()))
 
 
+def _broker_id(path: str) -> int:
+    (broker_id,) = BROKER.parameters(path)
+    if broker_id < 0:  # -1 would be taken for the leader of partitions without one
+        raise DamagedZnode(path, "broker_id", f"{broker_id} is negative")
+    return broker_id
+
+
 def _broker(broker_id: int, data: Data | RegistryError | None) -> LiveBroker | None:
     if not isinstance(data, Data):
         return None
-    try:
-        registration = BROKER.decode(data.data, BROKER.path(broker_id))
-        return live_broker(broker_id, registration, data.stat.czxid)
-    except DamagedZnode as error:
-        _log.error("broker %d is ignored, since its registration cannot be read: %s", broker_id, error)
-        return None
+    return live_broker(broker_id, BROKER.decode(data.data, BROKER.path(broker_id)), data.stat.czxid)
 
 
 def stored_topic(name: str, data: Data | RegistryError | None) -> StoredTopic | None:
@@ -117,7 +148,7 @@ def stored_topic(name: str, data: Data | RegistryError | None) -> StoredTopic | 
     if not isinstance(data, Data):
         return None
     try:
-        stored = TOPIC.decode(data.data, TOPIC.path(name))
+        stored = _usable(name, TOPIC.decode(data.data, TOPIC.path(name)))
     except DamagedZnode as error:
         _log.error("topic %s is ignored, since its assignment cannot be read: %s", name, error)
         return None
@@ -127,6 +158,23 @@ def stored_topic(name: str, data: Data | RegistryError | None) -> StoredTopic | 
         for number, replicas in sorted(stored.partitions.items())
     }
     return StoredTopic(stored.topic_id, assignments, data.stat.version)
+
+
+def _usable(name: str, stored: TopicAssignment) -> TopicAssignment:
+    """Return the content of a topic that brokers can host.
+
+    Raises:
+        DamagedZnode: the name cannot be that of a topic, or a number not that of a partition: the folder of such a
+            partition could be that of another one, or outside of the data directory.
+    """
+    path = TOPIC.path(name)
+    try:
+        check_characters(name)
+    except BrokerError as error:
+        raise DamagedZnode(path, "", error.detail) from None
+    if negative := [number for number in stored.partitions if number < 0]:
+        raise DamagedZnode(path, f"partitions.{negative[0]}", "the number of a partition is negative")
+    return stored
 
 
 def _unique(broker_ids: Iterable[int]) -> tuple[int, ...]:

@@ -160,6 +160,8 @@ class Controller(SessionListener):
         self._is_active = False
         self._incumbent: Incumbent | None = None
         self._is_registered = True
+        #: Why the last event failed; it is logged once until this broker has taken over.
+        self._failure: str | None = None
         self._waits_for_reelection = False
         self._cancel_rebalance: Callable[[], None] | None = None
         self._cancel_reelection: Callable[[], None] | None = None
@@ -548,14 +550,18 @@ class Controller(SessionListener):
             if isinstance(error, CheckFailed):
                 self._put("another controller", self._stand, needs_controller=False)
             return
-        is_defect = not isinstance(error, KafkaWireError)
-        _log.error(
-            "an event of the controller failed: %s: %s", event.name, error, exc_info=error if is_defect else None
-        )
+        self._log_failure(event, error)
         if was_active:
             self._put("resignation", lambda: self._leave(version), needs_controller=False)
         elif not self._waits_for_reelection:
             self._stand_later()
+
+    def _log_failure(self, event: Event, error: Exception) -> None:
+        # Without a limit, there would be a line for each election, once a second.
+        if self._failure != (failure := repr(error)):
+            self._failure = failure
+            exc_info = None if isinstance(error, KafkaWireError) else error
+            _log.error("an event of the controller failed: %s: %s", event.name, error, exc_info=exc_info)
 
     # Election.
 
@@ -581,6 +587,7 @@ class Controller(SessionListener):
         self._is_active = True
         _log.info("broker %d is the controller in epoch %d", settings.broker_id, elected.epoch)
         yield from self._take_over()
+        self._failure = None
 
     def _look(self) -> Steps[None]:
         """See who the controller is, and resign if it is not this broker any more."""

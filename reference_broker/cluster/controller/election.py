@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple
 
+from kafkawire.sdk.options import INT32_MAX
 from kafkawire.sdk.protocol.tables.enums import NO_CONTROLLER_ID
 from kafkawire.sdk.protocol.tables.znodes import CONTROLLER, CONTROLLER_EPOCH, ControllerRegistration
 from kafkawire.sdk.registry.acls import OPEN_ACL, Acl
@@ -114,7 +115,7 @@ def last_epoch(acl: tuple[Acl, ...] = OPEN_ACL) -> Steps[tuple[int, int]]:
     """Return the last epoch, and the version of its node, which is created if it does not exist.
 
     Raises:
-        DamagedZnode: the epoch cannot be read.
+        DamagedZnode: the epoch cannot be read, or the next one cannot be written.
         RegistryError: the node cannot be read or created.
     """
     path = CONTROLLER_EPOCH.path()
@@ -126,4 +127,7 @@ def last_epoch(acl: tuple[Acl, ...] = OPEN_ACL) -> Steps[tuple[int, int]]:
         data = yield from read(path)
     if data is None:
         raise RegistryError(RegistryCode.NO_NODE, path, "another program deletes the node")
-    return CONTROLLER_EPOCH.decode(data.data, path), data.stat.version
+    epoch = CONTROLLER_EPOCH.decode(data.data, path)
+    if epoch not in range(INT32_MAX):
+        raise DamagedZnode(path, "", f"{epoch} has no next epoch that brokers would accept")
+    return epoch, data.stat.version

@@ -194,6 +194,8 @@ class IsrChanges:
             len(wanted.isr) > 1 or current.recovery_state == LeaderRecoveryState.RECOVERED
         ):
             return ErrorCode.INVALID_REQUEST
+        if len(set(wanted.isr)) < len(wanted.isr):
+            return ErrorCode.INVALID_REQUEST  # as the controllers of KRaft; those of ZooKeeper store it
         # Apache Kafka looks only at the brokers. A leader takes this error as a reason to propose another ISR.
         are_assigned = set(wanted.isr) <= set(self._context.assignment(partition).replicas)
         if not are_assigned or not all(map(self._context.is_live, wanted.isr)):

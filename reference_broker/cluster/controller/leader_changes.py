@@ -85,7 +85,13 @@ class LeaderChanges:
         (data,) = yield from self._lookout.read_each((path,))
         if not isinstance(data, Data):
             return
-        ordered = [each for each in _order(data) if self._refusal(each, ElectionType.PREFERRED) is None]
+        refusals = {each: self._refusal(each, ElectionType.PREFERRED) for each in _order(data)}
+        ordered = [each for each, refusal in refusals.items() if refusal is None]
+        needless = (None, refusal_of(ErrorCode.ELECTION_NOT_NEEDED))
+        refused = [(each, refusal.message) for each, refusal in refusals.items() if refusal not in needless]
+        if refused:
+            text = "%s: the preferred leaders of %d partitions are not elected; the first is %s: %s"
+            _log.warning(text, path, len(refused), *refused[0])
         yield from self._partition_states.change(ordered, PartitionState.ONLINE, Occasion.PREFERRED)
         yield from delete_each(self._context.check, (path,))
 

@@ -220,7 +220,7 @@ def _leadership(partition: TopicPartition, outcome: Outcome) -> Leadership | Non
     state = PARTITION_STATE.decode(data.data, path)
     return Leadership(
         state.leader,
-        state.isr,
+        tuple(dict.fromkeys(state.isr)),  # a broker that counted twice could stand for min.insync.replicas
         state.leader_epoch,
         state.leader_recovery_state,
         data.stat.version,

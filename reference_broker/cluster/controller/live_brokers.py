@@ -70,13 +70,16 @@ def live_broker(broker_id: int, registration: BrokerRegistration, epoch: int) ->
         epoch: the `czxid` of the node.
 
     Raises:
-        DamagedZnode: an endpoint cannot be read.
+        DamagedZnode: an endpoint cannot be read, or two have the same listener.
     """
     path = BROKER.path(broker_id)
     if registration.version <= _VERSION_WITHOUT_LISTENERS:
         plain = Endpoint("PLAINTEXT", registration.host or "", registration.port, _SECURITY_PROTOCOLS["PLAINTEXT"])
         return LiveBroker(broker_id, epoch, (plain,))
     endpoints = tuple(_endpoint(path, text, registration) for text in registration.endpoints)
+    names = [endpoint.listener for endpoint in endpoints]
+    if len(set(names)) < len(names):  # as in Kafka
+        raise DamagedZnode(path, "endpoints", f"several endpoints have the same listener: {quoted(names)}")
     features = tuple(
         (name, range_.min_version, range_.max_version) for name, range_ in (registration.features or {}).items()
     )

@@ -39,6 +39,8 @@ class Lookout:
     def __init__(self, watched: Watcher, look_later: Callable[[str], None]) -> None:
         self._watched = watched
         self.look_later = look_later
+        #: The errors of nodes that could not be read, which are logged once each; few nodes are watched.
+        self._failed: dict[str, RegistryCode] = {}
 
     def __call__(self, event: WatchEvent) -> None:
         """Pass on an event."""
@@ -51,7 +53,9 @@ class Lookout:
             RegistryError: the error concerns all nodes.
         """
         raise_if_of_all(error)
-        _log.error("%s cannot be read, and is read again later: %s", path, error)
+        if self._failed.get(path) is not error.code:
+            self._failed[path] = error.code
+            _log.error("%s cannot be read, and is read again later: %s", path, error)
         self.look_later(path)
 
     def names(self, path: str) -> Steps[tuple[str, ...] | None]:
@@ -61,15 +65,18 @@ class Lookout:
         except RegistryError as error:
             self.failed(path, error)
             return None
+        self._failed.pop(path, None)
         return () if children is None else children.names
 
     def stat(self, path: str) -> Steps[Stat | None]:
         """Look for a node, and watch it; None if there is none, or if this failed."""
         try:
-            return (yield from stat_of(path, self))
+            stat = yield from stat_of(path, self)
         except RegistryError as error:
             self.failed(path, error)
             return None
+        self._failed.pop(path, None)
+        return stat
 
     def read_each(self, paths: Sequence[str]) -> Steps[list[Data | RegistryError | None]]:
         """Read nodes, and watch each; None for each that does not exist, an error for each that cannot be read."""
@@ -77,11 +84,13 @@ class Lookout:
         for path, outcome in zip(paths, (yield [GetData(path, self) for path in paths]), strict=True):
             if isinstance(outcome, RegistryError):
                 if outcome.code is RegistryCode.NO_NODE:
+                    self._failed.pop(path, None)
                     read.append(None)
                 else:
                     self.failed(path, outcome)
                     read.append(outcome)
             else:
+                self._failed.pop(path, None)
                 read.append(expected(outcome, Data))
         return read
 

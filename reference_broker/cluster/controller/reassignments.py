@@ -110,7 +110,11 @@ class Reassignments:
         data = (yield from self._read_orders()) if (yield from self._lookout.stat(path)) is not None else None
         if data is None:
             return set()
-        ordered = _orders(data)
+        try:
+            ordered = _orders(data)
+        except DamagedZnode as error:
+            _log.error("no partition is reassigned, since the order cannot be read: %s", error)
+            ordered = {}
         results: dict[TopicPartition, Refusal] = {}
         to_begin: dict[TopicPartition, ReplicaAssignment] = {}
         for partition, replicas in ordered.items():
@@ -124,7 +128,7 @@ class Reassignments:
         results.update((yield from self._begin(to_begin)))
         refused = {partition for partition, result in results.items() if result != ACCEPTED}
         for partition in refused:
-            _log.warning("the reassignment of %s is refused: %s", partition, results[partition])
+            _log.warning("%s: the reassignment of %s is refused: %s", path, partition, results[partition].message)
         if refused or not ordered:
             # A damaged order has no partitions, and is deleted.
             yield from self._remove_orders(lambda partition, _: partition in refused)
@@ -404,7 +408,10 @@ class Reassignments:
         data = yield from self._read_orders()
         if data is None:
             return
-        orders = _orders(data)
+        try:
+            orders = _orders(data)
+        except DamagedZnode:
+            orders = {}  # it was logged when it was noticed
         rest = [PartitionReplicas(*each, replicas) for each, replicas in orders.items() if not is_done(each, replicas)]
         if not rest:
             yield from delete_each(self._context.check, (path,))
@@ -420,11 +427,7 @@ def _without(some: Mapping[TopicPartition, A], others: Mapping[TopicPartition, o
 
 
 def _orders(data: Data) -> dict[TopicPartition, tuple[int, ...]]:
-    try:
-        orders = PARTITION_REASSIGNMENTS.decode(data.data, PARTITION_REASSIGNMENTS.path()).partitions
-    except DamagedZnode as error:
-        _log.error("no partition is reassigned, since the order cannot be read: %s", error)
-        return {}
+    orders = PARTITION_REASSIGNMENTS.decode(data.data, PARTITION_REASSIGNMENTS.path()).partitions
     return {TopicPartition(each.topic, each.partition): tuple(each.replicas) for each in orders}
 
 
