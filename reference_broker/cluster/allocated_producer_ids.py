@@ -13,6 +13,7 @@ from kafkawire.reference_broker.cluster.controller_client import ControllerClien
 from kafkawire.reference_broker.metadata.producer_id_blocks import BlockDone
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.log_limit import LogLimit
+from kafkawire.sdk.options import INT64_MAX
 from kafkawire.sdk.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -63,6 +64,6 @@ def _block(outcome: Message | Exception) -> range | BrokerError:
     """Return the block in a response, or the error for the clients: they ask again after this code."""
     if isinstance(outcome, AllocateProducerIdsResponse) and outcome.error_code == ErrorCode.NONE:
         first, count = outcome.producer_id_start, outcome.producer_id_len
-        if first >= 0 and count > 0:
+        if 0 <= first <= INT64_MAX - count and count > 0:
             return range(first, first + count)
     return BrokerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the controller has given no producer ids")

@@ -191,7 +191,7 @@ class InSync:
         self.proposed = None
 
     def _commit(self, isr: Collection[int], leader_epoch: int, partition_epoch: int) -> None:
-        self.isr = tuple(isr)
+        self.isr = tuple(dict.fromkeys(isr))  # a broker that is named twice does not stand for two replicas
         self.maximal = frozenset(self.isr)
         self.leader_epoch = leader_epoch
         self.partition_epoch = partition_epoch

@@ -51,9 +51,10 @@ def test_a_block() -> None:
         AllocateProducerIdsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH),
         AllocateProducerIdsResponse(producer_id_start=4_000, producer_id_len=0),
         AllocateProducerIdsResponse(producer_id_start=-1, producer_id_len=1_000),
+        AllocateProducerIdsResponse(producer_id_start=2**63 - 1_000, producer_id_len=1_000),
         RequestTimedOut("no controller"),
     ],
-    ids=["refused", "empty", "negative", "no answer"],
+    ids=["refused", "empty", "negative", "beyond the last id", "no answer"],
 )
 def test_no_block(outcome: Message | Exception) -> None:
     block = reserved(outcome)

@@ -57,6 +57,9 @@ CASES: list[tuple[dict[str, Any], int, ErrorCode]] = [
     ({"isr": [0, 3]}, 1, ErrorCode.OPERATION_NOT_ATTEMPTED),
     ({"isr": [2, 1]}, 3, ErrorCode.INVALID_REQUEST),
     ({"isr": []}, 3, ErrorCode.INVALID_REQUEST),
+    ({"isr": [0, 0]}, 3, ErrorCode.INVALID_REQUEST),
+    ({"isr": [0, 2, 0]}, 1, ErrorCode.INVALID_REQUEST),
+    ({"isr": [0, -1]}, 3, ErrorCode.INELIGIBLE_REPLICA),
     ({"partition_index": 5}, 3, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
 ]
 
