@@ -1,21 +1,30 @@
 """A broker of a cluster: what reaches its logs from other brokers, the registry, the disk and time.
 
 Method: brokers in this process over one embedded registry; tests/reference_broker/test_cluster.py has longer stories.
+A broker without sockets shows when something happens, and with which options parts of it are made.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
 from kafkawire import Admin, NewTopic, Producer
 from kafkawire.reference_broker.config.cluster_options import RACK_AWARE_SELECTOR
+from kafkawire.reference_broker.control_plane import cluster_member
 from kafkawire.reference_broker.replicas.cluster_replica import ClusterReplica
+from kafkawire.reference_broker.replicas.fetcher import FetcherOptions
 from kafkawire.reference_broker.replicas.roles import Role
-from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
+from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
+from kafkawire.sdk.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from kafkawire.sdk.protocol.tables.enums import AlterConfigOperation, ConfigResourceType
+from tests.reference_broker import member_bench
 from tests.reference_broker.broker_cluster import PATIENCE_SECONDS, BrokerCluster, until
+from tests.reference_broker.member_bench import MemberBench
 
 RETENTION = {"log.retention.ms": "777"}
 
@@ -120,3 +129,86 @@ def test_unclean_elections_that_are_allowed_later(kind: ConfigResourceType) -> N
         await until(lambda: cluster.leader_of("u") == 2, "the replica leads that is not in sync")
 
     in_cluster(3, story)
+
+
+def test_options_of_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each option goes to its own place."""
+    options = {
+        "replica_fetch_wait_max_ms": 11,
+        "replica_fetch_min_bytes": 12,
+        "replica_fetch_max_bytes": 1_300,
+        "replica_fetch_response_max_bytes": 1_400,
+        "replica_fetch_backoff_ms": 15,
+        "replica_socket_timeout_ms": 16,
+        "replica_lag_time_max_ms": 17,
+        "num_replica_fetchers": 3,
+    }
+    for name, value in options.items():
+        monkeypatch.setitem(member_bench._OPTIONS, name, value)
+    made: dict[str, tuple[Any, ...]] = {}
+    for part in ("Fetchers", "ReplicationQuota", "Surroundings"):
+        original = getattr(cluster_member, part)
+
+        def make(*arguments: Any, part: str = part, original: Any = original) -> Any:
+            made[part] = arguments
+            return original(*arguments)
+
+        monkeypatch.setattr(cluster_member, part, make)
+    bench = MemberBench(MemoryDisk())
+    broker_id = bench.membership.broker_id
+    assert made["Fetchers"][2] == FetcherOptions(broker_id, 11, 12, 1_300, 1_400, 15, 16)
+    assert made["Fetchers"][-1] == 3
+    assert made["ReplicationQuota"] == (11, 1_000), "the defaults of Kafka"
+    assert made["Surroundings"][:2] == (broker_id, 17)
+
+
+def test_replicas_are_looked_at_twice_in_the_time_that_followers_may_lag(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+    monkeypatch.setattr(ClusterReplica, "check_in_sync", lambda self, now_ms: looked.append(now_ms))
+    monkeypatch.setitem(member_bench._OPTIONS, "replica_lag_time_max_ms", 30_000)
+    bench = MemberBench(MemoryDisk())
+    bench.create("t")
+    start_ms = bench.now_ms
+    for _ in range(30):
+        bench.advance(1_000)
+    assert [at - start_ms for at in looked] == [15_000, 30_000]
+
+
+def test_a_configuration_reaches_its_logs() -> None:
+    bench = MemberBench(MemoryDisk())
+    bench.create("t")
+    alterable = IncrementalAlterConfigsRequest.AlterableConfig("retention.ms", AlterConfigOperation.SET, "777")
+    asked = IncrementalAlterConfigsRequest.AlterConfigsResource(ConfigResourceType.TOPIC, "t", [alterable])
+    (response,) = bench.ask(IncrementalAlterConfigsRequest([asked])).responses
+    assert not response.error_code
+    bench.settle()
+    assert bench.core.directory.of("t")[0].config.retention_ms == 777
+    assert bench.core.metadata.image.topics["t"].configs == {"retention.ms": "777"}
+
+
+def test_offsets_of_a_deleted_topic_are_forgotten_before_its_client_hears(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = MemberBench(MemoryDisk())
+    bench.create("t")
+    events: list[str] = []
+    monkeypatch.setattr(bench.core.groups, "forget_topic", lambda *arguments: events.append("forgotten"))
+    operation = bench.begin(DeleteTopicsRequest(topic_names=["t"], timeout_ms=60_000), 5)
+    while operation.steps is not None:
+        operation.step()
+    operation.then(lambda response: events.append("answered"))
+    bench.settle()
+    assert events == ["forgotten", "answered"]
+
+
+def test_a_broker_that_stops_asks_for_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[str] = []
+    for part in ("Fetchers", "AlterPartition", "ControlRequests"):
+        kind = getattr(cluster_member, part)
+
+        def close(self: Any, part: str = part, original: Any = kind.close) -> None:
+            closed.append(part)
+            original(self)
+
+        monkeypatch.setattr(kind, "close", close)
+    bench = MemberBench(MemoryDisk())
+    bench.core.close()
+    assert set(closed) == {"ControlRequests", "Fetchers", "AlterPartition"}

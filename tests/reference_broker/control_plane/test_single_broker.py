@@ -13,6 +13,8 @@ from kafkawire.reference_broker.control_plane.single_broker import SingleBroker
 from kafkawire.reference_broker.replicas.replica import Replica
 from kafkawire.reference_broker.replicas.roles import Role
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
+from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
+from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from tests.reference_broker.broker_bench import BrokerBench
 from tests.reference_broker.storage.directories import on
@@ -57,3 +59,14 @@ def test_offsets_of_a_topic_before_the_groups_are_there() -> None:
     (topic,) = told
     control.sources.topics.delete(topic, 0, told.append)  # type: ignore[arg-type]  # it is the topic
     assert told[1:] == [None], "nothing is committed for it"
+
+
+def test_offsets_of_a_deleted_topic_are_forgotten(bench: BrokerBench) -> None:
+    topic_id = bench.create("t")
+    bench.offsets_topic()
+    partition = OffsetCommitRequest.OffsetCommitRequestPartition(0, 7)
+    topic = OffsetCommitRequest.OffsetCommitRequestTopic("t", topic_id, [partition])
+    bench.ask(OffsetCommitRequest("g", topics=[topic]))
+    assert list(bench.core.groups.offsets("g")) == [("t", 0)]
+    bench.ask(DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState("t")], timeout_ms=60_000))
+    assert not bench.core.groups.offsets("g")
