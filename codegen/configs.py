@@ -26,8 +26,9 @@ __all__ = [
     "load_configs",
 ]
 
-#: The kinds of resources with configurations, in the order of the file.
-RESOURCES: Final = ("topic", "broker", "group", "client_metrics")
+#: The kinds of resources with configurations, in the order of the file. Those of a running broker cannot be given at
+#: its start.
+RESOURCES: Final = ("topic", "broker", "running_broker", "group", "client_metrics")
 
 #: Their names in the enumeration ConfigType.
 TYPES: Final = ("boolean", "class", "double", "int", "list", "long", "password", "short", "string")

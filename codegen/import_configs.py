@@ -57,7 +57,8 @@ def updated_configs(
     """Return the configurations of a release, with our own entries in the table of the previous one.
 
     Args:
-        answers: the responses of a broker of the release, by kind of resource.
+        answers: the responses of a broker of the release, by kind of resource. Configurations of a kind that is missing
+            stay as they are: a broker does not list what can only be set while it runs.
         pages: the pages of the release's documentation, likewise; client metrics have no page.
         path: the table of configurations, from which our own entries are kept; it may be missing.
 
@@ -70,6 +71,9 @@ def updated_configs(
     known = load_configs(path) if path.exists() else {}
     configs: dict[str, tuple[ConfigSpec, ...]] = {}
     for resource in RESOURCES:
+        if resource not in answers:
+            configs[resource] = known.get(resource, ())
+            continue
         own = {spec.name: spec for spec in known.get(resource, ())}
         cells = _cells(pages.get(resource, ""))
         configs[resource] = tuple(

@@ -268,6 +268,7 @@ def _of_kafka(configs: Mapping[str, tuple[ConfigSpec, ...]]) -> str:
 _TITLES = {
     "topic": "of a topic",
     "broker": "of a broker",
+    "running_broker": "of a running broker",
     "group": "of a group",
     "client_metrics": "of a client metrics subscription",
 }

@@ -29,6 +29,7 @@ from kafkawire.sdk.protocol.tables.configs import (
     BROKER_CONFIGS,
     CLIENT_METRICS_CONFIGS,
     GROUP_CONFIGS,
+    RUNNING_BROKER_CONFIGS,
     TOPIC_CONFIGS,
     ConfigKey,
 )
@@ -200,8 +201,12 @@ class _Description:
             yield self._broker_entry(name, [Setting(name, None if is_sensitive(name) else value, source)])
 
     def _broker_entry(self, name: str, settings: list[Setting]) -> Entry:
-        key = BROKER_CONFIGS.get(name) or ConfigKey(name, ConfigType.UNKNOWN, update="read-only")
-        return _entry(key, settings, is_read_only=key.is_read_only, is_secret=is_sensitive(name))
+        key, is_read_only = BROKER_CONFIGS.get(name), True
+        if key is not None:
+            is_read_only = key.is_read_only
+        else:  # what only a running broker takes is called read-only by Kafka, too
+            key = RUNNING_BROKER_CONFIGS.get(name) or ConfigKey(name, ConfigType.UNKNOWN)
+        return _entry(key, settings, is_read_only=is_read_only, is_secret=is_sensitive(name))
 
 
 def _entry(key: ConfigKey, settings: list[Setting], *, is_read_only: bool, is_secret: bool = False) -> Entry:

@@ -297,6 +297,8 @@ class _Fetch:
                 last, partitions = topic, []
                 topics.append(FetchResponse.FetchableTopicResponse(*topic, partitions))
             partitions.append(data)
+            if data.records and session.is_follower:
+                partition.sent(len(data.records))
             if may_last:
                 session.tell(partition, data)
             if pieces.ends():

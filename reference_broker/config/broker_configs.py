@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from kafkawire.reference_broker.config.options import BrokerOptions
-from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS, ConfigKey
+from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS, RUNNING_BROKER_CONFIGS, ConfigKey
 from kafkawire.sdk.protocol.tables.enums import ConfigSource, ConfigType
 
 __all__ = ["BrokerConfigs", "Setting", "default_of", "is_sensitive", "without_listener"]
@@ -101,5 +101,5 @@ def default_of(key: ConfigKey) -> str | None:
 
 def is_sensitive(name: str) -> bool:
     """Return whether a value must not be shown: it is a password, or its configuration is unknown."""
-    key = BROKER_CONFIGS.get(without_listener(name))
+    key = BROKER_CONFIGS.get(without_listener(name)) or RUNNING_BROKER_CONFIGS.get(name)
     return key is None or key.type == ConfigType.PASSWORD

@@ -88,6 +88,8 @@ class ClusterOptions(Options, from_text=True):
         replica_high_watermark_checkpoint_interval_ms: how often high watermarks are written to disk.
         replica_selector_class: which replicas consumers read from; None for leaders only.
         num_replica_fetchers: how many fetchers a follower has for each leader.
+        replication_quota_window_num: over how many samples the rate of throttled replication is measured.
+        replication_quota_window_size_seconds: the duration of a sample.
         request_timeout_ms: how long a broker waits for the response of another broker, or of the controller.
     """
 
@@ -132,6 +134,8 @@ class ClusterOptions(Options, from_text=True):
     )
     replica_selector_class: str | None = option(None, _selector, "str | None", kafka="replica.selector.class")
     num_replica_fetchers: int = _kafka_number("num.replica.fetchers", 1, _FETCHERS_MAX)
+    replication_quota_window_num: int = _kafka_number("replication.quota.window.num", 1)
+    replication_quota_window_size_seconds: int = _kafka_number("replication.quota.window.size.seconds", 1)
     request_timeout_ms: int = _kafka_number("request.timeout.ms", 1)
 
     def check(self, given: Collection[str]) -> None:

@@ -51,6 +51,8 @@ class ClusterKeywords(TypedDict, total=False):
     replica_high_watermark_checkpoint_interval_ms: int
     replica_selector_class: str | None
     num_replica_fetchers: int
+    replication_quota_window_num: int
+    replication_quota_window_size_seconds: int
     request_timeout_ms: int
 
 

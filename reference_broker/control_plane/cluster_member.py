@@ -27,7 +27,7 @@ from kafkawire.reference_broker.replicas.followed import FollowerReplica
 from kafkawire.reference_broker.replicas.isr_requests import AlterPartition
 from kafkawire.reference_broker.replicas.replica import Replica, RoleChanged
 from kafkawire.reference_broker.replicas.replicas import Replicas
-from kafkawire.reference_broker.replicas.replication_quota import ReplicationQuota
+from kafkawire.reference_broker.replicas.replication_quota import ReplicationQuotas
 from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
 from kafkawire.reference_broker.transactions.marker_channels import MarkerChannels
@@ -37,15 +37,10 @@ from kafkawire.reference_broker.transactions.transaction_verification import Ver
 from kafkawire.reference_broker.transactions.transaction_verifier import TransactionVerifier
 from kafkawire.reference_broker.work.timers import nothing
 from kafkawire.sdk.errors import BrokerError, Closed
-from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS
 from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
 from kafkawire.sdk.storage.partitions import Partition
 
 __all__ = ["ClusterMember"]
-
-
-def _default(name: str) -> int:
-    return int(BROKER_CONFIGS[name].default or 1)
 
 
 class ClusterMember:
@@ -81,6 +76,11 @@ class ClusterMember:
         self._isr_requests = AlterPartition(
             membership.broker_id, lambda: membership.epoch, membership.client, services.later, services.clock
         )
+        self._quotas = ReplicationQuotas(
+            membership.broker_id,
+            options.replication_quota_window_num,
+            options.replication_quota_window_size_seconds * 1_000,
+        )
         self._fetchers = self._new_fetchers()
         self._surroundings = Surroundings(
             membership.broker_id,
@@ -90,6 +90,7 @@ class ClusterMember:
             self._isr_requests,
             None if options.replica_selector_class is None else self._rack_of,
             self._fetchers.moved,
+            self._quotas.leader,
         )
         self._peers = Peers(
             membership.broker_id,
@@ -119,9 +120,7 @@ class ClusterMember:
             lambda: membership.epoch,
             membership.services.later,
             membership.services.clock,
-            ReplicationQuota(
-                _default("replication.quota.window.num"), _default("replication.quota.window.size.seconds") * 1_000
-            ),
+            self._quotas.follower,
             options.num_replica_fetchers,
         )
 
@@ -169,9 +168,14 @@ class ClusterMember:
             others(kind, name)
             if kind is ConfigResourceType.TOPIC:
                 self._configured(name)
+            else:
+                self._take_rates()
             membership.configured(kind, name)
 
         membership.configs.on_change = configured
+        for name, configs in membership.configs.resources(ConfigResourceType.TOPIC).items():
+            self._quotas.configure_topic(name, configs)
+        self._take_rates()
         self._check_in_sync(services.clock())
         services.later(membership.options.replica_high_watermark_checkpoint_interval_ms, self._checkpoint)
         return {
@@ -204,6 +208,8 @@ class ClusterMember:
             if after is None and before is not None and self._groups is not None:
                 # The controller does not wait for the offsets of a deleted topic.
                 self._groups.forget_topic(before.name, before.topic_id, nothing, now_ms)
+                if before.name not in delta.after.topics:
+                    self._quotas.configure_topic(before.name, {})
             elif (
                 after is not None and self._replicas is not None and (before is None or before.configs != after.configs)
             ):
@@ -211,9 +217,17 @@ class ClusterMember:
 
     def _configured(self, topic: str) -> None:
         configs = self._membership.of(topic)
+        self._quotas.configure_topic(topic, configs)
+        self._fetchers.heed_quota()
         if self._replicas is not None:
             self._replicas.configure(topic, configs)
         self._membership.image.configure(topic, configs)
+
+    def _take_rates(self) -> None:
+        """Take the rates of throttled replication from the configurations of this broker, or of all brokers."""
+        of, kind = self._membership.configs.of, ConfigResourceType.BROKER
+        self._quotas.configure_broker(of(kind, str(self._membership.broker_id)), of(kind, ""))
+        self._fetchers.heed_quota()
 
     def _change_defaults(self, defaults: Mapping[str, str]) -> None:
         self._directory.defaults = dict(defaults)

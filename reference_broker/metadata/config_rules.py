@@ -26,6 +26,7 @@ from kafkawire.sdk.protocol.tables.configs import (
     BROKER_CONFIGS,
     CLIENT_METRICS_CONFIGS,
     GROUP_CONFIGS,
+    RUNNING_BROKER_CONFIGS,
     TOPIC_CONFIGS,
     ConfigKey,
 )
@@ -172,8 +173,9 @@ class ConfigRules:
                 "These security configs can be dynamically updated only per-listener using the listener prefix",
             )
             for name, value in configs.items():
-                if (base := without_listener(name)) in BROKER_CONFIGS:
-                    check_value(BROKER_CONFIGS[base], value)
+                key = BROKER_CONFIGS.get(without_listener(name)) or RUNNING_BROKER_CONFIGS.get(name)
+                if key is not None:
+                    check_value(key, value)
             if is_for_all:
                 _check_none(
                     (name for name in configs if _is_per_broker(name)),

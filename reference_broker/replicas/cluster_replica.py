@@ -35,6 +35,7 @@ from kafkawire.reference_broker.replicas.in_sync import CommittedIsr, InSync, Is
 from kafkawire.reference_broker.replicas.isr_requests import Answered, IsrChange
 from kafkawire.reference_broker.replicas.preferred_readers import preferred_reader
 from kafkawire.reference_broker.replicas.replica import Replica, RoleChanged
+from kafkawire.reference_broker.replicas.replication_quota import ReplicationQuota
 from kafkawire.reference_broker.replicas.roles import Role, Term
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
 from kafkawire.sdk.errors import BrokerError
@@ -72,6 +73,7 @@ class Surroundings:
         rack_of: the rack of a broker that is alive, by its id; None if all consumers read from the leader.
         follower_moved: called when more of a follower's log is durable, or it begins later: what it fetches next may
             depend on that (see `Fetchers.moved`); None if nothing is fetched.
+        quota: of what followers get from this broker; None for none.
     """
 
     broker_id: int
@@ -81,6 +83,7 @@ class Surroundings:
     isr_keeper: IsrKeeper
     rack_of: Callable[[int], str | None] | None = None
     follower_moved: Callable[[Partition], None] | None = None
+    quota: ReplicationQuota | None = None
 
 
 class ClusterReplica(Replica):
@@ -144,6 +147,22 @@ class ClusterReplica(Replica):
             if each.broker_id in in_sync.isr and each.start_offset <= offset <= each.end_offset
         ]
         return preferred_reader(rack, self._surroundings.broker_id, able, rack_of)
+
+    # Throttled replication.
+
+    def holds_back(self, broker_id: int) -> bool:
+        quota = self._surroundings.quota
+        return (
+            quota is not None
+            and quota.is_throttled(self.partition)
+            and broker_id not in self.isr
+            and quota.is_exceeded(self._surroundings.clock())
+        )
+
+    def sent(self, size_bytes: int) -> None:
+        quota = self._surroundings.quota
+        if quota is not None and quota.is_throttled(self.partition):
+            quota.record(size_bytes, self._surroundings.clock())
 
     # Acknowledgement.
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Protocol
 
+from kafkawire.reference_broker.replicas.high_watermark import COMPLETES_ANY_FETCH_BYTES
 from kafkawire.reference_broker.work.computations import Computations
 from kafkawire.reference_broker.work.pieces import Pieces, Work
 from kafkawire.sdk.errors import BrokerError
@@ -59,6 +60,14 @@ class WatchedLog(Protocol):
 
     def unwatch(self, watcher: Callable[[int], None]) -> None:
         """Stop calling a watcher; may be called more than once."""
+        ...
+
+    def holds_back(self, broker_id: int) -> bool:
+        """Return whether a follower gets no records now, since it is not in sync and the quota is exceeded."""
+        ...
+
+    def sent(self, size_bytes: int) -> None:
+        """Count records that a response for a follower has."""
         ...
 
 
@@ -139,6 +148,15 @@ class SessionPartition:
             self.read_from(None)
         self._session.changed(self, size_bytes)
 
+    def is_held_back(self) -> bool:
+        """Return whether the client is a follower that gets no records of the partition now."""
+        return self._log is not None and self._log.holds_back(self._session.follower_id)
+
+    def sent(self, size_bytes: int) -> None:
+        """Count records that the client, a follower, gets."""
+        if self._log is not None:
+            self._log.sent(size_bytes)
+
     def moved(self, size_bytes: int) -> None:
         """Record a new high watermark that makes no more records readable; called by logs."""
         self._session.changed(self, 0)
@@ -202,6 +220,7 @@ class FetchSession:
         epoch: expected in the next request.
         by_id: see above.
         is_follower: whether the client is another broker, which may evict consumers' sessions.
+        follower_id: the id of that broker; negative for a consumer.
         is_full: whether the response names every partition.
         created_ms: when it was cached.
         used_ms: when a request last used it.
@@ -216,7 +235,8 @@ class FetchSession:
         self.id = NO_FETCH_SESSION_ID
         self.epoch = INITIAL_FETCH_SESSION_EPOCH
         self.by_id = by_id
-        self.is_follower = max(request.replica_id, request.replica_state.replica_id) >= 0
+        self.follower_id = max(request.replica_id, request.replica_state.replica_id)
+        self.is_follower = self.follower_id >= 0
         self.is_full = True
         self.created_ms = self.used_ms = self.fetched_ms = 0
         self.waiting: WaitingFetch | None = None
@@ -321,7 +341,9 @@ class FetchSession:
         self._ready[partition] = None
         self.has_news = True
         if self.waiting is not None:
-            self.waiting.more(size_bytes)
+            # What ends the wait of any fetch is no record, but the end of a role, for example.
+            is_counted = not size_bytes or size_bytes >= COMPLETES_ANY_FETCH_BYTES or not self.is_follower
+            self.waiting.more(size_bytes if is_counted or not partition.is_held_back() else 0)
 
     def follow(self) -> None:
         """Subscribe to changes of the logs of all partitions."""

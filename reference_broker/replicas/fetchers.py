@@ -167,6 +167,11 @@ class Fetchers:
         for key, place in list(self._places.items()):
             self.follow(key, place.leader_id, self._running[place].fetcher.partitions[key].leader_epoch)
 
+    def heed_quota(self) -> None:
+        """Look at the quota again, since its rate or its partitions have changed."""
+        for place in self._running:
+            self._wake(place)
+
     def state_of(self, partition: Partition) -> FollowedState | None:
         """Return the state of a partition; None if it is not followed."""
         key = TopicPartition(*partition)

@@ -74,6 +74,8 @@ def read_for_follower(
             _read(log, wanted, min(max_bytes, wanted.partition_max_bytes), at_least_one, data)
             if arrived_ms is not None:
                 leader.fetched(follower, wanted.fetch_offset, wanted.log_start_offset, arrived_ms, session)
+            if data.records and leader.holds_back(follower.broker_id):
+                data.records = b""
     except BrokerError as error:
         data.error_code = error.code
         return FollowerRead(data, is_at_end=False, is_answer=True)

@@ -273,6 +273,21 @@ class Replica:
         """
         return None
 
+    def holds_back(self, broker_id: int) -> bool:
+        """Return whether a follower gets no records now, since it is not in sync and the quota is exceeded.
+
+        Args:
+            broker_id: the follower.
+        """
+        return False
+
+    def sent(self, size_bytes: int) -> None:
+        """Count records that a response for a follower has.
+
+        Args:
+            size_bytes: their size.
+        """
+
     def watch(self, watcher: Watcher, *, is_committed: bool = False, is_follower: bool = False) -> None:
         """Call `watcher` with the number of bytes whenever more can be read, until `unwatch`.
 

@@ -1,26 +1,34 @@
-"""The quota of throttled replication: which replicas count, how many bytes they have moved, and whether to go slow.
+"""The quotas of throttled replication: which replicas count, how many bytes they have moved, and whether to go slow.
 
-A quota of followers holds back the throttled partitions that have not caught up, so that moving replicas between
-brokers leaves bandwidth for others; replicas in sync stay in sync. A machine without I/O.
+A broker has one for what it fetches as a follower and one for what it sends as a leader. While one is exceeded, its
+throttled replicas that are not in sync get nothing, so that moving replicas leaves bandwidth for others.
+Replicas in sync count, and stay in sync. A machine without I/O.
 
-Source: `ReplicationQuotaManager`, `SimpleRate`, `TopicConfigHandler.parseThrottledPartitions` in Apache Kafka; KIP-73.
+Source: `ReplicationQuotaManager`, `SimpleRate`, `TopicConfigHandler`, `BrokerConfigHandler` in Apache Kafka; KIP-73.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Final
 
+from kafkawire.reference_broker.config.config_values import parse_integer, trimmed
+from kafkawire.sdk.protocol.tables.configs import RUNNING_BROKER_CONFIGS
 from kafkawire.sdk.storage.partitions import Partition
 
-__all__ = ["ALL_PARTITIONS", "ReplicationQuota", "throttled_partitions"]
+__all__ = ["ALL_PARTITIONS", "ReplicationQuota", "ReplicationQuotas", "throttled_partitions"]
+
+_log = logging.getLogger("kafkawire.broker")
 
 #: In place of numbers: all partitions of a topic are throttled.
 ALL_PARTITIONS: Final = None
 
 #: The value that stands for all replicas of a topic.
 _ALL_REPLICAS: Final = "*"
+
+_NO_PARTITIONS: Final[frozenset[int]] = frozenset()
 
 
 def throttled_partitions(value: str, broker_id: int) -> Collection[int] | None:
@@ -46,7 +54,7 @@ class ReplicationQuota:
 
     Attributes:
         bytes_per_second: the limit, such as `follower.replication.throttled.rate`; None for none.
-        changes: how often the throttled partitions have changed.
+        changes: how often the throttled partitions have changed, so that a fetcher notices.
     """
 
     def __init__(self, samples: int, sample_ms: int) -> None:
@@ -66,10 +74,13 @@ class ReplicationQuota:
             topic: its name.
             partitions: their numbers, or `ALL_PARTITIONS`; empty for none.
         """
-        if partitions is ALL_PARTITIONS or partitions:
-            self._throttled[topic] = partitions
+        after = ALL_PARTITIONS if partitions is ALL_PARTITIONS else frozenset(partitions)
+        if after == self._throttled.get(topic, _NO_PARTITIONS):
+            return
+        if after == _NO_PARTITIONS:
+            del self._throttled[topic]
         else:
-            self._throttled.pop(topic, None)
+            self._throttled[topic] = after
         self.changes += 1
 
     def is_throttled(self, partition: Partition) -> bool:
@@ -111,3 +122,50 @@ class ReplicationQuota:
     def _expire(self, now_ms: int) -> None:
         while self._samples and now_ms >= self._samples[0][0] + self._lasts_ms:
             self._size_bytes -= self._samples.popleft()[1]
+
+
+class ReplicationQuotas:
+    """The quotas of a broker.
+
+    Args:
+        broker_id: the broker.
+        samples: see `ReplicationQuota`.
+        sample_ms: see `ReplicationQuota`.
+
+    Attributes:
+        leader: of what followers get from this broker.
+        follower: of what this broker fetches.
+    """
+
+    def __init__(self, broker_id: int, samples: int, sample_ms: int) -> None:
+        self.leader = ReplicationQuota(samples, sample_ms)
+        self.follower = ReplicationQuota(samples, sample_ms)
+        self._broker_id = broker_id
+        self._sides = {"leader": self.leader, "follower": self.follower}
+
+    def configure_topic(self, topic: str, configs: Mapping[str, str]) -> None:
+        """Set which partitions of a topic are throttled.
+
+        Args:
+            topic: its name.
+            configs: its configurations, by Kafka's names; empty for a topic that was deleted.
+        """
+        for side, quota in self._sides.items():
+            value = configs.get(f"{side}.replication.throttled.replicas", "")
+            quota.throttle(topic, throttled_partitions(value, self._broker_id))
+
+    def configure_broker(self, own: Mapping[str, str], of_all: Mapping[str, str]) -> None:
+        """Set the rates; a broker's own ones take precedence, and those of its start do not exist.
+
+        Args:
+            own: the dynamic configurations of this broker, by Kafka's names.
+            of_all: those of all brokers.
+        """
+        for side, quota in self._sides.items():
+            name = f"{side}.replication.throttled.rate"
+            value = own.get(name, of_all.get(name, RUNNING_BROKER_CONFIGS[name].default or ""))
+            rate = parse_integer(trimmed(value))
+            if rate is None or rate < 0:
+                _log.error("a configuration of the broker has no effect: %s is %r, which is no rate", name, value)
+            else:
+                quota.bytes_per_second = None if value == RUNNING_BROKER_CONFIGS[name].default else rate

@@ -60,6 +60,12 @@ def test_facts_come_and_ours_stays(tmp_path: Path) -> None:
     )
 
 
+def test_kinds_that_no_broker_lists_stay(tmp_path: Path) -> None:
+    rate = ConfigSpec("rate", "long", "9", min=0, importance="medium", about="ours")
+    (tmp_path / "configs.yaml").write_text(dump_configs({"running_broker": (rate,)}))
+    assert imported(tmp_path)["running_broker"] == (rate,)
+
+
 @pytest.mark.parametrize(
     ("valid", "fields"),
     [

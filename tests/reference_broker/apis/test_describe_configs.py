@@ -186,3 +186,25 @@ def test_resource_of_an_unknown_type_spoils_the_request(bench, unknown):
         (unknown, "x", ErrorCode.INVALID_REQUEST),
         (ConfigResourceType.TOPIC, "own", ErrorCode.INVALID_REQUEST),
     ]
+
+
+def test_the_rates_of_throttled_replication(bench):
+    """As in Kafka, they exist only where they are set, and are shown as read-only, although they are dynamic."""
+    kind, name = ConfigResourceType.BROKER, "follower.replication.throttled.rate"
+    Change = IncrementalAlterConfigsRequest.AlterableConfig
+
+    def change(value):
+        resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
+            kind, "1", [Change(name, AlterConfigOperation.SET, value)]
+        )
+        (response,) = bench.ask(IncrementalAlterConfigsRequest([resource])).responses
+        return response.error_code
+
+    assert not ask(bench, kind, "1", [name]).configs
+    assert change("-1") == ErrorCode.INVALID_REQUEST
+    assert change("many") == ErrorCode.INVALID_REQUEST
+    assert change(" 2000") == ErrorCode.NONE
+    (entry,) = ask(bench, kind, "1", [name], include_documentation=True).configs
+    assert (entry.value, entry.config_source) == ("2000", ConfigSource.DYNAMIC_BROKER_CONFIG)
+    assert (entry.config_type, entry.read_only, entry.is_sensitive) == (ConfigType.LONG, True, False)
+    assert entry.documentation is None

@@ -355,3 +355,94 @@ def test_committed_reads_of_a_leader_end_at_the_high_watermark(bench):
     bench.leader.fetch(3, 1)
     partition = bench.consume(0, isolation_level=IsolationLevel.READ_COMMITTED)
     assert (len(values_in(records_of(partition))), partition.last_stable_offset) == (1, 1)
+
+
+# Throttled replication.
+
+
+@pytest.fixture
+def throttled(bench):
+    """Followers 2 and 3 are in the ISR, follower 4 is not, and the quota is one byte in a second."""
+    bench.leader.replicas = (1, 2, 3, 4)
+    bench.leader.lead(EPOCH + 1)
+    bench.leader.quota.bytes_per_second = 1
+    bench.leader.quota.throttle("t", {0})
+    return bench
+
+
+def exceed(bench):
+    """Let follower 4 fetch a batch, which exceeds the quota; return the size of the batch."""
+    bench.leader.append()
+    size = len(records_of(partition_in(bench.follow(0, broker_id=4))))
+    assert size
+    return size
+
+
+def test_an_exceeded_quota_holds_back_who_is_not_in_sync(throttled):
+    exceed(throttled)
+    waiting = throttled.follow(0, broker_id=4)
+    assert waiting.response is None
+    throttled.advance(500)
+    partition = partition_in(waiting)
+    assert (partition.records, partition.error_code, partition.high_watermark) == (b"", ErrorCode.NONE, 0)
+    assert len(records_of(partition_in(throttled.follow(0, broker_id=2)))) == len(produced(b"v"))
+
+
+def test_who_is_held_back_gets_the_rest_once_the_quota_is_free(throttled):
+    """All samples of the quota are too old after eleven seconds."""
+    exceed(throttled)
+    throttled.advance(10_999)
+    assert not throttled.follow(0, broker_id=4, max_wait_ms=0).responses[0].partitions[0].records
+    throttled.advance(1)
+    assert records_of(partition_in(throttled.follow(0, broker_id=4)))
+
+
+def test_new_records_do_not_end_the_wait_of_who_is_held_back(throttled):
+    """Otherwise the follower would fetch in vain again and again."""
+    exceed(throttled)
+    waiting = throttled.follow(0, broker_id=4)
+    throttled.leader.append(10)
+    assert waiting.response is None
+    throttled.leader.quota.bytes_per_second = None
+    throttled.leader.append()
+    assert len(records_of(partition_in(waiting))) == 12 * len(produced(b"v"))
+
+
+def test_the_end_of_a_role_ends_the_wait_of_who_is_held_back(throttled):
+    exceed(throttled)
+    waiting = throttled.follow(0, broker_id=4)
+    throttled.leader.replica.follow(throttled.leader.term(EPOCH + 2, leader=2))
+    assert partition_in(waiting).error_code == ErrorCode.FENCED_LEADER_EPOCH
+
+
+def test_an_offset_out_of_range_is_told_in_spite_of_the_quota(throttled):
+    exceed(throttled)
+    assert partition_in(throttled.follow(9, broker_id=4)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+@pytest.mark.parametrize("broker_id", [2, 4])
+def test_what_followers_get_counts_once(throttled, broker_id):
+    """Also of those in sync; a fetch that has waited is read twice, and counts once."""
+    quota = throttled.leader.quota
+    waiting = throttled.follow(0, broker_id)
+    throttled.leader.append()
+    size = len(records_of(partition_in(waiting)))
+    quota.bytes_per_second = size
+    assert not quota.is_exceeded(throttled.leader.now_ms)
+    quota.bytes_per_second = size - 1
+    assert quota.is_exceeded(throttled.leader.now_ms)
+
+
+@pytest.mark.parametrize("partitions", [(), {1}])
+def test_what_is_not_throttled_neither_counts_nor_waits(throttled, partitions):
+    throttled.leader.quota.throttle("t", partitions)
+    exceed(throttled)
+    assert records_of(partition_in(throttled.follow(0, broker_id=4)))
+    assert not throttled.leader.quota.is_exceeded(throttled.leader.now_ms)
+
+
+def test_consumers_do_not_count(throttled):
+    throttled.leader.append()
+    throttled.leader.fetch_all(2, 3)
+    assert throttled.consume(0).records
+    assert not throttled.leader.quota.is_exceeded(throttled.leader.now_ms)

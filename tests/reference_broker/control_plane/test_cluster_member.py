@@ -146,7 +146,7 @@ def test_options_of_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in options.items():
         monkeypatch.setitem(member_bench._OPTIONS, name, value)
     made: dict[str, tuple[Any, ...]] = {}
-    for part in ("Fetchers", "ReplicationQuota", "Surroundings"):
+    for part in ("Fetchers", "Surroundings"):
         original = getattr(cluster_member, part)
 
         def make(*arguments: Any, part: str = part, original: Any = original) -> Any:
@@ -158,7 +158,6 @@ def test_options_of_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     broker_id = bench.membership.broker_id
     assert made["Fetchers"][2] == FetcherOptions(broker_id, 11, 12, 1_300, 1_400, 15, 16)
     assert made["Fetchers"][-1] == 3
-    assert made["ReplicationQuota"] == (11, 1_000), "the defaults of Kafka"
     assert made["Surroundings"][:2] == (broker_id, 17)
 
 
@@ -212,3 +211,31 @@ def test_a_broker_that_stops_asks_for_nothing_more(monkeypatch: pytest.MonkeyPat
     bench = MemberBench(MemoryDisk())
     bench.core.close()
     assert set(closed) == {"ControlRequests", "Fetchers", "AlterPartition"}
+
+
+def test_throttled_replication() -> None:
+    """The rate and the replicas are dynamic, and a quota that was exceeded ends with either."""
+    rate, replicas = "leader.replication.throttled.rate", "leader.replication.throttled.replicas"
+
+    async def story(cluster: BrokerCluster) -> None:
+        replica = replica_of(cluster, 1)
+
+        async def configured(name: str, changes: dict[str, str | None], *, holds_back: bool) -> None:
+            """Change the configurations of topic t, or of a broker, and wait for the effect."""
+            kind = ConfigResourceType.TOPIC if name == "t" else ConfigResourceType.BROKER
+            async with Admin(cluster.bootstrap) as admin:
+                await admin.incremental_alter_configs(kind, name, changes)
+            await until(lambda: replica.holds_back(9) is holds_back, f"{changes} has an effect")
+
+        await configured("", {rate: "1"}, holds_back=False)
+        replica.sent(10_000_000)
+        await configured("t", {replicas: "0:1"}, holds_back=False)
+        replica.sent(10_000_000)
+        assert (replica.holds_back(9), replica.holds_back(1)) == (True, False)
+        await configured("1", {rate: "10000000"}, holds_back=False)
+        await configured("1", {rate: None}, holds_back=True)
+        await configured("t", {replicas: "0:2"}, holds_back=False)
+        await configured("t", {replicas: "*"}, holds_back=True)
+        await configured("t", {replicas: None}, holds_back=False)
+
+    in_cluster(1, story, replication_quota_window_size_seconds=1_000)

@@ -10,6 +10,7 @@ from kafkawire.reference_broker.replicas.follower_positions import Follower
 from kafkawire.reference_broker.replicas.follower_reads import FollowerRead, read_for_follower
 from kafkawire.reference_broker.replicas.in_sync import CommittedIsr
 from kafkawire.reference_broker.replicas.isr_requests import Answered, IsrChange
+from kafkawire.reference_broker.replicas.replication_quota import ReplicationQuota
 from kafkawire.reference_broker.replicas.roles import Role, Term
 from kafkawire.reference_broker.storage.batches import parse_header
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
@@ -47,6 +48,7 @@ class LeaderBench:
         alive: the brokers that are registered.
         topic_id: that of its terms.
         racks: the racks of the brokers.
+        quota: of what followers get; nothing is throttled at first.
         asked: the changes without an answer, which would be one for each partition.
         withdrawn: the number of changes that were withdrawn.
         roles: the roles that were left.
@@ -74,8 +76,15 @@ class LeaderBench:
         named = {name.replace("_", "."): value for name, value in configs.items()}
         services = LogServices(self.disk, background, clock=lambda: self.now_ms)
         self.log = PartitionLog(services, "t-0", log_config(named), high_watermark=0)
+        self.quota = ReplicationQuota(11, 1_000)
         surroundings = Surroundings(
-            1, LAG_MAX_MS, lambda: self.now_ms, lambda each: each in self.alive, self, self._rack_of
+            1,
+            LAG_MAX_MS,
+            lambda: self.now_ms,
+            lambda each: each in self.alive,
+            self,
+            self._rack_of,
+            quota=self.quota,
         )
         self.replica = ClusterReplica(("t", 0), self.log, surroundings, lambda _, before: self.roles.append(before))
 

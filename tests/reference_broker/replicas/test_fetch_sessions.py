@@ -41,6 +41,12 @@ class Log:
         stable_or_all = self.stable_watchers if is_committed else self.watchers
         (self.end_watchers if is_follower else stable_or_all).append(watcher)
 
+    def holds_back(self, broker_id):
+        return False
+
+    def sent(self, size_bytes):
+        pass
+
     def unwatch(self, watcher):
         for watchers in (self.watchers, self.stable_watchers, self.end_watchers):
             if watcher in watchers:

@@ -44,6 +44,7 @@ class Cluster:
         self.replicas: dict[tuple[str, int], FollowingReplica] = {}
         #: The numbers of the fetchers that have sent a request.
         self.numbers: set[int] = set()
+        self.quota = ReplicationQuota(11, 1_000)
         self.fetchers = Fetchers(
             self._links,
             self.replicas.get,
@@ -51,7 +52,7 @@ class Cluster:
             lambda: 77,
             self.bench.later,
             lambda: self.simulation.now_ms,
-            ReplicationQuota(11, 1_000),
+            self.quota,
             fetchers_per_leader,
         )
         for number in range(count):
@@ -316,3 +317,18 @@ def test_another_number_of_fetchers(before: int, after: int) -> None:
 )
 def test_the_fetcher_of_a_partition(topic: str, number: int, fetchers: int, expected: int) -> None:
     assert fetcher_number((topic, number), fetchers) == expected
+
+
+def test_a_quota_that_is_lifted_has_an_effect_at_once() -> None:
+    """Until then, the fetcher waits for a time when its quota would be free."""
+    cluster = Cluster()
+    cluster.quota.throttle("t", {0})
+    cluster.quota.bytes_per_second = 1
+    cluster.quota.record(10_000, cluster.simulation.now_ms)
+    cluster.lead(0, 1).append(b"a")
+    cluster.run()
+    assert (cluster.end(0), cluster.fetches(1)) == (0, [])
+    cluster.quota.bytes_per_second = None
+    cluster.fetchers.heed_quota()
+    cluster.run()
+    assert cluster.end(0) == 1

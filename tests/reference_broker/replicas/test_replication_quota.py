@@ -10,6 +10,7 @@ import pytest
 from kafkawire.reference_broker.replicas.replication_quota import (
     ALL_PARTITIONS,
     ReplicationQuota,
+    ReplicationQuotas,
     throttled_partitions,
 )
 
@@ -46,7 +47,9 @@ def test_which_partitions_are_throttled() -> None:
     made.throttle("t", frozenset())
     made.throttle("other", frozenset())
     assert not made.is_throttled(("t", 0))
-    assert made.changes == 4
+    assert made.changes == 3
+    made.throttle("all", ALL_PARTITIONS)
+    assert made.changes == 3
 
 
 @pytest.mark.parametrize(
@@ -96,3 +99,46 @@ def test_without_a_limit() -> None:
     made.record(10**12, 0)
     assert not made.is_exceeded(0)
     assert made.free_ms(7) == 7
+
+
+LEADER, FOLLOWER = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
+
+
+@pytest.mark.parametrize(
+    ("own", "of_all", "rates"),
+    [
+        pytest.param({}, {}, (None, None), id="none"),
+        pytest.param({LEADER: "5"}, {}, (5, None), id="of this broker"),
+        pytest.param({}, {FOLLOWER: " 0 "}, (None, 0), id="of all brokers"),
+        pytest.param({LEADER: "5", FOLLOWER: "6"}, {LEADER: "7"}, (5, 6), id="its own first"),
+        pytest.param({LEADER: str(2**63 - 1)}, {LEADER: "7"}, (None, None), id="no limit"),
+    ],
+)
+def test_the_rates_of_a_broker(
+    own: dict[str, str], of_all: dict[str, str], rates: tuple[int | None, int | None]
+) -> None:
+    quotas = ReplicationQuotas(1, 11, 1_000)
+    quotas.configure_broker({LEADER: "1", FOLLOWER: "1"}, {})
+    quotas.configure_broker(own, of_all)
+    assert (quotas.leader.bytes_per_second, quotas.follower.bytes_per_second) == rates
+
+
+@pytest.mark.parametrize("value", ["", "-1", "many"])
+def test_a_rate_that_is_none_has_no_effect(value: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Other programs may write anything into the registry."""
+    quotas = ReplicationQuotas(1, 11, 1_000)
+    quotas.configure_broker({LEADER: "3"}, {})
+    quotas.configure_broker({LEADER: value, FOLLOWER: "4"}, {})
+    assert (quotas.leader.bytes_per_second, quotas.follower.bytes_per_second) == (3, 4)
+    assert f"{LEADER} is {value!r}" in caplog.text
+
+
+def test_the_throttled_partitions_of_a_topic() -> None:
+    quotas = ReplicationQuotas(1, 11, 1_000)
+    quotas.configure_topic(
+        "t", {"leader.replication.throttled.replicas": "*", "follower.replication.throttled.replicas": "2:1,3:2"}
+    )
+    assert [quotas.leader.is_throttled(("t", number)) for number in (2, 3)] == [True, True]
+    assert [quotas.follower.is_throttled(("t", number)) for number in (2, 3)] == [True, False]
+    quotas.configure_topic("t", {"leader.replication.throttled.replicas": ""})
+    assert not any(each.is_throttled(("t", 2)) for each in (quotas.leader, quotas.follower))
