@@ -6,13 +6,19 @@ Method: `kafkawire.testing.Cluster` as users start it; the producer waits for ea
 from __future__ import annotations
 
 import asyncio
+import json
+import tempfile
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from kafkawire import NewTopic, sync
 from kafkawire.commands.cluster.replica_lag import ClusterView, look_at
+from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
 from kafkawire.testing import Cluster
+from tests.kafka.apache import run_tool
 from tests.needs import SPARK
 
 #: A new leader comes after the session of a killed one, 6 s, on a loaded machine later.
@@ -72,3 +78,41 @@ def test_the_table_knows_leaders_and_lags(cluster: Cluster) -> None:
     assert partition.leader in partition.in_sync
     in_sync = {broker: lag for broker, lag in partition.lags.items() if broker in partition.in_sync}
     assert set(in_sync.values()) == {0}
+
+
+def test_a_throttled_reassignment(cluster: Cluster) -> None:
+    """Kafka's tool sets the throttle, raises it so that the replica can be moved, and removes it."""
+    topic, rates = "moving", [f"{side}.replication.throttled.rate" for side in ("leader", "follower")]
+    with sync.Admin(cluster.bootstrap) as admin:
+        admin.create_topics(NewTopic(topic, assignments={0: (1, 2)}, configs={"min.insync.replicas": "1"}))
+    with sync.Producer(cluster.bootstrap, acks="all", delivery_timeout_ms=TIMEOUT_MS) as producer:
+        for _ in range(100):
+            producer.send(topic, bytes(200_000))
+    plan = {"version": 1, "partitions": [{"topic": topic, "partition": 0, "replicas": [3, 2], "log_dirs": ["any"] * 2}]}
+
+    def reassign(folder: str, *arguments: str) -> str:
+        path = Path(folder) / "plan.json"
+        path.write_text(json.dumps(plan))
+        given = ["--bootstrap-server", cluster.bootstrap, "--reassignment-json-file", str(path), *arguments]
+        result = run_tool("org.apache.kafka.tools.reassign.ReassignPartitionsCommand", *given)
+        assert result.returncode == 0, result.stdout + result.stderr
+        return result.stdout
+
+    def rates_of(broker: int) -> list[str | None]:
+        with sync.Admin(cluster.bootstrap) as admin:
+            configs = admin.describe_configs(ConfigResourceType.BROKER, str(broker))
+            return [configs[name].value for name in rates if name in configs]
+
+    with tempfile.TemporaryDirectory() as folder:
+        # A replica takes a MiB at once, and then as much as the rate allows in eleven seconds: 20 MB take minutes.
+        reassign(folder, "--execute", "--throttle", "1000")
+        assert rates_of(1) == rates_of(3) == ["1000", "1000"]
+        assert "still in progress" in reassign(folder, "--verify", "--preserve-throttles")
+        reassign(folder, "--execute", "--additional", "--throttle", "1000000000")
+        deadline = time.monotonic() + TIMEOUT_MS / 1_000
+        while "still in progress" in reassign(folder, "--verify", "--preserve-throttles"):
+            assert time.monotonic() < deadline
+        reassign(folder, "--verify")
+    assert rates_of(1) == rates_of(3) == []
+    (partition,) = (each for each in look(cluster).partitions if each.topic == topic)
+    assert sorted(partition.in_sync) == [2, 3]
