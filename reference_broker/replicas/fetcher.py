@@ -290,12 +290,18 @@ class Fetcher:
 
     def _note_pauses(self, now_ms: int) -> None:
         pausing, self._pausing = self._pausing, []
+        #: By what they have in common: after an election, a leader may refuse thousands of partitions.
+        alike: dict[object, list[Followed]] = {}
         for followed in pausing:
             if self._is_paused(followed):
                 self._number += 1
                 heappush(self._paused, (now_ms + self._options.backoff_ms, self._number, followed))
-                subject, text = ("follow", followed.partition.topic), "%s cannot follow broker %d now: %s"
-                self._lines.warning(subject, now_ms, text, followed.partition, self.leader_id, followed.reason)
+                alike.setdefault(followed.code or followed.partition.topic, []).append(followed)
+        for cause, partitions in alike.items():
+            first, more = partitions[0], len(partitions) - 1
+            subject = f"{first.partition}{f' and {more} more' if more else ''}"
+            text = "%s cannot follow broker %d now: %s"
+            self._lines.warning(("follow", cause), now_ms, text, subject, self.leader_id, first.reason)
 
     def _end_pauses(self, now_ms: int) -> None:
         while self._paused and self._paused[0][0] <= now_ms:

@@ -190,6 +190,7 @@ class Followed:
         is_appending: whether the log still needs the records of a response.
         lag: by how many records the log ended before the leader's high watermark; None before the first response.
         reason: why it is PAUSED.
+        code: the error of the leader that is the reason; None for any other.
         response: a number that the keeper gives to the response whose records the log still needs; 0 for none.
     """
 
@@ -201,6 +202,7 @@ class Followed:
         "_max_bytes",
         "_was_out_of_range",
         "asks",
+        "code",
         "is_appending",
         "lag",
         "leader_epoch",
@@ -226,6 +228,7 @@ class Followed:
         self.is_appending = False
         self.lag: int | None = None
         self.reason = ""
+        self.code: int | None = None
         self.response = 0
         self._max_bytes = max_bytes
         self._keeper = keeper
@@ -353,7 +356,8 @@ class Followed:
         if error_code == ErrorCode.FENCED_LEADER_EPOCH:
             self._become(FollowedState.FENCED)
         else:
-            self.pause(str(BrokerError(error_code, f"the leader refuses offset {self.replica.log.next_offset}")))
+            reason = BrokerError(error_code, f"the leader refuses offset {self.replica.log.next_offset}")
+            self.pause(str(reason), error_code)
 
     # What happens here.
 
@@ -364,9 +368,14 @@ class Followed:
         elif self.state is FollowedState.FETCHING and not self.is_appending and not self.is_sent:
             self._keeper.changed(self)
 
-    def pause(self, reason: str) -> None:
-        """Wait after a failure."""
-        self.reason = reason
+    def pause(self, reason: str, code: int | None = None) -> None:
+        """Wait after a failure.
+
+        Args:
+            reason: why, for people.
+            code: the error of the leader, if that is the reason.
+        """
+        self.reason, self.code = reason, code
         self._become(FollowedState.PAUSED)
 
     def resume(self) -> None:

@@ -37,10 +37,10 @@ from tests.reference_broker.replicas.following import (
     many,
     once,
 )
-from tests.reference_broker.replicas.scripted_leaders import ScriptedLog
+from tests.reference_broker.replicas.scripted_leaders import ScriptedBroker, ScriptedLog
 from tests.reference_broker.storage.held_work import HeldWork
 from tests.reference_broker.storage.produced_batches import records_in
-from tests.reference_broker.storage.replicated_logs import Replica
+from tests.reference_broker.storage.replicated_logs import SMALL, Replica
 
 FETCHING, APPENDING, TRUNCATING = FollowedState.FETCHING, FollowedState.APPENDING, FollowedState.TRUNCATING
 ASKING, PAUSED, FENCED, FAILED = (
@@ -549,3 +549,30 @@ def test_idle_partitions_cost_nothing() -> None:
         fetcher.answered(FetchResponse(session_id=1, responses=topics), 0)
         fetcher.due_ms(0)
         assert CountingReplica.looks <= 10 * len(partition)
+
+
+def test_partitions_that_are_refused_together_are_told_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    """After an election, a leader may refuse thousands of them."""
+    topics = {f"t{number}": bytes([number + 1]) * 16 for number in range(5)}
+    broker = ScriptedBroker(topics)
+    fetcher = Fetcher(1, OPTIONS, lambda: 77, lambda: None, ReplicationQuota(11, 1_000))
+    for name, topic_id in topics.items():
+        key = TopicPartition(name, 0)
+        broker.logs[key] = ScriptedLog()
+        fetcher.add(key, FollowingReplica(Replica(SMALL, None).log, lambda: None, topic_id), 0)
+
+    def refuse(data: FetchResponse.PartitionData) -> None:
+        error(ErrorCode.NOT_LEADER_OR_FOLLOWER if len(refused) < 4 else ErrorCode.KAFKA_STORAGE_ERROR)(data)
+        refused.append(data)
+
+    refused: list[object] = []
+    broker.change = refuse
+    with caplog.at_level(logging.WARNING):
+        exchange(fetcher, broker, 0)
+        assert fetcher.plan(0) is None
+    lines = [record.getMessage() for record in caplog.records]
+    assert [line.partition(": ")[0] for line in lines] == [
+        "t0-0 and 3 more cannot follow broker 1 now",
+        "t4-0 cannot follow broker 1 now",
+    ]
+    assert "NOT_LEADER_OR_FOLLOWER" in lines[0]
