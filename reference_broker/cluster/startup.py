@@ -30,7 +30,7 @@ from kafkawire.sdk.protocol.tables.znodes import (
     ClusterId,
     TopicAssignment,
 )
-from kafkawire.sdk.protocol.uuids import format_uuid
+from kafkawire.sdk.protocol.uuids import ZERO_UUID, format_uuid
 from kafkawire.sdk.records.java_integers import INT32_MAX
 from kafkawire.sdk.registry.acls import Acl, default_acl
 from kafkawire.sdk.registry.content import DamagedZnode
@@ -100,7 +100,7 @@ class ExpectedPartition(NamedTuple):
     Attributes:
         topic: name of the topic.
         number: number of the partition.
-        topic_id: the id of the topic, 16 bytes.
+        topic_id: the id of the topic, 16 bytes; zeros if it has none.
         configs: the configurations of the topic; partitions of a topic share one mapping.
     """
 
@@ -357,16 +357,16 @@ def _sorted_out(
         stored = topics[topic]
         if isinstance(stored, str):
             strays[topic, number] = stored
-        elif topic_id is None:
+        elif topic_id is None and stored.assignment.topic_id is not None:
             strays[topic, number] = "its partition.metadata is missing or damaged"
-        elif stored.assignment.topic_id != topic_id:
+        elif topic_id is not None and stored.assignment.topic_id != topic_id:
             strays[topic, number] = (
                 f"it is of the topic id {format_uuid(topic_id)}, and the topic has {stored.shown_id}"
             )
         elif broker_id not in stored.assignment.partitions.get(number, ()):
             strays[topic, number] = f"the partition is not assigned to broker {broker_id}"
         else:
-            hosted.append(ExpectedPartition(topic, number, topic_id, stored.configs))
+            hosted.append(ExpectedPartition(topic, number, topic_id or ZERO_UUID, stored.configs))
     return tuple(hosted), strays
 
 

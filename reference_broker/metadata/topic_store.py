@@ -177,7 +177,7 @@ class TopicStore:
             del self.topics[outcome.name], self.topics_by_id[outcome.topic_id]
             end = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {outcome.name} was deleted")
             logs = self.directory.drop(outcome.places(), end, gone)
-            self.directory.clear_away(logs, partial(self._files.finish_delete, outcome), _removed)
+            self.directory.clear_away(logs, lambda: partial(self._files.finish_delete, outcome), _removed)
             done(None)
 
         self._change(topic, "deleted", self._files.begin_delete, deleted)

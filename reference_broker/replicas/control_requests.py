@@ -92,11 +92,15 @@ class PartitionLogs(Protocol):
         """Create logs durably, or open those whose folders are there; `done` is called once with those that failed."""
         ...
 
+    def identify(self, topic_ids: Mapping[Partition, bytes], done: _Failed) -> None:
+        """Note the ids of topics that had none durably; `done` is called once with the partitions that failed."""
+        ...
+
     def delete(self, partitions: Collection[Partition], end: BrokerError, done: _Failed) -> None:
         """Delete logs and folders.
 
         Args:
-            partitions: topics and numbers; some may not have a log.
+            partitions: topics and numbers; some may not have a log, and some of these a folder.
             end: what those who wait for the logs are answered with.
             done: called once, when the deletion is durable, with those that failed.
         """
@@ -265,10 +269,25 @@ class ControlRequests:
         changes = yield from _in_pieces(
             decide_roles(self._broker_id, request, self._known, lambda broker_id: broker_id in brokers)
         )
+        yield from self._note_ids(changes)
         yield from self._create(changes)
         yield from _in_pieces(self._apply(changes))
         _tell("LeaderAndIsr", request.controller_id, changes.codes)
         return _leader_and_isr_response(request, version, ErrorCode.NONE, changes.codes)
+
+    def _note_ids(self, changes: RoleChanges) -> _Steps[None]:
+        """Note the ids of topics that had none when their logs were made."""
+        ids = dict(changes.identified)
+        for partition, term in changes.terms():
+            known = self._known(partition)
+            if known is not None and ZERO_UUID == known.topic_id != term.topic_id:
+                ids[partition] = term.topic_id
+        if not ids:
+            return
+        self._topic_ids.update(ids)
+        failed = yield from _failures_of(partial(self._logs.identify, ids))
+        for partition, error in failed.items():
+            changes.answer(partition, error.code)
 
     def _create(self, changes: RoleChanges) -> _Steps[None]:
         """Create the logs that are missing."""

@@ -11,7 +11,7 @@ gaps before them, which a startup would treat as damage after them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from kafkawire.reference_broker.storage.checkpoints import offsets_if_sound, write_offsets
 from kafkawire.reference_broker.storage.disk.disk import Disk
@@ -64,6 +64,8 @@ class DirectoryCheckpoints:
         self._was_alone = HIGH_WATERMARKS not in disk.names("")
         # A log that the file lacks was not compacted; if the file is missing, that is unknown for every log.
         self._unnamed = 0 if self.are_points_sound and RECOVERY_POINTS in disk.names("") else None
+        #: Partitions whose folders are not opened, but may be later: their entries stay.
+        self._unopened: set[Partition] = set()
         #: Deleted partitions that may have entries.
         self._gone = {place for offsets in found.values() for place in offsets or ()}
         #: Files whose last write may not be durable.
@@ -83,13 +85,25 @@ class DirectoryCheckpoints:
 
     # Deleted partitions.
 
-    def keep_only(self, present: Iterable[Partition]) -> None:
-        """Drop the entries of all other partitions at startup; a disk error does not prevent the startup."""
-        self._gone.difference_update(present)
+    def keep_only(self, present: Iterable[Partition], unopened: Collection[Partition] = ()) -> None:
+        """Drop the entries of all other partitions at startup; a disk error does not prevent the startup.
+
+        Args:
+            present: the partitions with a log.
+            unopened: the partitions with a folder that is not opened.
+        """
+        self._unopened.update(unopened)
+        self._gone.difference_update(present, unopened)
         self.forget_if_possible()
 
-    def note_deleted(self, places: Iterable[Partition]) -> None:
+    def adopt(self, place: Partition) -> None:
+        """Record that the folder of a partition is opened after all."""
+        self._unopened.discard(place)
+        self._gone.discard(place)
+
+    def note_deleted(self, places: Collection[Partition]) -> None:
         """Record that partitions were deleted."""
+        self._unopened.difference_update(places)
         self._gone.update(places)
 
     def forget_if_possible(self) -> None:
@@ -99,12 +113,13 @@ class DirectoryCheckpoints:
         except OSError as error:
             logger.warning("checkpoints keep entries of deleted topics for now: %s", error)
 
-    def clear(self, places: Iterable[Partition]) -> None:
-        """Drop entries of deleted partitions of these names, before new ones are created.
+    def clear(self, places: Collection[Partition]) -> None:
+        """Drop entries of former partitions of these names, before new ones are created.
 
         Raises:
             OSError: the disk failed.
         """
+        self.note_deleted(self._unopened.intersection(places))
         if not self._gone.isdisjoint(places):
             self._forget()
 
@@ -126,6 +141,9 @@ class DirectoryCheckpoints:
 
     def _without_gone(self, offsets: Mapping[Partition, int]) -> Mapping[Partition, int]:
         return {place: offset for place, offset in offsets.items() if place not in self._gone}
+
+    def _of_unopened(self, offsets: Mapping[Partition, int]) -> dict[Partition, int]:
+        return {place: offsets[place] for place in self._unopened if place in offsets}
 
     def lower_cleaned(self, ends: Mapping[Partition, int]) -> None:
         """Let the cleaner's checkpoint not say more than truncated logs have.
@@ -159,9 +177,9 @@ class DirectoryCheckpoints:
         Args:
             logs: all of them, with topic and partition.
         """
-        points: dict[Partition, int] = {}
-        starts: dict[Partition, int] = {}
-        high_watermarks: dict[Partition, int] = {}
+        points, starts, high_watermarks = map(
+            self._of_unopened, (self.recovery_points, self._starts, self._high_watermarks)
+        )
         changed = []
         are_known = True
         for name, number, log in logs:

@@ -52,7 +52,7 @@ class LogPlace(NamedTuple):
     Attributes:
         topic: name of the topic.
         number: number of the partition.
-        topic_id: the id of the topic, 16 bytes.
+        topic_id: the id of the topic, 16 bytes; zeros if it has none.
         config: the configuration of the log (see `LogDirectory.config_of`); partitions of a topic share one.
     """
 
@@ -164,7 +164,8 @@ class LogDirectory:
         has_new_folders = self._open_logs(expected, last_epoch)
         self._settle_truncations()
         write_last_epoch(self._disk, last_epoch, (log.leader_epoch for _, _, log in self.logs()))
-        self.checkpoints.keep_only((name, number) for name, number, _ in self.logs())
+        present = {(name, number) for name, number, _ in self.logs()}
+        self.checkpoints.keep_only(present, self.folders.others(present) if self._is_replicated else ())
         self.folders.tell_strays({log.folder for _, _, log in self.logs()})
         if has_new_folders:
             self._disk.sync_folder("")
@@ -300,7 +301,7 @@ class LogDirectory:
                 errors[place.partition] = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, "no folder can have this name")
                 continue
             try:
-                if self.folders.topic_id_of(place.partition) == place.topic_id:
+                if self.folders.is_of(place.partition, place.topic_id):
                     logs[place.partition] = self._adopt(place)
                 else:
                     logs[place.partition] = self.make(place, is_durable=True)
@@ -309,9 +310,45 @@ class LogDirectory:
         self._disk.sync_folder("")
 
     def _adopt(self, place: LogPlace) -> PartitionLog:
-        """Open the log in a present folder, of which the checkpoints say nothing."""
-        self.checkpoints.clear([place.partition])
-        return self._sound_log(place, is_clean=False, recovery_point=None)
+        """Open the log in a present folder, which nobody expected at the start.
+
+        It is checked from its recovery point on: a clean shutdown was one of the logs that were open.
+        """
+        checkpoints, partition = self.checkpoints, place.partition
+        checkpoints.adopt(partition)
+        return self._sound_log(
+            place,
+            is_clean=False,
+            log_start_offset=checkpoints.start_of(partition),
+            recovery_point=checkpoints.recovery_points.get(partition),
+            high_watermark=checkpoints.high_watermark_of(partition),
+        )
+
+    def identify(
+        self, topic_ids: Mapping[Partition, bytes], done: Callable[[Mapping[Partition, BrokerError]], None]
+    ) -> None:
+        """Note the ids that topics have got durably, in the background; a log whose id cannot be noted goes offline.
+
+        Args:
+            topic_ids: the ids of partitions whose logs are here, and were made when the topics had none.
+            done: called with KAFKA_STORAGE_ERROR for each partition whose id could not be noted.
+        """
+        errors: dict[Partition, OSError] = {}
+
+        def work() -> None:
+            for partition, topic_id in topic_ids.items():
+                try:
+                    self.folders.identify(partition, topic_id)
+                except OSError as error:
+                    errors[partition] = error
+
+        def noted(error: Exception | None) -> None:
+            for partition, reason in errors.items():
+                if (log := self.log(*partition)) is not None:
+                    log.fail(reason)
+            done({partition: storage_error(reason) for partition, reason in errors.items()})
+
+        self.queue.do(lambda: work, noted)
 
     def make(self, place: LogPlace, *, is_durable: bool = False) -> PartitionLog:
         """Make the folder and the log of a new partition; a present folder of the name is set aside.
@@ -327,10 +364,18 @@ class LogDirectory:
         """
         self.checkpoints.clear([place.partition])
         self.folders.make(place.partition, place.topic_id, is_durable=is_durable)
-        return self._sound_log(place, is_clean=True, recovery_point=0)
+        return self._sound_log(place, is_clean=True, log_start_offset=0, recovery_point=0, high_watermark=0)
 
-    def _sound_log(self, place: LogPlace, *, is_clean: bool, recovery_point: int | None) -> PartitionLog:
-        """Open the log in a folder.
+    def _sound_log(
+        self,
+        place: LogPlace,
+        *,
+        is_clean: bool,
+        log_start_offset: int,
+        recovery_point: int | None,
+        high_watermark: int,
+    ) -> PartitionLog:
+        """Open the log in a folder; for the arguments see `CheckpointedLog`.
 
         Raises:
             OSError: the disk failed.
@@ -340,8 +385,9 @@ class LogDirectory:
             folder_of(*place.partition),
             place.config,
             is_clean=is_clean,
+            log_start_offset=log_start_offset,
             recovery_point=recovery_point,
-            high_watermark=0 if self._is_replicated else None,
+            high_watermark=high_watermark if self._is_replicated else None,
         )
         if log.error is not None:
             raise OSError(str(log.error))
@@ -363,33 +409,43 @@ class LogDirectory:
         """Delete partitions and their files; slices returned before stay readable.
 
         Args:
-            partitions: the partitions; folders of those without a log here are left untouched.
+            partitions: the partitions; those without a log here may have a folder that was not opened at the start.
             end: the error that waiting operations on the logs get.
             done: called once the deletion is durable, with KAFKA_STORAGE_ERROR for each partition whose folder is still
                 there, or may be there again after a restart.
         """
-        hosted = [each for each in dict.fromkeys(partitions) if self.log(*each) is not None]
+        places = list(dict.fromkeys(partitions))
+        going: list[Partition] = []
         retired: list[str] = []
         errors: dict[Partition, BrokerError] = {}
 
+        def prepare() -> Callable[[], None]:
+            for each in places:
+                if self.log(*each) is None:
+                    going.append(each)
+                else:  # by a creation that had begun before
+                    errors[each] = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, "it was created meanwhile")
+            return work
+
         def work() -> None:
-            for each in hosted:
+            for each in going:
                 try:
-                    retired.append(self.folders.retire_one(each))
+                    if (folder := self.folders.retire_one(each)) is not None:
+                        retired.append(folder)
                 except OSError as error:
                     errors[each] = storage_error(error)
             self._disk.sync_folder("")
 
         def deleted(error: Exception | None) -> None:
             if error is not None:
-                errors.update((each, storage_error(error)) for each in hosted)
+                errors.update((each, storage_error(error)) for each in going)
             for each, reason in errors.items():
                 logger.error("the folder of the deleted partition %s stays: %s", folder_of(*each), reason)
             done(errors)
             if error is None:  # need not be queued: no other code knows these folders
                 self.services.background(partial(self.folders.remove, retired), _removed)
 
-        self.clear_away(self.drop(hosted, end), work, deleted)
+        self.clear_away(self.drop(places, end), prepare, deleted)
 
     def drop(
         self, partitions: Collection[Partition], end: BrokerError, unlisted: Callable[[], None] = lambda: None
@@ -420,7 +476,10 @@ class LogDirectory:
         return unlisted
 
     def clear_away(
-        self, logs: Sequence[PartitionLog], work: Callable[[], None], done: Callable[[Exception | None], None]
+        self,
+        logs: Sequence[PartitionLog],
+        prepare: Callable[[], Callable[[], None]],
+        done: Callable[[Exception | None], None],
     ) -> None:
         """Work on the folders of dropped logs, before all other steps, then forget the logs in the checkpoints.
 
@@ -429,10 +488,10 @@ class LogDirectory:
 
         Args:
             logs: from `drop`.
-            work: renames or removes the folders; see `Background`.
+            prepare: returns the work that renames or removes the folders; see `BackgroundQueue.do`.
             done: see `Background`.
         """
-        self.queue.do(lambda: work, done, place=0, when=partial(when_all_quiet, logs))
+        self.queue.do(prepare, done, place=0, when=partial(when_all_quiet, logs))
         self._forget_dropped()
 
     def _forget_dropped(self) -> None:

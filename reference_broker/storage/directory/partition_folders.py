@@ -67,7 +67,7 @@ class PartitionFolders:
 
         Args:
             place: topic and number of the partition.
-            topic_id: the id of its topic.
+            topic_id: the id of its topic; zeros if it has none, and then there is no metadata.
             is_durable: whether the metadata is synced; the name of the folder never is.
 
         Raises:
@@ -81,8 +81,21 @@ class PartitionFolders:
             logger.warning("%s belongs to no topic and becomes %s", describe(folder), describe(stray))
             self._disk.rename(folder, stray)
         self._disk.make_folder(folder)
-        write = replace_file if is_durable else write_file
-        write(self._disk, f"{folder}/{PARTITION_METADATA}", partition_metadata_content(topic_id))
+        if topic_id != ZERO_UUID:  # as in Kafka, which refuses a file with such an id
+            write = replace_file if is_durable else write_file
+            write(self._disk, f"{folder}/{PARTITION_METADATA}", partition_metadata_content(topic_id))
+
+    def identify(self, place: Partition, topic_id: bytes) -> None:
+        """Write the id that a topic has got into the metadata of a partition, durably.
+
+        Args:
+            place: topic and number of the partition, which has a folder.
+            topic_id: the id.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        replace_file(self._disk, f"{folder_of(*place)}/{PARTITION_METADATA}", partition_metadata_content(topic_id))
 
     def settle(self, place: Partition, topic_id: bytes, *, is_there: bool) -> bool:
         """Make sure at startup that a partition has a folder with metadata; return whether it is new.
@@ -91,7 +104,7 @@ class PartitionFolders:
 
         Args:
             place: topic and number of the partition.
-            topic_id: the id of its topic.
+            topic_id: the id of its topic; zeros if it has none.
             is_there: whether the name exists.
 
         Raises:
@@ -103,7 +116,7 @@ class PartitionFolders:
         if is_new:
             logger.error("%s is missing: the partition is empty", self._disk.describe(folder))
             self.make(place, topic_id)
-        else:
+        elif topic_id != ZERO_UUID:
             content = partition_metadata_content(topic_id)
             if metadata != content:
                 write_file(self._disk, f"{folder}/{PARTITION_METADATA}", content)
@@ -129,13 +142,19 @@ class PartitionFolders:
                 found[folder.partition] = _id_in(self._readable_metadata(name))
         return found
 
-    def topic_id_of(self, place: Partition) -> bytes | None:
-        """Return the topic id in the metadata of a partition, or None if it or the folder is missing or damaged.
+    def is_of(self, place: Partition, topic_id: bytes) -> bool:
+        """Return whether a partition has a folder with a topic id in its metadata.
+
+        Args:
+            place: topic and number of the partition.
+            topic_id: the id; zeros for a folder without an id.
 
         Raises:
             OSError: the metadata cannot be read.
         """
-        return _id_in(self._metadata(folder_of(*place)))
+        folder = folder_of(*place)
+        found = _id_in(self._metadata(folder))
+        return found == topic_id if found is not None else topic_id == ZERO_UUID and self._exists(folder)
 
     def _readable_metadata(self, folder: str) -> bytes | None:
         try:
@@ -196,13 +215,18 @@ class PartitionFolders:
         # The file is not synced, and a crash may have emptied it. Then the name decides.
         return is_free()
 
-    def retire_one(self, place: Partition) -> str:
-        """Rename the folder of a deleted partition, whose log was here, and return it; nothing is synced.
+    def retire_one(self, place: Partition) -> str | None:
+        """Rename the folder of a deleted partition, of any topic id, and return it; nothing is synced.
+
+        Returns:
+            The new name; None if there is no such folder.
 
         Raises:
             OSError: the disk failed.
         """
         folder = folder_of(*place)
+        if not self._exists(folder):
+            return None
         retired = self._free_name(place, _id_in(self._readable_metadata(folder)) or ZERO_UUID, _DELETED)
         self._disk.rename(folder, retired)
         return retired
@@ -224,6 +248,18 @@ class PartitionFolders:
 
     # Unknown folders.
 
+    def others(self, known: Collection[Partition]) -> list[Partition]:
+        """Return the partitions that have a folder, but are not known.
+
+        Args:
+            known: the known partitions.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        folders = map(partition_folder, self._disk.names(""))
+        return [each.partition for each in folders if each is not None and each.partition not in known]
+
     def tell_strays(self, known: Collection[str]) -> None:
         """Log unknown folders in the data directory, which are left alone.
 
@@ -242,11 +278,12 @@ class PartitionFolders:
 
 
 def _id_in(metadata: bytes | None) -> bytes | None:
-    """Return the topic id in a `partition.metadata`, or None if it is missing or damaged."""
+    """Return the topic id in a `partition.metadata`, or None if it is missing or damaged; an id of zeros is none."""
     try:
-        return None if metadata is None else parse_partition_metadata(metadata)
+        topic_id = None if metadata is None else parse_partition_metadata(metadata)
     except DamagedContent:
         return None
+    return None if topic_id == ZERO_UUID else topic_id
 
 
 def _names_another(metadata: bytes, topic_id: bytes) -> bool:

@@ -35,7 +35,7 @@ from kafkawire.sdk.protocol.tables.znodes import (
     EntityConfig,
     TopicAssignment,
 )
-from kafkawire.sdk.protocol.uuids import format_uuid
+from kafkawire.sdk.protocol.uuids import ZERO_UUID, format_uuid
 from kafkawire.sdk.registry.acls import CREATOR_ACL, OPEN_ACL, READ_ACL
 from kafkawire.sdk.registry.content import DamagedZnode
 from kafkawire.sdk.registry.registry import (
@@ -380,7 +380,6 @@ def test_a_feature_that_this_broker_does_not_have(bench: Bench) -> None:
         ({"t": topic({0: (1,)})}, ("t", 1), ID, "the partition is not assigned to broker 1"),
         ({"t": topic({0: (1,)}, OTHER_ID)}, ("t", 0), ID, f"the topic has {format_uuid(OTHER_ID)}"),
         ({"t": topic({0: (1,)}, None)}, ("t", 0), ID, "the topic has none"),
-        ({"t": topic({0: (1,)}, None)}, ("t", 0), None, "its partition.metadata is missing or damaged"),
         ({"t": topic({0: (1,)})}, ("t", 0), None, "its partition.metadata is missing or damaged"),
         ({"t": b"damaged"}, ("t", 0), ID, "the topic cannot be read: /brokers/topics/t: "),
         ({"t": b'{"partitions":{"0":1}}'}, ("t", 0), ID, "the topic cannot be read: /brokers/topics/t: partitions.0"),
@@ -399,6 +398,12 @@ def test_folders(
         assert prepared.expected == ()
         assert list(prepared.strays) == [folder]
         assert reason in prepared.strays[folder]
+
+
+def test_a_folder_and_its_topic_without_an_id(bench: Bench) -> None:
+    bench.put({"/brokers/topics/t": topic({0: (1,)}, None)})
+    prepared = bench.prepare(folders={("t", 0): None})
+    assert (prepared.expected, prepared.strays) == ((ExpectedPartition("t", 0, ZERO_UUID, {}),), {})
 
 
 @pytest.mark.parametrize(

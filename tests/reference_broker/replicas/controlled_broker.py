@@ -49,8 +49,8 @@ class Logs:
 
     Attributes:
         hosted: by partition.
-        created, deleted: what has been asked for, in order.
-        broken: partitions that cannot be created or deleted.
+        created, deleted, identified: what has been asked for, in order.
+        broken: partitions that cannot be created, deleted or identified.
         held: the callbacks of creations and deletions, while they are held back; None to call them at once.
     """
 
@@ -58,6 +58,7 @@ class Logs:
         self.hosted: dict[Partition, PartitionLog] = {}
         self.created: list[LogPlace] = []
         self.deleted: list[Partition] = []
+        self.identified: list[Mapping[Partition, bytes]] = []
         self.broken: set[Partition] = set()
         self.held: list[Callable[[], None]] | None = None
 
@@ -85,6 +86,12 @@ class Logs:
             if partition not in self.broken:
                 self.add(partition)
         self._answer(partitions, done)
+
+    def identify(
+        self, topic_ids: Mapping[Partition, bytes], done: Callable[[Mapping[Partition, BrokerError]], None]
+    ) -> None:
+        self.identified.append(dict(topic_ids))
+        self._answer(topic_ids, done)
 
     def delete(
         self,

@@ -178,7 +178,8 @@ def test_a_log_that_fails_while_others_are_created(broker: Controlled) -> None:
     log, broker.logs.held = broker.logs.add(P1), []
     broker.send(leader_and_isr(state(0), state(1)), 7)
     log.fail(OSError("broken"))
-    broker.logs.held[0]()
+    while broker.logs.held:
+        broker.logs.held.pop(0)()
     assert codes(broker.responses[-1]) == [ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR]
 
 
@@ -203,7 +204,24 @@ def test_a_topic_gets_an_id_in_the_same_epoch(broker: Controlled, leader: int, h
     assert replica is not None
     assert replica.term is not None
     assert replica.term.topic_id == ID
+    assert broker.logs.identified == [{P0: ID}]
     assert codes(broker.ask(leader_and_isr(state(0, leader=leader)), 7)) == [ErrorCode.STALE_CONTROLLER_EPOCH]
+
+
+def test_a_topic_gets_an_id_with_a_new_epoch(broker: Controlled) -> None:
+    broker.ask(leader_and_isr(state(0), topic_id=ZERO_UUID), 7)
+    for _ in range(2):
+        broker.ask(leader_and_isr(state(0, leader_epoch=4), state(1)), 7)
+    assert broker.logs.identified == [{P0: ID}]
+
+
+def test_an_id_that_cannot_be_noted(broker: Controlled) -> None:
+    """After a restart, the folder would be set aside as one of a topic without an id."""
+    broker.ask(leader_and_isr(state(0), topic_id=ZERO_UUID), 7)
+    broker.logs.broken.add(P0)
+    response = broker.ask(leader_and_isr(state(0), state(1)), 7)
+    assert codes(response) == [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE]
+    assert broker.role(1) is Role.LEADER
 
 
 def test_a_topic_that_gets_an_id_while_its_replica_is_stopped(broker: Controlled) -> None:

@@ -406,6 +406,107 @@ def test_folder_whose_metadata_cannot_be_read_is_not_set_aside():
     assert not [name for name in disk.names("") if name.endswith("-stray")]
 
 
+def test_folder_that_is_used_again_has_its_checkpoints():
+    """However often the directory was opened without it; as a follower it may lead at once, and must not begin at 0."""
+    disk = MemoryDisk()
+    directory = created(disk, place(0), place(1))
+    for log in directory.of("t").values():
+        for value in (b"a", b"b", b"c"):
+            append(log, value)
+        log.commit_to(2)
+        log.begin_at(1)
+    directory.close()
+    for _ in range(2):
+        directory = opened(disk, expected=[place(0)])
+        directory.checkpoint()
+        directory.close()
+    directory, told = opened(disk.crash(), expected=[place(0)]), []
+    directory.create([place(1)], told.append)
+    log = directory.of("t")[1]
+    assert (told, log.log_start_offset, log.high_watermark, log.next_offset) == ([{}], 1, 2, 3)
+    assert directory.checkpoints.recovery_points["t", 1] == 3
+
+
+def test_folder_that_is_set_aside_leaves_no_checkpoints():
+    disk = MemoryDisk()
+    directory = created(disk, place(0))
+    for _ in range(3):
+        append(directory.log("t", 0), b"a")
+    directory.log("t", 0).commit_to(3)
+    directory.log("t", 0).begin_at(2)
+    directory.close()
+    directory = opened(disk, expected=[])
+    directory.create([place(0, SECOND)], lambda errors: None)
+    log = opened(disk.crash()).of("t")[0]
+    assert (log.log_start_offset, log.high_watermark, log.next_offset) == (0, 0, 0)
+
+
+def test_folder_that_is_not_open_is_deleted():
+    """Its checkpoints must not apply to the next partition of the name."""
+    disk, told = MemoryDisk(), []
+    directory = created(disk, place(0), place(1))
+    append(directory.log("t", 1), b"a")
+    directory.close()
+    directory = opened(disk, expected=[place(0)])
+    directory.delete([("t", 1), ("t", 2)], GONE, told.append)
+    assert (told, hosted(directory)) == ([{}], [("t", 0)])
+    assert [name for name in disk.names("") if name.endswith(("-1", "-delete", "-stray"))] == []
+    assert b"t 1" not in (read_file(disk, "recovery-point-offset-checkpoint") or b"")
+    directory.create([place(1)], told.append)
+    assert directory.of("t")[1].next_offset == 0
+
+
+def test_folder_that_is_being_opened_is_not_deleted():
+    disk, work, told = MemoryDisk(), HeldWork(), []
+    created(disk, place(0)).close()
+    directory = opened(disk, work, expected=[])
+    work.run()
+    directory.create([place(0)], told.append)
+    directory.delete([("t", 0)], GONE, told.append)
+    work.run()
+    assert (told[0], [*told[1]]) == ({}, [("t", 0)])
+    assert (hosted(directory), "t-0" in disk.names("")) == ([("t", 0)], True)
+
+
+NO_ID = bytes(16)
+
+
+def test_topic_that_gets_an_id():
+    disk, told = MemoryDisk(), []
+    directory = created(disk, place(0, NO_ID))
+    append(directory.log("t", 0), b"a")
+    assert "partition.metadata" not in disk.names("t-0"), "Kafka refuses an id of zeros"
+    directory.identify({("t", 0): FIRST}, told.append)
+    assert told == [{}]
+    directory = opened(disk.crash(), expected=[place(0)])
+    assert directory.of("t")[0].next_offset == 1
+
+
+def test_topic_without_an_id_keeps_its_folder():
+    disk, told = MemoryDisk(), []
+    directory = created(disk, place(0, NO_ID))
+    append(directory.log("t", 0), b"a")
+    directory.close()
+    assert opened(disk.crash(), expected=[place(0, NO_ID)]).of("t")[0].next_offset == 1
+    directory = opened(disk, expected=[])
+    directory.create([place(0, NO_ID), place(1, NO_ID)], told.append)
+    assert (told, directory.of("t")[0].next_offset, directory.of("t")[1].next_offset) == ([{}], 1, 0)
+
+
+def test_log_whose_id_cannot_be_noted_is_offline():
+    disk, told = MemoryDisk(), []
+    directory = created(disk, place(0, NO_ID), place(1, NO_ID))
+
+    def plan(call):
+        if call.path.startswith("t-0/partition.metadata"):
+            raise OSError(5, "broken")
+
+    disk.plan = plan
+    directory.identify({("t", 0): FIRST, ("t", 1): FIRST}, told.append)
+    assert [(place, error.code) for place, error in told[0].items()] == [(("t", 0), ErrorCode.KAFKA_STORAGE_ERROR)]
+    assert (directory.of("t")[0].is_offline, directory.of("t")[1].is_offline) == (True, False)
+
+
 def test_deleted_partitions_are_gone_and_no_others():
     disk = MemoryDisk()
     directory = created(disk, place(0), place(1), place(2))
@@ -422,8 +523,8 @@ def test_deleted_partitions_are_gone_and_no_others():
     disk.plan = plan
     directory.delete([("t", 1), ("t", 1), ("left", 0), ("unknown", 0)], GONE, told.append)
     assert (told, log.error, hosted(directory)) == ([{}], GONE, [("t", 0), ("t", 2)])
-    assert removed == [[{}]], "nobody waits for the removal of files"
-    assert {"t-0", "t-2", "left-0"} == {name for name in disk.names("") if "-" in name and name[-1].isdigit()}
+    assert removed == [[{}]] * 2, "nobody waits for the removal of files"
+    assert {"t-0", "t-2"} == {name for name in disk.names("") if "-" in name and name[-1].isdigit()}
     assert read_file(disk, "recovery-point-offset-checkpoint") == b"0\n2\nt 0 0\nt 2 0\n"
     assert hosted(opened(disk.crash())) == [("t", 0), ("t", 2)]
 
