@@ -90,7 +90,7 @@ class MachineDisk:
 
 
 class _MachineFile:
-    __slots__ = ("_descriptor", "_path", "size_bytes")
+    __slots__ = ("__weakref__", "_descriptor", "_path", "size_bytes")
 
     def __init__(self, path: str, create: bool) -> None:
         self._path = path

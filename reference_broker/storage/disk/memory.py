@@ -296,7 +296,7 @@ class MemoryDisk:
 
 
 class _MemoryFile:
-    __slots__ = ("_disk", "_inode", "_path", "size_bytes")
+    __slots__ = ("__weakref__", "_disk", "_inode", "_path", "size_bytes")
 
     def __init__(self, disk: MemoryDisk, path: str, inode: Inode) -> None:
         self._disk = disk

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import takewhile
 
 from kafkawire.reference_broker.storage.checkpoints import (
     LAST_EPOCH,
@@ -155,6 +156,7 @@ class LeaderEpochs:
 def load_epochs(
     disk: Disk,
     folder: str,
+    start_offset: int,
     end_offset: int,
     segments: Iterable[Iterable[tuple[int, int]]],
     *,
@@ -166,6 +168,7 @@ def load_epochs(
     Args:
         disk: holds the file.
         folder: the partition's folder.
+        start_offset: the start of the log; earlier epochs are dropped.
         end_offset: the end of the log; an epoch can begin there, but not after it, since recovery may have truncated
             the log.
         segments: for each segment, the epochs of its batches with their first offsets; only read to rebuild the file.
@@ -205,6 +208,7 @@ def load_epochs(
     elif epochs.current < last_epoch:
         # No records are lost, but the file may be older than the partition's last epoch.
         epochs.begin(last_epoch, end_offset)
+    epochs.begin_at(start_offset)
     epochs.is_stored = epochs.entries() == stored
     epochs.store(disk, folder)
     return epochs
@@ -213,18 +217,23 @@ def load_epochs(
 def load_told_epochs(
     disk: Disk,
     folder: str,
+    start_offset: int,
     end_offset: int,
     checked_from: int,
     segments: Callable[[int], Iterable[Iterable[tuple[int, int]]]],
+    from_start: Iterable[tuple[int, int]] = (),
 ) -> LeaderEpochs:
     """Load the epochs of a partition in a cluster, whose controller assigns them: those that its batches have.
 
     Args:
         disk: holds the file.
         folder: the partition's folder.
+        start_offset: the start of the log; earlier epochs are dropped.
         end_offset: the end of the log.
         checked_from: the base offset of the first segment that may have epochs that the file lacks.
         segments: returns, from a base offset on, the epochs of the batches in each segment, with their first offsets.
+        from_start: yields the epoch and the base offset of each batch, from the segment with the start of the log on;
+            only read after a crash that has set the start back, before the first epoch in the file.
 
     Raises:
         OSError: the disk failed.
@@ -237,18 +246,33 @@ def load_told_epochs(
     if stored is None:
         checked_from = 0
     known = [entry for entry in stored or [] if entry[1] < checked_from]
-    for starts in segments(checked_from):
-        try:
-            for epoch, offset in starts:
-                if epoch > (known[-1][0] if known else NO_PARTITION_LEADER_EPOCH):
-                    known.append((epoch, offset))
-        except DecodeError as error:
-            where = disk.describe(folder)
-            logger.warning("%s: %s; leader epochs after it, in its segment, may be unknown", where, error)
+    if known and known[0][1] > start_offset:
+        first_offset = known[0][1]
+        before = takewhile(lambda entry: entry[1] < first_offset, from_start)
+        earlier = list(_from_batches(disk, folder, (before,)))
+        known = [*earlier, *(entry for entry in known if not earlier or entry[0] > earlier[-1][0])]
+    for epoch, offset in _from_batches(disk, folder, segments(checked_from)):
+        if epoch > (known[-1][0] if known else NO_PARTITION_LEADER_EPOCH):
+            known.append((epoch, offset))
     epochs = LeaderEpochs([entry for entry in known if entry[1] < end_offset])
+    epochs.begin_at(start_offset)
     epochs.is_stored = epochs.entries() == stored
     epochs.prepared(disk, folder)()
     return epochs
+
+
+def _from_batches(disk: Disk, folder: str, segments: Iterable[Iterable[tuple[int, int]]]) -> Iterator[tuple[int, int]]:
+    """Yield the ascending epochs of batches; see `load_told_epochs`."""
+    last = NO_PARTITION_LEADER_EPOCH
+    for starts in segments:
+        try:
+            for epoch, offset in starts:
+                if epoch > last:
+                    yield epoch, offset
+                    last = epoch
+        except DecodeError as error:
+            where = disk.describe(folder)
+            logger.warning("%s: %s; leader epochs after it, in its segment, may be unknown", where, error)
 
 
 def read_last_epoch(disk: Disk) -> int:

@@ -5,11 +5,11 @@ Source: `LogLoader`, `UnifiedLog.rebuildProducerState` in Apache Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kafkawire.reference_broker.config.topic_configs import LogConfig
-from kafkawire.reference_broker.storage.disk.disk import Disk, File
+from kafkawire.reference_broker.storage.disk.disk import Disk
 from kafkawire.reference_broker.storage.log.epochs import LeaderEpochs, load_epochs, load_told_epochs
 from kafkawire.reference_broker.storage.log.recovery import PartitionCheckpoints, open_segments
 from kafkawire.reference_broker.storage.log.truncation import (
@@ -21,6 +21,7 @@ from kafkawire.reference_broker.storage.log.truncation import (
 )
 from kafkawire.reference_broker.storage.producers.producer_state import Snapshots, load_producers
 from kafkawire.reference_broker.storage.producers.producers import BATCHES_KEPT, CompletedTransaction, Producers
+from kafkawire.reference_broker.storage.segments.segment import Segment
 from kafkawire.reference_broker.storage.segments.segments import Segments
 from kafkawire.reference_broker.storage.segments.stored_batches import epoch_starts
 
@@ -90,7 +91,9 @@ def open_log(disk: Disk, folder: str, config: LogConfig, snapshots: Snapshots, k
     recovery_point = known_point or 0
     truncation = pending_truncation(disk, folder)
     if truncation is not None:
-        log_start_offset, is_clean = truncation.start_offset, False
+        is_clean, start_offset = False, truncation.start_offset
+        # The start may have moved since the truncation was decided.
+        log_start_offset = start_offset if truncation.is_complete else max(start_offset, log_start_offset)
         recovery_point = min(recovery_point, cut_files(disk, folder, config, truncation).end_offset)
     checkpoints = PartitionCheckpoints(log_start_offset, recovery_point, known_point is None and config.is_compacted)
     opened, truncated_bytes = open_segments(disk, folder, config, checkpoints, is_clean=is_clean)
@@ -104,10 +107,13 @@ def open_log(disk: Disk, folder: str, config: LogConfig, snapshots: Snapshots, k
 
     if high_watermark is not None:
         checked_from = end_offset if is_clean else segments.since(recovery_point)[0].base_offset
-        epochs = load_told_epochs(disk, folder, end_offset, checked_from, starts)
+        from_start = _epochs_of(segments.since(log_start_offset))
+        epochs = load_told_epochs(disk, folder, log_start_offset, end_offset, checked_from, starts, from_start)
     else:
         is_cut = not is_clean or truncated_bytes > 0 or end_offset < recovery_point
-        epochs = load_epochs(disk, folder, end_offset, starts(0), last_epoch=last_epoch, is_cut=is_cut)
+        epochs = load_epochs(
+            disk, folder, log_start_offset, end_offset, starts(0), last_epoch=last_epoch, is_cut=is_cut
+        )
     return OpenedLog(
         segments,
         log_start_offset,
@@ -119,6 +125,13 @@ def open_log(disk: Disk, folder: str, config: LogConfig, snapshots: Snapshots, k
         truncated_bytes,
         truncation is not None,
     )
+
+
+def _epochs_of(segments: Iterable[Segment]) -> Iterator[tuple[int, int]]:
+    """Yield the leader epoch and the base offset of each batch, read one after another."""
+    for segment in segments:
+        for header in segment.headers(0):
+            yield header.leader_epoch, header.base_offset
 
 
 def load_log_producers(
@@ -200,15 +213,12 @@ def truncate_log(
     """
     known = {segment.base_offset: segment for segment in segments}
 
-    def file_of(base_offset: int) -> File:
-        return known[base_offset].file
-
     # A repetition would no longer find the batch that the first attempt has removed.
     decided = pending_truncation(disk, folder)
     if decided is None:
-        begin_truncation(disk, folder, decided := resolve(disk, folder, truncation, file_of))
+        begin_truncation(disk, folder, decided := resolve(disk, folder, truncation, known.get))
     truncation = decided
-    cut = cut_files(disk, folder, config, truncation, file_of)
+    cut = cut_files(disk, folder, config, truncation, known.get)
     kept = [segment for segment in segments if segment.base_offset < cut.tail.base_offset]
     is_empty = cut.end_offset <= truncation.start_offset
     left = Segments([cut.tail] if is_empty else [*kept, cut.tail])

@@ -628,7 +628,10 @@ class PartitionLog:
         where, before = self._services.disk.describe(self.folder), self.next_offset
         self.segments, self.next_offset, self.producers = found
         self.segments.last.configure(self.config)
-        self.log_start_offset = truncation.start_offset
+        start_offset = truncation.start_offset
+        if not truncation.is_complete:  # the start may have moved since the truncation was decided
+            start_offset = min(max(start_offset, self.log_start_offset), self.next_offset)
+        self.log_start_offset = start_offset
         is_empty = self.next_offset <= self.log_start_offset
         self.epochs.end_at(0 if is_empty else self.next_offset)
         self.set_high_watermark(self.next_offset if is_empty else self.high_watermark)
@@ -781,19 +784,19 @@ class PartitionLog:
 
     def close(self) -> None:
         """Complete the indexes and make everything durable; the log is not used afterwards."""
-        if self.is_unsettled:
-            self.fail(OSError("it was closed during a truncation, which the next opening completes"))
         if self.error is None:
-            self._complete()
+            try:
+                if not self._truncations.has_begun(self):
+                    self._complete()
+            except OSError as error:
+                self.fail(error)
+            if self.is_unsettled:
+                self.end(BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.folder} is closed"))
         self._release()  # others need the file descriptors
 
     def _complete(self) -> None:
         self.segments.last.seal()
         unstored = self._durability.unstored = [segment for segment in self.segments if not segment.is_stored]
-        if not self.next_offset or not unstored:
-            return  # no appends since startup
-        try:
+        if self.next_offset and unstored:  # otherwise there were no appends since startup
             self.snapshots.prepared(self.producers, is_last=True)()
             self._syncs.sync_in_place(self)
-        except OSError as error:
-            self.fail(error)

@@ -49,6 +49,14 @@ TRUNCATION = ".truncation"
 _TEXT_BYTES_MAX = 100
 
 
+#: Returns the segment of a log in use by its base offset; None if there is none, or the log is not in use.
+SegmentOf = Callable[[int], Segment | None]
+
+
+def _unopened(base_offset: int) -> None:
+    """Return no segment: the log is not in use."""
+
+
 class Truncation(NamedTuple):
     """The bounds of a log after a truncation.
 
@@ -88,19 +96,14 @@ def begin_truncation(disk: Disk, folder: str, truncation: Truncation) -> None:
     replace_file(disk, f"{folder}/{TRUNCATION}", b"%d %d\n" % truncation)
 
 
-def resolve(
-    disk: Disk,
-    folder: str,
-    truncation: Truncation,
-    file_of: Callable[[int], File | None] = lambda base_offset: None,
-) -> Truncation:
+def resolve(disk: Disk, folder: str, truncation: Truncation, segment_of: SegmentOf = _unopened) -> Truncation:
     """Return a truncation that ends at the start of a batch, so that it may be repeated; nothing is changed.
 
     Args:
         disk: holds the files.
         folder: the partition's folder.
         truncation: the wanted bounds.
-        file_of: see `cut_files`.
+        segment_of: see `cut_files`.
 
     Raises:
         OSError: the disk failed.
@@ -110,7 +113,9 @@ def resolve(
     last = max((base for base in bases if base <= end_offset), default=None)
     if truncation.is_complete or last is None:
         return Truncation(start_offset, start_offset)
-    batch = _first_from(file_of(last) or disk.open(f"{folder}/{file_name(last)}{LOG_SUFFIX}"), last, end_offset)
+    segment = segment_of(last)
+    file = disk.open(f"{folder}/{file_name(last)}{LOG_SUFFIX}") if segment is None else segment.file
+    batch = _first_from(file, last, end_offset, segment)
     if batch is not None:
         end_offset = min(end_offset, batch.base_offset)
     return Truncation(start_offset, max(start_offset, end_offset))  # without only records before the start
@@ -152,7 +157,7 @@ def cut_files(
     folder: str,
     config: LogConfig,
     truncation: Truncation,
-    file_of: Callable[[int], File | None] = lambda base_offset: None,
+    segment_of: SegmentOf = _unopened,
 ) -> Cut:
     """Truncate the files of a log, durably, on any thread; it may be repeated.
 
@@ -161,8 +166,8 @@ def cut_files(
         folder: the partition's folder.
         config: configuration of the log.
         truncation: its new bounds.
-        file_of: returns the open file of a segment by its base offset, if there is one: slices of that file fail from
-            then on, instead of returning what is appended later.
+        segment_of: returns the segment with a base offset if the log is in use: slices of its files fail from then on,
+            instead of returning what is appended later.
 
     Raises:
         OSError: the disk failed.
@@ -172,7 +177,7 @@ def cut_files(
     left = [] if truncation.is_complete else [base for base in bases if base <= truncation.end_offset]
     end_offset = truncation.start_offset
     if left:
-        end_offset = _truncate_segment(disk, folder, left[-1], truncation.end_offset, file_of(left[-1]))
+        end_offset = _truncate_segment(disk, folder, left[-1], truncation.end_offset, segment_of(left[-1]))
         if end_offset <= truncation.start_offset:  # only records before the start would remain
             left, end_offset = [], truncation.start_offset
     for base in reversed(bases[len(left) :]):
@@ -188,16 +193,18 @@ def cut_files(
             disk.remove(f"{folder}/{name}")
     disk.sync_folder(folder)
     cut_bytes = tail.recover()
+    if left and (before := segment_of(left[-1])) is not None:
+        tail.replace(before)
     # A gap that compaction has left may end there.
     tail.next_offset = tail.next_offset if cut_bytes else max(tail.next_offset, end_offset)
     return Cut(tail, tail.next_offset)
 
 
-def _truncate_segment(disk: Disk, folder: str, base_offset: int, offset: int, file: File | None) -> int:
+def _truncate_segment(disk: Disk, folder: str, base_offset: int, offset: int, segment: Segment | None) -> int:
     """Truncate a segment before the batch that has `offset`, or follows it; return the end of the log."""
     stem = f"{folder}/{file_name(base_offset)}"
-    file = file or disk.open(stem + LOG_SUFFIX)
-    batch = _first_from(file, base_offset, offset)
+    file = disk.open(stem + LOG_SUFFIX) if segment is None else segment.file
+    batch = _first_from(file, base_offset, offset, segment)
     if batch is not None:
         file.truncate(batch.position)
     file.sync()
@@ -207,9 +214,19 @@ def _truncate_segment(disk: Disk, folder: str, base_offset: int, offset: int, fi
     return offset if batch is None else min(offset, batch.base_offset)
 
 
-def _first_from(file: File, base_offset: int, offset: int) -> BatchHeader | None:
+def _first_from(file: File, base_offset: int, offset: int, segment: Segment | None) -> BatchHeader | None:
     """Return the header of the first batch that does not end before an offset; None if there is none, or after damage,
-    where recovery truncates the file."""
+    where recovery truncates the file.
+
+    Args:
+        file: that of the segment.
+        base_offset: that of the segment.
+        offset: see above.
+        segment: has the index, if the log is in use.
+    """
+    if segment is not None and (position := segment.position_before(offset)):
+        with contextlib.suppress(DecodeError):  # an index that is wrong
+            return _first_at(file, position, offset)
     survey = Survey(base_offset, INT32_MAX)
     position = 0
     while position < file.size_bytes:
@@ -217,11 +234,21 @@ def _first_from(file: File, base_offset: int, offset: int) -> BatchHeader | None
         if survey.next_offset > offset or survey.size_bytes == position:
             break
         position = survey.size_bytes
-    window = Window(file)
     with contextlib.suppress(DecodeError):
-        while position < file.size_bytes:
-            batch = window.header(position)
-            if batch.last_offset >= offset:
-                return batch
-            position += batch.size_bytes
+        return _first_at(file, position, offset)
+    return None
+
+
+def _first_at(file: File, position: int, offset: int) -> BatchHeader | None:
+    """Return the header of the first batch from a position on that does not end before an offset; None without one.
+
+    Raises:
+        DecodeError: there is no batch at the position, or a later batch is damaged.
+    """
+    window = Window(file)
+    while position < file.size_bytes:
+        batch = window.header(position)
+        if batch.last_offset >= offset:
+            return batch
+        position += batch.size_bytes
     return None

@@ -19,7 +19,7 @@ from kafkawire.reference_broker.storage.log.file_work import FileWork, Turns
 from kafkawire.reference_broker.storage.log.opening import TruncatedLog, truncate_log
 from kafkawire.reference_broker.storage.log.reading import LogReader
 from kafkawire.reference_broker.storage.log.syncs import RETRY_MS
-from kafkawire.reference_broker.storage.log.truncation import Truncation, end_truncation
+from kafkawire.reference_broker.storage.log.truncation import TRUNCATION, Truncation, end_truncation
 from kafkawire.reference_broker.storage.producers.producer_state import Snapshots
 from kafkawire.reference_broker.storage.segments.segments import Segments
 from kafkawire.reference_broker.storage.services import LogServices
@@ -151,6 +151,17 @@ class Truncations:
                 self.conclude(log, done)
 
         self._files.do(work, worked)
+
+    def has_begun(self, log: _Log) -> bool:
+        """Return whether a truncation may have changed files, which the next opening completes; others are only wanted.
+
+        Args:
+            log: the log.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        return self.running > 0 and TRUNCATION in self._services.disk.names(log.folder)
 
     def conclude(self, log: _Log, done: Settled) -> None:
         """Have the checkpoints written, and settle after that; see `settle`."""

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from threading import Lock
+from weakref import ref
 
 from kafkawire.reference_broker.config.topic_configs import LogConfig
 from kafkawire.reference_broker.storage.batches import BatchHeader, DamagedSegment, check_offsets, headers
@@ -73,6 +74,8 @@ class Segment:
         self._path, *_, transactions_path = self._paths
         self._config = config
         self._file: File | None = None
+        #: Files of this segment before truncations; slices of them may be in use.
+        self._former_files: list[ref[File]] = []
         self._opening = Lock()  # a file tracks its size: two objects would soon disagree
         self._size_bytes: int | None = None
         self._index, self._time_index = self._new_indexes()
@@ -344,6 +347,36 @@ class Segment:
         for path in self._paths:
             with contextlib.suppress(FileNotFoundError):
                 self._disk.remove(path)
+
+    # Truncating.
+
+    def replace(self, truncated: Segment) -> None:
+        """Take the place of this segment as it was before a truncation, on any thread.
+
+        Slices of earlier files fail from now on where they are longer than this segment, also after later truncations,
+        instead of returning what is appended later.
+
+        Args:
+            truncated: this segment before; its file has been truncated already.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        former = (each() for each in truncated._former_files)
+        files = [truncated.file, *(file for file in former if file is not None)]
+        for file in files:
+            if file.size_bytes > self.size_bytes:
+                file.truncate(self.size_bytes)
+        self._former_files = [ref(file) for file in files]
+
+    def position_before(self, offset: int) -> int:
+        """Return a position that is not after the batch with `offset`, on any thread; 0 if no index is at hand."""
+        index = self._index
+        if not self._is_indexed:
+            index, _ = self._new_indexes()
+            if not index.load() or index.last_position >= self.size_bytes:
+                return 0
+        return index.position_for(offset)
 
     # Opening.
 

@@ -583,3 +583,22 @@ def test_listeners_of_a_deletion_find_no_log_but_the_log_has_not_ended():
     log = directory.of("t")[0]
     logs = directory.drop([("t", 0)], GONE, lambda: seen.append((directory.log("t", 0), log.error)))
     assert (seen, logs, log.error) == ([(None, None)], [log], GONE)
+
+
+def test_log_that_is_closed_during_a_truncation_does_not_make_the_others_unclean():
+    disk, work = MemoryDisk(), HeldWork()
+    directory = opened(disk, work)
+    directory.create([place(0), place(1)], lambda errors: None)
+    work.run()
+    for log in directory.of("t").values():
+        for value in (b"a", b"b", b"c"):
+            append(log, value)
+    work.run()
+    directory.log("t", 0).truncate_to(2, lambda error: None)
+    work.run(1)
+    assert directory.log("t", 0).is_unsettled
+    directory.close()
+    directory = opened(disk.crash())
+    assert directory.was_clean
+    assert [log.next_offset for log in directory.of("t").values()] == [2, 3]
+    assert not any(log.is_unsettled for log in directory.of("t").values())

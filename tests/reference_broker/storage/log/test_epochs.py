@@ -49,13 +49,13 @@ def test_an_epoch_ends_where_the_next_begins_and_the_last_at_the_end_of_the_log(
 )
 def test_epoch_may_begin_at_the_end_of_the_log_but_not_after_it(disk, end_offset, entries):
     write_file(disk, PATH, b"0\n2\n0 0\n3 20\n")
-    epochs = load_epochs(disk, "t-0", end_offset, [])
+    epochs = load_epochs(disk, "t-0", 0, end_offset, [])
     assert epochs.entries() == entries
-    assert load_epochs(disk, "t-0", end_offset, []).entries() == entries, "the file says the same"
+    assert load_epochs(disk, "t-0", 0, end_offset, []).entries() == entries, "the file says the same"
 
 
 def test_new_partition(disk):
-    assert load_epochs(disk, "t-0", 0, []).entries() == [(0, 0)]
+    assert load_epochs(disk, "t-0", 0, 0, []).entries() == [(0, 0)]
     assert read_file(disk, PATH) == b"0\n1\n0 0\n"
 
 
@@ -63,7 +63,7 @@ def test_new_partition(disk):
 def test_missing_or_damaged_file_is_rebuilt(disk, caplog, content):
     if content is not None:
         write_file(disk, PATH, content)
-    epochs = load_epochs(disk, "t-0", 9, [[(1, 3), (1, 4)], [(2, 7)]])
+    epochs = load_epochs(disk, "t-0", 0, 9, [[(1, 3), (1, 4)], [(2, 7)]])
     assert epochs.entries() == [(1, 3), (2, 7)]
     assert read_file(disk, PATH) == b"0\n2\n1 3\n2 7\n"
     assert ("rebuilt from the batches" in caplog.text) is (content is not None)
@@ -76,21 +76,21 @@ def broken(*entries):
 
 def test_damaged_segment_does_not_hide_the_epochs_of_those_after_it(disk, caplog):
     segments = [broken((1, 3)), broken(), [(1, 20), (5, 25)], broken((5, 30), (6, 31)), [(6, 35)]]
-    assert load_epochs(disk, "t-0", 40, segments).entries() == [(1, 3), (5, 25), (6, 31)]
+    assert load_epochs(disk, "t-0", 0, 40, segments).entries() == [(1, 3), (5, 25), (6, 31)]
     assert caplog.text.count("t-0: crc") == 3
 
 
 @pytest.mark.parametrize("after", [[], [[]]])
 def test_epochs_go_on_above_those_that_damage_at_the_end_may_hide(disk, after):
     segments = [[(0, 0)], broken((1, 3)), *after]
-    assert load_epochs(disk, "t-0", 40, segments, last_epoch=6).entries() == [(0, 0), (1, 3), (7, 40)]
-    assert load_epochs(disk, "t-0", 40, []).entries() == [(0, 0), (1, 3), (7, 40)], "the file says the same"
+    assert load_epochs(disk, "t-0", 0, 40, segments, last_epoch=6).entries() == [(0, 0), (1, 3), (7, 40)]
+    assert load_epochs(disk, "t-0", 0, 40, []).entries() == [(0, 0), (1, 3), (7, 40)], "the file says the same"
 
 
 def test_damaged_offset_does_not_hide_the_epochs_after_it(disk):
     entries = [(0, 0), (2, 9)]
-    assert load_epochs(disk, "t-0", 40, [[(0, 0), (1, 30)], [(2, 9)]]).entries() == entries
-    assert load_epochs(disk, "t-0", 40, []).entries() == entries, "the file is in order"
+    assert load_epochs(disk, "t-0", 0, 40, [[(0, 0), (1, 30)], [(2, 9)]]).entries() == entries
+    assert load_epochs(disk, "t-0", 0, 40, []).entries() == entries, "the file is in order"
 
 
 @pytest.mark.parametrize(
@@ -177,8 +177,8 @@ def test_new_epoch_takes_the_place_of_one_in_which_nothing_was_written(offset, e
 def test_epoch_that_begins_after_a_crash_was_never_there(disk, content, end_offset, entries):
     if content is not None:
         write_file(disk, PATH, content)
-    assert load_epochs(disk, "t-0", end_offset, [], is_cut=True).entries() == entries
-    assert load_epochs(disk, "t-0", end_offset, []).entries() == entries, "the file says the same"
+    assert load_epochs(disk, "t-0", 0, end_offset, [], is_cut=True).entries() == entries
+    assert load_epochs(disk, "t-0", 0, end_offset, []).entries() == entries, "the file says the same"
 
 
 def test_file_that_could_not_be_written_is_written_again(disk):
@@ -189,12 +189,12 @@ def test_file_that_could_not_be_written_is_written_again(disk):
         epochs.store(disk, "t-0")
     disk.plan = None
     epochs.store(disk, "t-0")
-    assert load_epochs(disk, "t-0", 5, []).entries() == [(0, 0), (1, 5)]
+    assert load_epochs(disk, "t-0", 0, 5, []).entries() == [(0, 0), (1, 5)]
 
 
 def test_epoch_that_begins_is_higher_than_any_that_clients_may_have_seen(disk):
     write_last_epoch(disk, 0, [4, 7, 2])
-    epochs = load_epochs(disk, "t-0", 5, [[(0, 0)]], last_epoch=read_last_epoch(disk), is_cut=True)
+    epochs = load_epochs(disk, "t-0", 0, 5, [[(0, 0)]], last_epoch=read_last_epoch(disk), is_cut=True)
     assert epochs.entries() == [(0, 0), (8, 5)]
 
 
@@ -229,7 +229,7 @@ def test_no_partition_starts_below_the_highest_epoch_of_the_last_start(disk, con
     if content is not None:
         write_file(disk, PATH, content)
     for _ in range(2):
-        assert load_epochs(disk, "t-0", 9, [[(1, 3)]], last_epoch=7).entries() == entries
+        assert load_epochs(disk, "t-0", 0, 9, [[(1, 3)]], last_epoch=7).entries() == entries
 
 
 # In a cluster.
@@ -295,12 +295,42 @@ def test_told_epochs_are_those_of_the_batches(disk, content, checked_from, entri
     def segments(from_offset):
         return [starts for base, starts in batches.items() if base >= from_offset]
 
-    assert load_told_epochs(disk, "t-0", 50, checked_from, segments).entries() == entries
-    assert load_told_epochs(disk, "t-0", 50, 50, segments).entries() == entries, "the file says the same"
+    assert load_told_epochs(disk, "t-0", 0, 50, checked_from, segments).entries() == entries
+    assert load_told_epochs(disk, "t-0", 0, 50, 50, segments).entries() == entries, "the file says the same"
+
+
+@pytest.mark.parametrize(
+    ("start_offset", "entries"),
+    [(0, [(1, 0), (3, 20)]), (7, [(1, 7), (3, 20)]), (20, [(3, 20)]), (49, [(3, 49)]), (50, [(3, 50)])],
+)
+def test_epochs_before_the_start_are_dropped_at_an_opening(disk, start_offset, entries):
+    write_file(disk, PATH, b"0\n2\n1 0\n3 20\n")
+    assert load_told_epochs(disk, "t-0", start_offset, 50, 50, lambda offset: []).entries() == entries
+    write_file(disk, PATH, b"0\n2\n1 0\n3 20\n")
+    assert load_epochs(disk, "t-0", start_offset, 50, []).entries() == entries
+
+
+@pytest.mark.parametrize(
+    ("start_offset", "entries"),
+    [(0, [(1, 0), (2, 5), (3, 12)]), (7, [(2, 7), (3, 12)]), (12, [(3, 12)]), (20, [(3, 20)])],
+)
+def test_epochs_after_a_start_that_was_set_back_come_from_the_batches(disk, start_offset, entries):
+    """A crash has left an older checkpoint of the start, and the file has no epochs before the later one."""
+    write_file(disk, PATH, b"0\n1\n3 20\n")
+    read = []
+
+    def from_start():
+        for entry in ((1, 0), (1, 4), (2, 5), (3, 12), (3, 20), (3, 30)):
+            read.append(entry)
+            yield entry
+
+    assert load_told_epochs(disk, "t-0", start_offset, 50, 50, lambda offset: [], from_start()).entries() == entries
+    assert read == ([] if start_offset == 20 else [(1, 0), (1, 4), (2, 5), (3, 12), (3, 20)]), "no more than it needs"
+    assert load_told_epochs(disk, "t-0", start_offset, 50, 50, lambda offset: [], broken()).entries() == entries
 
 
 def test_told_epochs_after_damage_are_unknown(disk, caplog):
-    found = load_told_epochs(disk, "t-0", 50, 0, lambda offset: [broken((1, 3)), [(4, 20)]])
+    found = load_told_epochs(disk, "t-0", 0, 50, 0, lambda offset: [broken((1, 3)), [(4, 20)]])
     assert found.entries() == [(1, 3), (4, 20)]
     assert "may be unknown" in caplog.text
 

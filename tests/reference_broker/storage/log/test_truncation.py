@@ -230,3 +230,40 @@ def test_resolved_truncation_ends_at_a_batch():
         (0, 99, (0, 99)),
     ):
         assert resolve(disk, FOLDER, Truncation(start, end)) == expected
+
+
+@pytest.mark.parametrize("offset", [390, 100], ids=["last segment", "stored segment"])
+def test_the_tail_is_read_twice(monkeypatch, offset):
+    """Once to check it, and once for its producers; where to cut is known from an index."""
+    replica = Replica(dataclasses.replace(SMALL, segment_bytes=2**20, index_interval_bytes=4096))
+    for number in range(400):
+        data = produced(b"x" * 4_000, producer_id=7, producer_epoch=0, base_sequence=number)
+        replica.log.append(data, parse_header(data), NOW_MS, lambda result: None)
+    assert len(replica.log.segments) == 2
+    (tail, *_), read = replica.log.segments.since(offset), []
+    kind, path = type(tail.file), f"{FOLDER}/{tail.base_offset:020}.log"
+    file_read = kind.read
+
+    def counted(file, position, size_bytes):
+        found = file_read(file, position, size_bytes)
+        if file._path == path:
+            read.append(len(found))
+        return found
+
+    monkeypatch.setattr(kind, "read", counted)
+    replica.truncate_to(offset)
+    left = replica.log.segments.last.size_bytes
+    assert replica.log.next_offset == offset
+    assert left < sum(read) < 2 * left + 50_000, "more than the tail, twice, and a little to find its end"
+
+
+def test_an_index_that_is_wrong_does_not_keep_what_has_to_go():
+    replica = Replica(dataclasses.replace(SMALL, segment_bytes=10_000))
+    for _ in range(30):
+        data = produced(b"x" * 20)
+        replica.log.append(data, parse_header(data), NOW_MS, lambda result: None)
+    index = replica.log.segments.last._index
+    assert index.position_for(20)
+    index._values = [position + 7 for position in index._values]
+    replica.truncate_to(20)
+    assert replica.log.next_offset == 20

@@ -206,13 +206,63 @@ def test_failed_checkpoint_ends_the_log(log, work):
     assert TRUNCATION in log._services.disk.names(FOLDER)
 
 
-def test_closed_during_a_truncation(log, work):
+@pytest.mark.parametrize("steps", [0, 1, 2])
+def test_closed_during_a_truncation(log, work, steps):
+    """The next opening completes what has begun, even if all logs were closed cleanly."""
     ended: list[BrokerError | None] = []
+    disk = log._services.disk
     log.truncate_to(12, ended.append)
+    log.truncate_to(5, ended.append)
+    work.run(steps)
+    has_begun = TRUNCATION in disk.names(FOLDER)
     log.close()
-    assert log.is_offline, "so the shutdown is not clean"
+    assert not log.is_offline
+    again = PartitionLog(
+        LogServices(disk.crash()), FOLDER, SMALL, recovery_point=log.stored_to, high_watermark=log.high_watermark
+    )
+    assert (again.next_offset, again.is_unsettled, again.error) == (12 if steps else 20, has_begun, None)
+    assert list(batches_of(again)) == list(range(again.next_offset))
+
+
+def test_work_that_goes_on_after_closing(log, work):
+    """A truncation on a thread that the broker no longer waits for is completed by the next opening."""
+    disk = log._services.disk
+    log.truncate_to(12, lambda error: None)
+    log.close()
     work.run()
-    assert ended == [log.error]
+    assert TRUNCATION in disk.names(FOLDER)
+    again = PartitionLog(LogServices(disk), FOLDER, SMALL, recovery_point=20, high_watermark=10)
+    assert (again.next_offset, again.is_unsettled) == (12, True)
+
+
+def test_start_that_moves_during_a_truncation(log, work):
+    log.truncate_to(15, lambda error: None)
+    log.begin_at(7)
+    work.run(1)
+    again = PartitionLog(
+        LogServices(log._services.disk.crash()), FOLDER, SMALL, log_start_offset=7, high_watermark=10, is_clean=False
+    )
+    assert again.log_start_offset == 7, "the checkpoint knows more than the file of the truncation"
+    work.run()
+    assert (log.log_start_offset, log.next_offset, log.epochs.entries()) == (7, 15, [(0, 7)])
+
+
+def test_slices_of_before_two_truncations_never_show_what_was_appended_later(log, work):
+    """The first truncation leaves more of the segment than the second one."""
+    base_offset = log.segments.since(8)[0].base_offset
+    slices = [log.read(base_offset + number, 1, at_least_one=True, up_to=20).records for number in range(4)]
+    before = [each.read() for each in slices]
+    for end_offset in (base_offset + 3, base_offset + 1):
+        log.truncate_to(end_offset, lambda error: None)
+        work.run()
+        for number in range(6):
+            data = produced(b"new %d" % number * 8)
+            log.append(data, parse_header(data), NOW_MS, lambda result: None)
+        work.run()
+    assert slices[0].read() == before[0]
+    for each in slices[1:]:
+        with pytest.raises(OSError, match="were there before"):
+            each.read()
 
 
 @pytest.mark.parametrize("role", ["leader", "follower"])
