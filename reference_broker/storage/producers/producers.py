@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from heapq import heappop, heappush
+from itertools import takewhile
 from typing import NamedTuple
 
 from kafkawire.reference_broker.storage.batches import BatchHeader
@@ -179,9 +181,12 @@ class Producers:
         self._producers: dict[int, Producer] = {}
         self._verifications: dict[int, Verification] = {}
         # Transactions by first offset. The open ones, with their producer, are in order; the ended ones, with their
-        # marker's offset, stay until the high watermark has passed it.
+        # marker's offset, are in the order of these, and stay until the high watermark has passed it. There may be
+        # thousands while a follower is away, and each batch asks for the first of them.
         self._open: dict[int, int] = {}
         self._ended: dict[int, int] = {}
+        #: A heap of the first offsets of the ended ones, and of some that were dropped.
+        self._first_ended: list[int] = []
 
     def __iter__(self) -> Iterator[Producer]:
         return iter(self._producers.values())
@@ -199,6 +204,7 @@ class Producers:
         starts = [(found.transaction_start, found.producer_id) for found in self if found.transaction_start is not None]
         self._open = dict(sorted(starts))
         self._ended.clear()
+        self._first_ended.clear()
         self.end_offset = end_offset
 
     # Batches.
@@ -389,6 +395,7 @@ class Producers:
             return None
         del self._open[start]
         self._ended[start] = offset
+        heappush(self._first_ended, start)
         stable = next(iter(self._open), offset + 1)
         return CompletedTransaction(marker.producer_id, start, offset, not marker.is_commit, stable)
 
@@ -396,16 +403,18 @@ class Producers:
         """Drop the transactions whose markers are before the high watermark, and return their first offsets."""
         if not self._ended:
             return []
-        decided = [first for first, last in self._ended.items() if last < high_watermark]
+        decided = [first for first, _ in takewhile(lambda ended: ended[1] < high_watermark, self._ended.items())]
         for first in decided:
             del self._ended[first]
+        while self._first_ended and self._first_ended[0] not in self._ended:
+            heappop(self._first_ended)
         return decided
 
     @property
     def first_unstable_offset(self) -> int | None:
         """The first offset of the oldest transaction that is open, or ended by an uncommitted marker."""
         first_open = next(iter(self._open), None)
-        first_ended = min(self._ended, default=None)
+        first_ended = self._first_ended[0] if self._first_ended else None
         if first_open is None or first_ended is None:
             return first_ended if first_open is None else first_open
         return min(first_open, first_ended)

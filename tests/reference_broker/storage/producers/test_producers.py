@@ -103,7 +103,32 @@ def test_a_coordinator_writes_without_sequences() -> None:
     assert found.last_sequence == -1
 
 
+class CountedOffset(int):
+    """An offset that counts how often it is compared."""
+
+    comparisons = 0
+
+    def __lt__(self, other: int) -> bool:
+        CountedOffset.comparisons += 1
+        return super().__lt__(other)
+
+
 class TestTransactions:
+    def test_thousands_whose_markers_are_not_committed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Each append asks for the first of them, while a follower may be away for long."""
+        monkeypatch.setattr(CountedOffset, "comparisons", 0)
+        producers, count = Producers(), 1_000
+        for number in range(count):
+            producers.note(batch(0, producer=number, transactional=True), CountedOffset(2 * number))
+            producers.note_marker(Marker(number, 0, True, 0), 2 * number + 1, NOW_MS)
+            assert producers.first_unstable_offset == 0
+            assert producers.note_high_watermark(0) == []
+        assert CountedOffset.comparisons < 3 * count
+        assert producers.note_high_watermark(2 * count - 2) == [2 * number for number in range(count - 1)]
+        assert producers.first_unstable_offset == 2 * count - 2
+        assert producers.note_high_watermark(2 * count) == [2 * count - 2]
+        assert producers.first_unstable_offset is None
+
     def test_open_and_end(self) -> None:
         log = Log()
         assert log.begin(0) == 0
