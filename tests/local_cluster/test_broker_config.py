@@ -24,11 +24,13 @@ def test_replicas_fit_on_the_brokers(brokers: int, replicas: str, in_sync: str) 
         "log.dirs": "data",
         "zookeeper.connect": "127.0.0.1:2181/chroot",
         "zookeeper.session.timeout.ms": "6000",
+        "zookeeper.connection.timeout.ms": "30000",
         "default.replication.factor": replicas,
         "offsets.topic.replication.factor": replicas,
         "transaction.state.log.replication.factor": replicas,
         "transaction.state.log.min.isr": in_sync,
         "controlled.shutdown.retry.backoff.ms": "500",
+        "replica.fetch.backoff.ms": "100",
     }
 
 

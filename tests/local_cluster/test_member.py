@@ -18,6 +18,7 @@ from kafkawire.local_cluster.member import Member
 from kafkawire.local_cluster.member_state import MemberState
 from kafkawire.local_cluster.port_reservation import reserve_free_port
 from kafkawire.local_cluster.process_identity import ProcessIdentity, is_running, send_signal
+from kafkawire.sdk.transport.wire import Address
 from tests.local_cluster.fake_members import FAKE_BROKER
 
 #: Nothing here takes as long unless it hangs.
@@ -36,12 +37,22 @@ class Scene:
         config.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
         self._changed = asyncio.Event()
         self.member = Member(
-            MemberRecord("1", address), [*FAKE_BROKER, "--config", str(config)], folder / "log", self._note
+            MemberRecord("1", address),
+            [*FAKE_BROKER, "--config", str(config)],
+            folder / "log",
+            self._note,
+            self._can_be_used,
         )
+        self.refusals = 0
 
     def _note(self) -> None:
         self.states.append(self.member.state)
         self._changed.set()
+
+    async def _can_be_used(self, address: Address) -> bool:
+        assert str(address) == self.member.record.address
+        self.refusals -= 1
+        return self.refusals < 0
 
     async def until(self, state: MemberState) -> None:
         async with asyncio.timeout(PATIENCE_SECONDS):
@@ -136,11 +147,20 @@ def test_a_failed_start_names_the_log_and_its_end(tmp_path: Path) -> None:
     assert scene.states == [MemberState.STARTING, MemberState.ENDED]
 
 
+def test_a_member_that_listens_before_it_can_be_used(tmp_path: Path) -> None:
+    async def steps(scene: Scene) -> None:
+        scene.refusals = 3
+        await scene.member.start()
+        assert scene.refusals == -1
+
+    assert run(tmp_path, steps).states[:2] == [MemberState.STARTING, MemberState.RUNNING]
+
+
 def test_a_member_that_does_not_listen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_START_SECONDS", 0.0)
 
     async def steps(scene: Scene) -> None:
-        with pytest.raises(ClusterError, match=r"broker 1 does not listen on .* after 0 s; its log is "):
+        with pytest.raises(ClusterError, match=r"broker 1 cannot be used on .* after 0 s; its log is "):
             await scene.member.start()
         await scene.until(MemberState.RUNNING)
 

@@ -21,8 +21,15 @@ _MIN_IN_SYNC: Final = 2
 #: A third of Kafka's default.
 _SESSION_TIMEOUT_MS: Final = 6_000
 
+#: Brokers start beside their ZooKeeper, which needs a second, on a loaded machine many times that.
+_CONNECTION_TIMEOUT_MS: Final = 30_000
+
 #: A tenth of Kafka's default: where all brokers stop at once, the last ones find no other leader, and ask in vain.
 _SHUTDOWN_BACKOFF_MS: Final = 500
+
+#: A tenth of Kafka's default: a follower that hears of a new topic before its leader does is refused once, and would
+#: keep the first acknowledgement of all replicas waiting.
+_FETCH_BACKOFF_MS: Final = 100
 
 #: What distinguishes the brokers of a cluster, and what belongs to its files.
 _OWN: Final = frozenset(
@@ -70,11 +77,13 @@ def broker_properties(
     replicas = str(min(_REPLICATION_FACTOR, brokers))
     return {
         "zookeeper.session.timeout.ms": str(_SESSION_TIMEOUT_MS),
+        "zookeeper.connection.timeout.ms": str(_CONNECTION_TIMEOUT_MS),
         "default.replication.factor": replicas,
         "offsets.topic.replication.factor": replicas,
         "transaction.state.log.replication.factor": replicas,
         "transaction.state.log.min.isr": str(min(_MIN_IN_SYNC, brokers)),
         "controlled.shutdown.retry.backoff.ms": str(_SHUTDOWN_BACKOFF_MS),
+        "replica.fetch.backoff.ms": str(_FETCH_BACKOFF_MS),
         **options,
         "broker.id": str(broker_id),
         "zookeeper.connect": zookeeper_connect,

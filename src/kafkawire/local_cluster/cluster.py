@@ -122,7 +122,7 @@ class Cluster:
         return {int(broker.name): broker.state.value for broker in self._running.record.brokers}
 
     def start(self) -> None:
-        """Start ZooKeeper, then all brokers, and wait until clients can connect; brokers keep their ports.
+        """Start ZooKeeper and all brokers, and wait until each broker knows all others; brokers keep their ports.
 
         Raises:
             LocalProtocolError: the cluster is already running.
@@ -196,7 +196,7 @@ class Cluster:
         self._act("resume", member)
 
     def restart(self, member: Member) -> None:
-        """Start a member on its files and its port, and wait until it accepts connections; stop it first if it runs.
+        """Start a member on its files and its port, and wait until it can be used; stop it first if it runs.
 
         Raises:
             ClusterError: the member could not be started; the text has the end of its log.

@@ -1,5 +1,7 @@
 """A member of a cluster on this machine: one process at a time, its log and its state.
 
+It runs once it can be used, which its owner decides: a ZooKeeper listens, a broker is announced in its cluster.
+
 All calls come from the thread of one event loop, which lives as long as the member has a process: on Linux, the kernel
 kills the process when the thread that started it ends. A thread beside it waits for the end of the process. While a
 member stops, only its process decides when that is done.
@@ -14,7 +16,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -50,22 +52,31 @@ class Member:
         command: what runs it.
         log: the file to which its output is appended.
         on_change: called after each change of the record.
+        can_be_used: tells whether a member that accepts connections can be used.
 
     Attributes:
         record: what it does now.
         may_start: whether a process may be started; not while the cluster stops.
     """
 
-    def __init__(self, record: MemberRecord, command: Sequence[str], log: Path, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        record: MemberRecord,
+        command: Sequence[str],
+        log: Path,
+        on_change: Callable[[], None],
+        can_be_used: Callable[[Address], Awaitable[bool]],
+    ) -> None:
         self.record = record
         self.may_start = True
         self.log: Final = log
         self._command: Final = tuple(command)
         self._on_change = on_change
+        self._can_be_used = can_be_used
         self._process: subprocess.Popen[bytes] | None = None
         self._ended = asyncio.Event()
         self._changed = asyncio.Event()
-        self._has_listened = False
+        self._is_usable = False
         self._is_killed = False
         self._probe: asyncio.Task[None] | None = None
 
@@ -75,10 +86,10 @@ class Member:
         return self.record.state
 
     async def start(self) -> None:
-        """Start the process, and wait until it accepts connections.
+        """Start the process, and wait until it can be used.
 
         Raises:
-            ClusterError: the member has a process already, or the new one ended or does not listen in time.
+            ClusterError: the member has a process already, or the new one ended or cannot be used in time.
             OSError: the process cannot be started.
         """
         if self.state.has_process:
@@ -88,12 +99,12 @@ class Member:
         self._spawn()
         try:
             async with asyncio.timeout(_START_SECONDS):
-                while self.state in (MemberState.STARTING, MemberState.PAUSED) and not self._has_listened:
+                while self.state in (MemberState.STARTING, MemberState.PAUSED) and not self._is_usable:
                     await self._changed.wait()
         except TimeoutError:
-            reason = f"does not listen on {self.record.address} after {_START_SECONDS:.0f} s"
+            reason = f"cannot be used on {self.record.address} after {_START_SECONDS:.0f} s"
             raise ClusterError(f"{self.record.full_name} {reason}; its log is {self.log}") from None
-        if not self._has_listened:
+        if not self._is_usable:
             raise ClusterError(self._failure())
 
     async def stop(self) -> None:
@@ -158,7 +169,7 @@ class Member:
         if found.si_code == os.CLD_STOPPED and self.state is not MemberState.PAUSED:
             self._become(MemberState.PAUSED)
         elif found.si_code == os.CLD_CONTINUED and self.state is MemberState.PAUSED:
-            self._become(MemberState.RUNNING if self._has_listened else MemberState.STARTING)
+            self._become(MemberState.RUNNING if self._is_usable else MemberState.STARTING)
 
     def _spawn(self) -> None:
         command = [*self._command]
@@ -172,7 +183,7 @@ class Member:
             )
         self._process = process
         self._ended = asyncio.Event()
-        self._has_listened = self._is_killed = False
+        self._is_usable = self._is_killed = False
         self._become(MemberState.STARTING, identify(process.pid))
         loop = asyncio.get_running_loop()
 
@@ -182,19 +193,16 @@ class Member:
                 loop.call_soon_threadsafe(self._end, process, status)
 
         threading.Thread(target=wait, name=f"kafkawire-cluster-{self.record.name}", daemon=True).start()
-        self._probe = asyncio.create_task(self._listen(process))
+        self._probe = asyncio.create_task(self._look_for_use(process))
 
-    async def _listen(self, process: subprocess.Popen[bytes]) -> None:
-        """Connect until it works."""
+    async def _look_for_use(self, process: subprocess.Popen[bytes]) -> None:
+        """Try until the member can be used."""
         address = Address.parse("address", self.record.address)
         while process is self._process and self.state is not MemberState.STOPPING:
-            try:
-                _, writer = await asyncio.open_connection(address.host, address.port)
-            except OSError:
+            if not await _listens(address) or not await self._can_be_used(address):
                 await asyncio.sleep(_ATTEMPT_SECONDS)
                 continue
-            writer.close()
-            self._has_listened = True
+            self._is_usable = True
             if process is self._process and self.state is MemberState.STARTING:
                 self._become(MemberState.RUNNING)
             return
@@ -239,6 +247,15 @@ class Member:
         status = self.record.exit_status
         how = f"ended with exit status {status}" if status is not None else f"is {self.state.value}"
         return f"{self.record.full_name} {how} during its start; its log {self.log} ends: {_last_line(self.log)}"
+
+
+async def _listens(address: Address) -> bool:
+    try:
+        _, writer = await asyncio.open_connection(address.host, address.port)
+    except OSError:
+        return False
+    writer.close()
+    return True
 
 
 def _last_line(log: Path) -> str:

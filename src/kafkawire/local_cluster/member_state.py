@@ -15,9 +15,9 @@ class MemberState(Enum):
 
     #: It has no process: it was not started yet, or was told to stop.
     STOPPED = "stopped"
-    #: Its process runs, and does not accept connections yet.
+    #: Its process runs, and cannot be used yet.
     STARTING = "starting"
-    #: It accepts connections.
+    #: It can be used: a ZooKeeper accepts connections, and the controller has announced a broker.
     RUNNING = "running"
     #: A signal has stopped its process; its connections stay open.
     PAUSED = "paused"
@@ -44,14 +44,14 @@ MEMBER_EDGES: Final = Edges(
     {
         MemberState.STOPPED: _START,
         MemberState.STARTING: {
-            MemberState.RUNNING: "it accepts a connection",
+            MemberState.RUNNING: "it can be used",
             MemberState.PAUSED: "pause, SIGSTOP",
             **_ENDS,
         },
         MemberState.RUNNING: {MemberState.PAUSED: "pause, SIGSTOP", **_ENDS},
         MemberState.PAUSED: {
             MemberState.RUNNING: "resume, SIGCONT",
-            MemberState.STARTING: "resume, SIGCONT, before it accepted a connection",
+            MemberState.STARTING: "resume, SIGCONT, before it could be used",
             **_ENDS,
         },
         MemberState.STOPPING: {

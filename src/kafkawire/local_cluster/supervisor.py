@@ -1,6 +1,6 @@
 """The supervisor of a cluster on this machine: it starts the members, keeps `cluster.json` true, and stops all.
 
-One supervisor owns a folder at a time. It starts ZooKeeper before the brokers and stops it after them. A member that
+One supervisor owns a folder at a time. It starts ZooKeeper beside the brokers and stops it after them. A member that
 ends by itself is shown as such, and not started again. If the supervisor itself is killed, Linux ends the members with
 it; on other systems, the next command for the folder does.
 """
@@ -15,7 +15,8 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from typing import Final, NamedTuple
 
 from kafkawire.local_cluster.broker_config import broker_properties, checked_options
@@ -28,6 +29,7 @@ from kafkawire.local_cluster.cluster_folder import (
     replace_file,
 )
 from kafkawire.local_cluster.control import ControlServer
+from kafkawire.local_cluster.known_brokers import known_brokers
 from kafkawire.local_cluster.member import Member
 from kafkawire.local_cluster.member_state import MemberState
 from kafkawire.local_cluster.port_reservation import PortReservation, reserve_free_port, reserve_port
@@ -57,6 +59,10 @@ _OBSERVE_SECONDS: Final = 0.5
 
 #: How long a ZooKeeper elsewhere may take to accept a connection.
 _ZOOKEEPER_SECONDS: Final = 5.0
+
+#: How long the brokers of a cluster may take to learn of one that was announced, and how often they are asked.
+_KNOWN_SECONDS: Final = 30.0
+_KNOWN_PAUSE_SECONDS: Final = 0.02
 
 #: How long processes may take to end after SIGKILL.
 _KILL_SECONDS: Final = 10.0
@@ -127,7 +133,7 @@ class Supervisor:
         return ClusterRecord(tuple(records.values()), zookeeper, self._connect)
 
     async def start(self) -> None:
-        """Start ZooKeeper, then all brokers, and wait until they accept connections; stop all if one fails.
+        """Start all members, and wait until each broker knows all others; stop all if one fails.
 
         A stop meanwhile ends the wait without an error.
 
@@ -151,12 +157,37 @@ class Supervisor:
             raise
 
     async def _start_members(self) -> None:
-        members = list(self._members.values())
-        own = [member for member in members if member.record.name == ZOOKEEPER]
-        for stage in (own, [member for member in members if member not in own]):
-            for failure in await asyncio.gather(*(member.start() for member in stage), return_exceptions=True):
-                if failure is not None and self._stopping is None:  # a stop makes each start fail
-                    raise failure
+        """Start all members at once: brokers load their code while ZooKeeper does, and wait for it."""
+        try:
+            await asyncio.gather(*(member.start() for member in self._members.values()))
+            await self._make_known(name for name in self._members if name != ZOOKEEPER)
+        except ClusterError:
+            if self._stopping is None:  # a stop makes each start fail
+                raise
+
+    async def _make_known(self, names: Iterable[str]) -> None:
+        """Wait until all brokers that run know some of them, so that these can get replicas."""
+        wanted = {int(name) for name in names}
+        deadline = time.monotonic() + _KNOWN_SECONDS
+        while self._stopping is None:
+            brokers = [member for name, member in self._members.items() if name != ZOOKEEPER]
+            running = [member for member in brokers if member.state is MemberState.RUNNING]
+            known = await asyncio.gather(
+                *(known_brokers(Address.parse("address", member.record.address)) for member in running)
+            )
+            wanted &= {int(member.record.name) for member in running}
+            missing = {
+                member.record.full_name: wanted - found
+                for member, found in zip(running, known, strict=True)
+                if member.state is MemberState.RUNNING and not wanted <= found
+            }
+            if not missing:
+                return
+            if time.monotonic() > deadline:
+                name, unknown = next(iter(missing.items()))
+                ids = ", ".join(map(str, sorted(unknown)))
+                raise ClusterError(f"{name} does not know the brokers {ids} after {_KNOWN_SECONDS:.0f} s")
+            await asyncio.sleep(_KNOWN_PAUSE_SECONDS)
 
     async def stop(self) -> None:
         """Stop all brokers, then ZooKeeper, and give the folder up; may be called more than once."""
@@ -210,6 +241,8 @@ class Supervisor:
             return
         async with self._busy[name]:
             await actions[action]()
+            if action == "restart" and name != ZOOKEEPER:
+                await self._make_known([name])
 
     def _prepare(self) -> None:
         """Choose the members with their ports, and write their configurations."""
@@ -260,7 +293,8 @@ class Supervisor:
                 _log.warning("%s cannot be written: %s", self.folder.record_path, error)
             self._on_change(member.record)
 
-        member = Member(record, command, self.folder.log_path(record.name), changed)
+        can_be_used = _listens if record.name == ZOOKEEPER else partial(_is_announced, int(record.name))
+        member = Member(record, command, self.folder.log_path(record.name), changed, can_be_used)
         self._members[record.name] = member
         self._busy[record.name] = asyncio.Lock()
 
@@ -317,6 +351,16 @@ def end_left_members(folder: ClusterFolder) -> ClusterRecord | None:
     now = record._replace(brokers=brokers, zookeeper=corrected.get(ZOOKEEPER))
     folder.write(now)
     return now
+
+
+async def _listens(address: Address) -> bool:
+    """Tell that a ZooKeeper which accepts connections can be used."""
+    return True
+
+
+async def _is_announced(broker_id: int, address: Address) -> bool:
+    """Tell whether the controller has announced a broker, and the broker has learned that."""
+    return broker_id in await known_brokers(address)
 
 
 def _check_reachable(connect: str) -> None:

@@ -37,8 +37,9 @@ _JARS: Final = (
     "log4j-core-*.jar",
 )
 
-#: The registry of a cluster is small.
-_HEAP: Final = "-Xmx256m"
+#: The registry of a cluster is small and short-lived. Without the second compiler and the parallel collector, a start
+#: takes 0.65 s of CPU instead of 1.1 s.
+_JAVA: Final = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 _TICK_MS: Final = 500
 
@@ -65,7 +66,7 @@ class ZooKeeperProgram(NamedTuple):
         """
         return [
             str(self.java),
-            _HEAP,
+            *_JAVA,
             "-Dlog4j2.level=INFO",
             "-cp",
             os.pathsep.join(map(str, self.classpath)),

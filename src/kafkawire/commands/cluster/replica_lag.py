@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
-from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.local_cluster.known_brokers import ANSWER_MS, answer_of
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import NO_CONTROLLER_ID, NO_LEADER_ID, OffsetTimestamp
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.connection import BrokerConnection, ConnectionSettings
@@ -28,10 +27,7 @@ __all__ = ["ClusterView", "PartitionView", "look_at"]
 _DEBUGGING_REPLICA_ID: Final = -2
 
 #: A paused broker does not answer, and the table is to show that soon.
-_ANSWER_MS: Final = 1_000
-_SETTINGS: Final = ConnectionSettings("kafkawire-cluster", _ANSWER_MS, _ANSWER_MS)
-
-Response = TypeVar("Response", bound=Message)
+_SETTINGS: Final = ConnectionSettings("kafkawire-cluster", ANSWER_MS, ANSWER_MS)
 
 #: A partition: its topic and its number.
 Partition = tuple[str, int]
@@ -101,7 +97,7 @@ async def _metadata(connections: Iterable[BrokerConnection]) -> MetadataResponse
     found = None
     for connection in connections:
         request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-        answer = await _ask(connection, request, MetadataResponse)
+        answer = await answer_of(connection, request, MetadataResponse)
         if answer is not None:
             found = answer
             if answer.controller_id != NO_CONTROLLER_ID:
@@ -123,29 +119,13 @@ async def _ends(connection: BrokerConnection, metadata: MetadataResponse, broker
         for topic in metadata.topics
     ]
     request = ListOffsetsRequest(_DEBUGGING_REPLICA_ID, topics=[topic for topic in topics if topic.partitions])
-    answer = await _ask(connection, request, ListOffsetsResponse) if request.topics else None
+    answer = await answer_of(connection, request, ListOffsetsResponse) if request.topics else None
     return {
         (topic.name, each.partition_index): each.offset
         for topic in (() if answer is None else answer.topics)
         for each in topic.partitions
         if each.error_code == ErrorCode.NONE
     }
-
-
-async def _ask(connection: BrokerConnection, request: Message, response: type[Response]) -> Response | None:
-    """Return a response, None if there is none in time."""
-    answered: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
-
-    def settle(answer: Message | None, error: KafkaWireError | None) -> None:
-        if not answered.done():
-            answered.set_result(answer)
-
-    try:
-        connection.begin(request, settle)
-    except KafkaWireError:  # the connection has ended, or the broker has no version of the request
-        return None
-    answer = await answered
-    return answer if isinstance(answer, response) else None
 
 
 def _view(metadata: MetadataResponse, ends: Mapping[int, Mapping[Partition, int]]) -> ClusterView:
