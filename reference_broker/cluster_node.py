@@ -13,10 +13,12 @@ import contextlib
 import logging
 import uuid
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from kafkawire.reference_broker.cluster.controller.live_brokers import Endpoint
 from kafkawire.reference_broker.cluster.membership import LEAVE_TIMEOUT_MS, ClusterLinks, Membership, MembershipServices
+from kafkawire.reference_broker.cluster.registration import registration_patience_ms
 from kafkawire.reference_broker.cluster.registry_configs import usable_configs
 from kafkawire.reference_broker.cluster.startup import Prepared, StartupSettings, prepare
 from kafkawire.reference_broker.config.cluster_options import ClusterOptions
@@ -123,6 +125,15 @@ class ClusterNode:
         """The membership; None while there is none."""
         return None if self._opened is None else self._opened.membership
 
+    @property
+    def patience_ms(self) -> int:
+        """How long the cluster may keep a start, or a stop, whichever takes longer."""
+        options = self._options
+        registration_ms = registration_patience_ms(options.zookeeper_session_timeout_ms)
+        start_ms = options.connection_timeout_ms + registration_ms + ANNOUNCEMENT_TIMEOUT_MS
+        attempt_ms = options.controller_socket_timeout_ms + options.controlled_shutdown_retry_backoff_ms
+        return max(start_ms, attempt_ms * options.controlled_shutdown_max_retries) + LEAVE_TIMEOUT_MS
+
     # The start.
 
     async def open(
@@ -143,11 +154,11 @@ class ClusterNode:
             OSError: the disk failed.
         """
         disk = services.disk
-        with contextlib.ExitStack() as undo:
+        async with contextlib.AsyncExitStack() as undo:
             lock = lock_directory(disk)
             undo.callback(lock.release)
             registry = self._open_registry(_post())
-            undo.callback(registry.close, LEAVE_TIMEOUT_MS)
+            undo.push_async_callback(_told, partial(registry.begin_to_close, LEAVE_TIMEOUT_MS))
             try:
                 known = read_identity(disk)
                 await self._begin_session(registry)
@@ -291,7 +302,7 @@ class ClusterNode:
         if opened is not None:
             for each in opened.links:
                 await each.close()
-            opened.membership.leave()
+            await _told(opened.membership.leave)
 
     def abandon(self) -> None:
         """Drop everything, as a crash would."""
@@ -330,6 +341,13 @@ def _post() -> Post:
             loop.call_soon_threadsafe(call)
 
     return post
+
+
+async def _told(begin: Callable[[Callable[[], None]], None]) -> None:
+    """Begin something that tells its end on any thread, and wait for that."""
+    ended, post = asyncio.Event(), _post()
+    begin(lambda: post(ended.set))
+    await ended.wait()
 
 
 def _tell_defect(error: KafkaWireError) -> None:

@@ -10,6 +10,7 @@ import resource
 import signal
 import sys
 from collections.abc import Callable, Mapping
+from types import FrameType
 
 from kafkawire.reference_broker.config.cluster_options import split_options
 from kafkawire.reference_broker.config.options import read_options
@@ -35,9 +36,10 @@ def serve(
     options: Mapping[str, object],
     started: Callable[[Broker], None] | None = None,
 ) -> None:
-    """Run a broker until SIGINT, SIGTERM or SIGHUP; a second signal during the stop ends the process at once.
+    """Run a broker until SIGINT, SIGTERM or SIGHUP; the first one gives a start up, too.
 
-    SIGHUP stays ignored if it was ignored at the start.
+    A second signal ends the process at once, also while the event loop is busy. SIGHUP stays ignored if it was ignored
+    at the start.
 
     Args:
         listen: the address to listen on.
@@ -64,15 +66,16 @@ def serve(
         stopped = asyncio.Event()
         loop = asyncio.get_running_loop()
 
-        def stop() -> None:
-            stopped.set()
-            for number in signals:
-                loop.remove_signal_handler(number)
-                signal.signal(number, signal.SIG_DFL)
+        def stop(number: int, frame: FrameType | None) -> None:
+            for each in signals:
+                signal.signal(each, signal.SIG_DFL)
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(stopped.set)
 
         for number in signals:
-            loop.add_signal_handler(number, stop)
-        await broker.start()
+            signal.signal(number, stop)  # the loop's own handlers would wait for the end of a callback
+        if not await _start(broker, stopped):
+            return
         # Objects created so far live until the end, so no garbage collection needs to check them.
         gc.freeze()
         if collects:
@@ -99,6 +102,20 @@ def serve(
             gc.enable()
         for number, handler in zip(signals, before, strict=True):
             signal.signal(number, handler)
+
+
+async def _start(broker: Broker, stopped: asyncio.Event) -> bool:
+    """Start a broker, unless an event comes before; return whether it was started."""
+    start, stop = asyncio.ensure_future(broker.start()), asyncio.ensure_future(stopped.wait())
+    await asyncio.wait((start, stop), return_when=asyncio.FIRST_COMPLETED)
+    stop.cancel()
+    if not start.done():
+        start.cancel()
+        await asyncio.wait((start,))
+        if start.cancelled():
+            return False
+    await start
+    return True
 
 
 def _end_if_stuck(broker: Broker) -> None:

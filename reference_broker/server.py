@@ -13,7 +13,7 @@ import logging
 import socket
 import threading
 import uuid
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -69,7 +69,7 @@ _ENDS_SECONDS = 1.0
 #: Resolution of timers; a timer that reschedules itself for now still leaves time for requests.
 _TICK_MS = 1
 
-#: How long `BackgroundBroker` waits for its thread.
+#: How long `BackgroundBroker` waits for its thread, beside what a cluster may need.
 _THREAD_TIMEOUT_SECONDS = 60
 
 #: How long a stopping broker waits for syncs to disk, so that their producers get responses.
@@ -231,6 +231,27 @@ class Broker:
             core = await self._open(services, options, acceptors)
             undo.pop_all()
         self._core = core
+        try:
+            await self._serve(core, options, acceptors, limits, overrides)
+        except BaseException:
+            if self.node is not None:  # the next start need not wait for the end of this session
+                self.node.end_control()
+                await self.node.leave()
+            await self.kill()
+            raise
+
+    async def _serve(
+        self,
+        core: Core,
+        options: BrokerOptions,
+        acceptors: list[Acceptor],
+        limits: ConnectionLimits,
+        overrides: Mapping[str, int],
+    ) -> None:
+        """Accept clients, and join the cluster if there is one."""
+        # With actual ports, so that a restarted broker listens where its clients expect it.
+        self._listeners = [acceptor.listener for acceptor in acceptors]
+        self._acceptors = acceptors
         static_text = self.options.max_connections_per_ip_overrides
 
         def change_limits(options: BrokerOptions) -> None:
@@ -246,22 +267,12 @@ class Broker:
         self._shared_between = self._shared._replace(budget=MemoryBudget(INT64_MAX, core.timers, self._clock))
         self._check_idle()
         self._look_for_ends()
-        # With actual ports, so that a restarted broker listens where its clients expect it.
-        self._listeners = [acceptor.listener for acceptor in acceptors]
-        self._acceptors = acceptors
-        try:
-            if self.node is not None:
-                await self.node.follow_configs()
-            for acceptor in acceptors:
-                acceptor.start()
-            if self.node is not None:
-                await self.node.join()
-        except BaseException:
-            if self.node is not None:  # the next start need not wait for the end of this session
-                self.node.end_control()
-                await self.node.leave()
-            await self.kill()
-            raise
+        if self.node is not None:
+            await self.node.follow_configs()
+        for acceptor in acceptors:
+            acceptor.start()
+        if self.node is not None:
+            await self.node.join()
 
     async def _open(self, services: LogServices, options: BrokerOptions, acceptors: list[Acceptor]) -> Core:
         """Open the logs and return the core."""
@@ -490,7 +501,7 @@ class BackgroundBroker:
             self._thread = threading.Thread(target=self._loop.run_forever, name="kafkawire-broker", daemon=True)
             self._thread.start()
             try:
-                asyncio.run_coroutine_threadsafe(self._broker.start(), self._loop).result(_THREAD_TIMEOUT_SECONDS)
+                asyncio.run_coroutine_threadsafe(self._broker.start(), self._loop).result(self._patience_seconds)
             except BaseException:
                 self._end_thread()
                 raise
@@ -506,8 +517,14 @@ class BackgroundBroker:
     def _end(self, end: Callable[[], Coroutine[Any, Any, None]]) -> None:
         with self._changing:
             if self._loop is not None:
-                asyncio.run_coroutine_threadsafe(end(), self._loop).result(_THREAD_TIMEOUT_SECONDS)
+                asyncio.run_coroutine_threadsafe(end(), self._loop).result(self._patience_seconds)
                 self._end_thread()
+
+    @property
+    def _patience_seconds(self) -> float:
+        """How long a start or a stop may take before the thread counts as hanging."""
+        node = self._broker.node
+        return _THREAD_TIMEOUT_SECONDS + (0 if node is None else node.patience_ms / 1_000)
 
     def forked(self, error: fork.Forked) -> None:
         """Drop the loop, thread and files in a child process: they belong to the parent."""

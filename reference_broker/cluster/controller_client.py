@@ -78,7 +78,9 @@ class ControllerClient:
         for request in list(self._pending):
             request.begin_again()
 
-    def ask(self, message: Message, done: Done, timeout_ms: int, version: int | None = None) -> Cancel:
+    def ask(
+        self, message: Message, done: Done, timeout_ms: int, version: int | None = None, *, repeats: bool = True
+    ) -> Cancel:
         """Send a request.
 
         Args:
@@ -87,6 +89,8 @@ class ControllerClient:
                 or with an error.
             timeout_ms: the limit for all attempts.
             version: of the request; None for the highest that both sides know, which a removed API does not have.
+            repeats: whether to wait for a controller, and to repeat the request after a failure that may pass. If not,
+                the first failure is the outcome.
 
         Returns:
             A function that abandons the request: `done` is not called.
@@ -97,7 +101,7 @@ class ControllerClient:
         if refusal is not None:
             return self.later(0, partial(done, refusal))
         attempts = Attempts(self._backoff, self.now_ms() + timeout_ms)
-        request = _Request(self, message, version, done, attempts, self._pending.pop)
+        request = _Request(self, message, version, done, attempts, self._pending.pop, repeats=repeats)
         self._pending[request] = None
         request.begin(timeout_ms)
         return request.cancel
@@ -120,6 +124,8 @@ class _Request:
         done: Done,
         attempts: Attempts,
         forget: Callable[[_Request], None],
+        *,
+        repeats: bool,
     ) -> None:
         self._client = client
         self._message = message
@@ -127,6 +133,7 @@ class _Request:
         self._done = done
         self._attempts = attempts
         self._forget = forget
+        self._repeats = repeats
         self._number = 0
         self._is_over = False
         self._stop: Cancel = nothing
@@ -163,6 +170,8 @@ class _Request:
         self._stop = nothing
         answered = partial(self._answered, self._number)
         if client.controller_id is None:
+            if not self._repeats:
+                self._stop = client.later(0, partial(self.end, BrokerError(ErrorCode.NOT_CONTROLLER, "there is none")))
             return  # until it is known, or the time is over
         if client.controller_id == client.broker_id:
             self._stop = client.later(0, partial(client.own, self._message, answered))
@@ -183,6 +192,8 @@ class _Request:
         error = _not_controller(outcome) if isinstance(outcome, Message) else outcome
         if not isinstance(error, KafkaWireError) or not may_pass(error):
             self.end(outcome)
+        elif not self._repeats:
+            self.end(error)
         elif self._attempts.failed(error, now_ms := self._client.now_ms()):
             self._stop = self._client.later(self._attempts.not_before_ms - now_ms, self._attempt)
         else:

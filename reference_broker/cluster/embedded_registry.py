@@ -435,6 +435,10 @@ class EmbeddedSession:
         self._fail(RegistryCode.CLOSED)
         self._post(self._forget_session)
 
+    def begin_to_close(self, timeout_ms: int, closed: Callable[[], None]) -> None:
+        self.close(timeout_ms)
+        self._post(closed)
+
     def abandon(self) -> None:
         # A session without a connection is not ended by `close`.
         if not self._is_closed and self.silent_since_ms is None:

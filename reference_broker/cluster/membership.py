@@ -345,7 +345,8 @@ class Membership:
         Args:
             done: called once none is left, or no more attempt is made.
         """
-        if not self.options.controlled_shutdown_enable or self.epoch < 0:
+        options = self.options
+        if not options.controlled_shutdown_enable or not options.controlled_shutdown_max_retries or self.epoch < 0:
             done()
             return
         _Shutdown(self.client, self.options, self.services.later, self.broker_id, lambda: self.epoch, done).ask()
@@ -358,9 +359,13 @@ class Membership:
         self.registration.close()
         self.log_failures.close()
 
-    def leave(self) -> None:
-        """End the session: the cluster knows that the broker is gone."""
-        self._registry.close(LEAVE_TIMEOUT_MS)
+    def leave(self, left: Callable[[], None]) -> None:
+        """End the session: the cluster knows that the broker is gone.
+
+        Args:
+            left: called on any thread once the session has ended, or after `LEAVE_TIMEOUT_MS`.
+        """
+        self._registry.begin_to_close(LEAVE_TIMEOUT_MS, left)
 
     def abandon(self) -> None:
         """Drop everything as a crash would: the session ends after its timeout."""
@@ -369,7 +374,11 @@ class Membership:
 
 
 class _Shutdown:
-    """The attempts of a controlled shutdown; see `ClusterOptions` for their number and pauses."""
+    """The attempts of a controlled shutdown; see `ClusterOptions` for their number and pauses.
+
+    An attempt fails at once if there is no controller, or if its connection is refused, as in Kafka: a broker that is
+    the last one, or whose ZooKeeper is gone, stops after the pauses.
+    """
 
     def __init__(
         self,
@@ -386,13 +395,14 @@ class _Shutdown:
         self._broker_id = broker_id
         self._epoch = epoch
         self._done = done
-        self._retries = 0
+        self._attempts = 0
 
     def ask(self) -> None:
         """Ask the controller."""
         request = ControlledShutdownRequest(self._broker_id, self._epoch())
         timeout_ms = self._options.controller_socket_timeout_ms
-        self._client.ask(request, self._answered, timeout_ms, _SHUTDOWN_VERSION)
+        self._attempts += 1
+        self._client.ask(request, self._answered, timeout_ms, _SHUTDOWN_VERSION, repeats=False)
 
     def _answered(self, outcome: Message | Exception) -> None:
         problem: object = outcome
@@ -402,11 +412,10 @@ class _Shutdown:
                 self._done()
                 return
             problem = BrokerError(outcome.error_code) if outcome.error_code else f"it still leads {led} partitions"
-        if self._retries == self._options.controlled_shutdown_max_retries:
+        if self._attempts >= self._options.controlled_shutdown_max_retries:
             _log.warning("the broker stops, although its leaderships were not moved: %s", problem)
             self._done()
             return
-        self._retries += 1
         _log.info("the leaderships are not moved yet, which is repeated: %s", problem)
         self._later(self._options.controlled_shutdown_retry_backoff_ms, self.ask)
 

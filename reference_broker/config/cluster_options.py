@@ -66,7 +66,7 @@ class ClusterOptions(Options, from_text=True):
         control_plane_listener_name: the listener for the requests of the controller; None for that between brokers.
         inter_broker_protocol_version: the release of Kafka whose protocol brokers speak to each other.
         controlled_shutdown_enable: whether a stopping broker first gives its leaderships to others.
-        controlled_shutdown_max_retries: how often it asks the controller again.
+        controlled_shutdown_max_retries: how often it asks the controller at most.
         controlled_shutdown_retry_backoff_ms: the pause before it asks again.
         controller_socket_timeout_ms: how long the controller waits for the response of a broker.
         auto_leader_rebalance_enable: whether the controller gives leadership back to preferred replicas.

@@ -499,7 +499,7 @@ class SessionListener:
 class Registry(Protocol):
     """A session with the registry of a cluster, followed by another one when it expires.
 
-    All methods are called on the owner's thread, and none blocks, except `close`.
+    All methods are called on the owner's thread, and none blocks, except `close`, which is not for event loops.
     """
 
     @property
@@ -553,6 +553,15 @@ class Registry(Protocol):
         Args:
             timeout_ms: how long the call may take. If the registry has not answered by then, it ends the session after
                 the session's timeout.
+        """
+        ...
+
+    def begin_to_close(self, timeout_ms: int, closed: Callable[[], None]) -> None:
+        """Do the same as `close` without blocking.
+
+        Args:
+            timeout_ms: how long to wait for the registry.
+            closed: called on any thread once the session has ended, or the time has passed.
         """
         ...
 

@@ -310,12 +310,6 @@ class ZooKeeperRegistry:
             self._end_session(connection, timeout_ms)
 
     def begin_to_close(self, timeout_ms: int, closed: Callable[[], None]) -> None:
-        """Do the same as `close` without blocking.
-
-        Args:
-            timeout_ms: how long to wait for the servers.
-            closed: called on any thread once the session has ended, or the time has passed.
-        """
         connection = self._given_up()
 
         def end() -> None:

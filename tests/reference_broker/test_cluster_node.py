@@ -6,6 +6,7 @@ Method: brokers in this process over one embedded registry, with other programs 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -189,6 +190,7 @@ def test_a_broker_that_is_not_announced(monkeypatch: pytest.MonkeyPatch, control
         if controller_id is None:
             monkeypatch.setattr("kafkawire.reference_broker.cluster.membership.Membership.stand", lambda *given: None)
         await refused(broker, RequestTimedOut, f"no UpdateMetadata with broker 1 has come within 20 ms: {who}")
+        assert scene.registry.tree.sessions == [program.session_id], "the id is free at once"
 
     told(story)
 
@@ -205,6 +207,49 @@ def test_a_broker_that_is_not_announced(monkeypatch: pytest.MonkeyPatch, control
 def test_options_are_checked_at_once(options: dict[str, object], text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
         Scene().broker(None, **options)
+
+
+def test_the_end_of_a_session_does_not_keep_the_loop() -> None:
+    """The registry tells from another thread that the session has ended."""
+
+    async def story(scene: Scene) -> None:
+        broker = await scene.start(None, broker_id=1)
+        session, turns = scene.sessions[0], []
+        asked, may_end = asyncio.Event(), threading.Event()
+
+        def begin_to_close(timeout_ms: int, closed: Callable[[], None]) -> None:
+            def end() -> None:
+                may_end.wait(PATIENCE_SECONDS)
+                closed()
+
+            threading.Thread(target=end).start()
+            asked.set()
+
+        session.begin_to_close = begin_to_close  # type: ignore[method-assign]
+        stop = asyncio.create_task(broker.stop())
+        await asked.wait()
+        for turn in range(3):
+            await asyncio.sleep(0)
+            turns.append((turn, stop.done()))
+        may_end.set()
+        await stop
+        assert turns == [(0, False), (1, False), (2, False)]
+
+    told(story)
+
+
+@pytest.mark.parametrize(
+    ("options", "patience_ms"),
+    [
+        ({"controlled_shutdown_max_retries": 1}, 18_000 + 24_000 + 60_000 + 2_000),
+        ({"controlled_shutdown_max_retries": 10}, 10 * 35_000 + 2_000),
+    ],
+    ids=["the start takes longer", "the stop takes longer"],
+)
+def test_how_long_a_cluster_may_keep_a_start_or_a_stop(options: dict[str, object], patience_ms: int) -> None:
+    node = Scene().broker(None, **{"controlled_shutdown_retry_backoff_ms": 5_000, **options}).node
+    assert node is not None
+    assert node.patience_ms == patience_ms
 
 
 def test_listeners_of_brokers_alone() -> None:

@@ -5,6 +5,7 @@ Method: `serve` runs in this process, which sends itself the signal once clients
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import signal
@@ -66,6 +67,29 @@ def test_after_any_signal_all_end_the_process_at_once(
     serve(ANYWHERE, tmp_path, {}, lambda broker: os.kill(os.getpid(), number))
     assert handlers == [signal.SIG_DFL] * 3
     assert (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+def test_a_signal_gives_a_start_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = []
+
+    async def wait(broker: Broker) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(signal.getsignal(signal.SIGTERM))
+
+    monkeypatch.setattr(Broker, "start", wait)
+    serve(ANYWHERE, tmp_path, {}, lambda broker: ended.append("started"))
+    assert ended == [signal.SIG_DFL], "a second signal ends the process"
+
+
+def test_a_second_signal_does_not_wait_for_the_event_loop(tmp_path: Path) -> None:
+    def busy(broker: Broker) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+    serve(ANYWHERE, tmp_path, {}, busy)
 
 
 def test_an_ignored_hangup_stays_ignored(tmp_path: Path) -> None:

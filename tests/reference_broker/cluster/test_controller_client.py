@@ -17,6 +17,7 @@ from kafkawire.reference_broker.cluster.links import Done
 from kafkawire.sdk.errors import (
     BrokerError,
     Closed,
+    ConnectFailed,
     ConnectionLost,
     LocalProtocolError,
     RequestTimedOut,
@@ -68,9 +69,9 @@ class Asking:
     def handle(self, node: int, handler: Callable[[Any, int], Any]) -> None:
         self.simulation.handlers[node, AllocateProducerIdsRequest] = handler
 
-    def ask(self, timeout_ms: int = TIMEOUT_MS) -> Outcomes:
+    def ask(self, timeout_ms: int = TIMEOUT_MS, *, repeats: bool = True) -> Outcomes:
         outcomes = Outcomes()
-        self.client.ask(AllocateProducerIdsRequest(OWN, 1), outcomes, timeout_ms)
+        self.client.ask(AllocateProducerIdsRequest(OWN, 1), outcomes, timeout_ms, repeats=repeats)
         assert outcomes.all == [], "never before `ask` returns"
         return outcomes
 
@@ -191,6 +192,27 @@ def test_a_request_follows_a_controller_that_moves_while_the_former_is_paused(as
     late.answer(response())
     asking.simulation.run(LONG_MS)
     assert len(outcomes.all) == 1, "the answer of the former controller comes too late"
+
+
+@pytest.mark.parametrize("trouble", ["none", "other", "down", "lost", "paused"])
+def test_a_request_that_is_not_repeated_ends_with_the_first_failure(asking: Asking, trouble: str) -> None:
+    if trouble == "none":
+        asking.client.moved(None)
+    elif trouble == "other":
+        asking.answers(1, ErrorCode.NOT_CONTROLLER, ErrorCode.NONE)
+    elif trouble == "down":
+        asking.simulation.down = {1}
+    elif trouble == "lost":
+        asking.handle(1, lambda request, version: ConnectionLost("reset by peer"))
+    else:
+        asking.handle(1, lambda request, version: SILENT)
+    outcomes = asking.ask(repeats=False)
+    asking.simulation.run(RESPONSE_MS + 2 if trouble == "paused" else 100)
+    assert isinstance(outcomes.one, BrokerError | ConnectionLost | ConnectFailed | RequestTimedOut)
+    asking.client.moved(2)
+    asking.simulation.run(LONG_MS)
+    assert len(outcomes.all) == 1
+    assert len(asking.simulation.sent) == (trouble in ("other", "lost", "paused"))
 
 
 def test_a_request_waits_while_there_is_no_controller(asking: Asking) -> None:

@@ -171,8 +171,10 @@ class Client:
     def __init__(self, outcomes: list[Outcome]) -> None:
         self.outcomes = outcomes
 
-    def ask(self, message: Message, done: Callable[[Outcome], None], timeout_ms: int, version: int) -> None:
-        assert (type(message), timeout_ms, version) == (ControlledShutdownRequest, 30_000, 3)
+    def ask(
+        self, message: Message, done: Callable[[Outcome], None], timeout_ms: int, version: int, *, repeats: bool
+    ) -> None:
+        assert (type(message), timeout_ms, version, repeats) == (ControlledShutdownRequest, 30_000, 3, False)
         done(self.outcomes.pop(0))
 
 
@@ -193,7 +195,7 @@ SILENT = RequestTimedOut("no controller")
     ids=["at once", "after an election", "after errors", "given up"],
 )
 def test_attempts_of_a_controlled_shutdown(outcomes: list[Outcome], pauses: int) -> None:
-    bench = Bench(controlled_shutdown_max_retries=2, controlled_shutdown_retry_backoff_ms=50)
+    bench = Bench(controlled_shutdown_max_retries=3, controlled_shutdown_retry_backoff_ms=50)
     bench.run(lambda: bench.membership.register(lambda epoch: None, _fail))
     left = list(outcomes)
     bench.membership.client = Client(left)  # type: ignore[assignment]  # it has what is used
@@ -205,9 +207,30 @@ def test_attempts_of_a_controlled_shutdown(outcomes: list[Outcome], pauses: int)
     assert (told, left) == (["over"], [])
 
 
-@pytest.mark.parametrize("is_registered", [False, True])
-def test_no_controlled_shutdown(is_registered: bool) -> None:
-    bench = Bench(controlled_shutdown_enable=not is_registered)
+def test_a_controlled_shutdown_without_a_controller_takes_the_pauses_alone() -> None:
+    """As in Kafka: three attempts, and ten seconds between them."""
+    bench = Bench()
+    bench.run(lambda: bench.membership.register(lambda epoch: None, _fail))
+    told: list[str] = []
+    bench.membership.shut_down(lambda: told.append("over"))
+    for milliseconds in (0, 5_000, 0, 4_999):
+        bench.advance(milliseconds)
+    assert told == []
+    for milliseconds in (1, 0):
+        bench.advance(milliseconds)
+    assert told == ["over"]
+
+
+@pytest.mark.parametrize(
+    ("is_registered", "options"),
+    [
+        (False, {}),
+        (True, {"controlled_shutdown_enable": False}),
+        (True, {"controlled_shutdown_max_retries": 0}),
+    ],
+)
+def test_no_controlled_shutdown(is_registered: bool, options: dict[str, object]) -> None:
+    bench = Bench(**options)
     if is_registered:
         bench.run(lambda: bench.membership.register(lambda epoch: None, _fail))
     bench.membership.client = Client([])  # type: ignore[assignment]  # it must not be asked
@@ -222,9 +245,9 @@ def test_configurations_of_topics_are_read() -> None:
     told: list[str] = []
     bench.run(lambda: bench.membership.read(["u", "gone"], lambda: told.append("read")))
     assert (told, bench.membership.of("u"), bench.membership.of("gone")) == (["read"], {"retention.ms": "9"}, {})
-    bench.membership.leave()
+    bench.membership.leave(lambda: told.append("left"))
     bench.run(lambda: bench.membership.read(["u"], lambda: told.append("read")))
-    assert told == ["read", "read"], "an error of the registry ends the wait, too"
+    assert told == ["read", "left", "read"], "an error of the registry ends the wait, too"
 
 
 def test_requests_before_the_broker_takes_them() -> None:
@@ -238,13 +261,15 @@ def test_the_end(is_crash: bool) -> None:
     bench = Bench()
     bench.run(lambda: bench.membership.register(lambda epoch: None, _fail))
     session_id = bench.one.session_id
+    told: list[str] = []
     if is_crash:
         bench.membership.abandon()
     else:
         bench.membership.end_control()
-        bench.membership.leave()
+        bench.membership.leave(lambda: told.append("left"))
     bench.owner.run_all()
     assert bench.embedded.tree.has_session(session_id) is is_crash, "a crash leaves the session to its timeout"
+    assert told == ([] if is_crash else ["left"])
     outcomes: list[Outcome] = []
     bench.membership.client.ask(DONE, outcomes.append, 1_000)
     bench.advance(1)

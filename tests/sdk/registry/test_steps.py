@@ -401,6 +401,9 @@ class NotingRegistry:
     def close(self, timeout_ms: int) -> None:
         """Do nothing."""
 
+    def begin_to_close(self, timeout_ms: int, closed: Callable[[], None]) -> None:
+        """Do nothing."""
+
     def abandon(self) -> None:
         """Do nothing."""
 

@@ -234,6 +234,10 @@ class MemoryRegistry:
         self.expire()
         self.die()
 
+    def begin_to_close(self, timeout_ms: int, closed: Callable[[], None]) -> None:
+        self.close(timeout_ms)
+        self.tree.loop.append(closed)
+
     def abandon(self) -> None:
         self.die()
 
