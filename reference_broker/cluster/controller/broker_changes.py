@@ -18,7 +18,7 @@ from kafkawire.reference_broker.cluster.controller.live_brokers import LiveBroke
 from kafkawire.reference_broker.cluster.controller.lookout import Lookout, delete_each
 from kafkawire.reference_broker.cluster.controller.partition_states import PartitionStates
 from kafkawire.reference_broker.cluster.controller.reassignments import Reassignments
-from kafkawire.reference_broker.cluster.controller.refusals import Refused
+from kafkawire.reference_broker.cluster.controller.refusals import Refused, tell_refusal
 from kafkawire.reference_broker.cluster.controller.replica_states import ReplicaStates
 from kafkawire.reference_broker.cluster.controller.states import PartitionState, ReplicaState
 from kafkawire.reference_broker.cluster.controller.topic_deletions import TopicDeletions
@@ -192,7 +192,7 @@ class BrokerChanges:
             response: to a LeaderAndIsr.
         """
         if response.error_code != ErrorCode.NONE:
-            _log.error("broker %d refuses a LeaderAndIsr with error code %d", broker_id, response.error_code)
+            tell_refusal(broker_id, "LeaderAndIsr", response.error_code)
             return
         errors = dict(self._errors(response))
         known = self._context.offline_dirs.setdefault(broker_id, set())

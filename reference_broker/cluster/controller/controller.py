@@ -33,7 +33,7 @@ from kafkawire.reference_broker.cluster.controller.outward_calls import GuardedC
 from kafkawire.reference_broker.cluster.controller.partition_states import PartitionStates
 from kafkawire.reference_broker.cluster.controller.producer_ids import allocate
 from kafkawire.reference_broker.cluster.controller.reassignments import Reassignments
-from kafkawire.reference_broker.cluster.controller.refusals import Refusal, Refused, refusal_of
+from kafkawire.reference_broker.cluster.controller.refusals import Refusal, Refused, refusal_of, tell_refusal
 from kafkawire.reference_broker.cluster.controller.replica_states import ReplicaStates
 from kafkawire.reference_broker.cluster.controller.topic_deletions import TopicDeletions
 from kafkawire.reference_broker.work.timers import Later
@@ -496,7 +496,7 @@ class Controller(SessionListener):
             )
         elif isinstance(response, UpdateMetadataResponse):
             if response.error_code != ErrorCode.NONE:
-                _log.error("broker %d refuses an UpdateMetadata with error code %d", broker_id, response.error_code)
+                tell_refusal(broker_id, "UpdateMetadata", response.error_code)
         elif isinstance(response, StopReplicaResponse):
             started = self.context.deletions_started
             deleted = [partition for partition in request.kind.deleted if partition.topic in started]

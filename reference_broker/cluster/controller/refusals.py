@@ -1,16 +1,19 @@
-"""Why the controller refuses what a client asks for.
+"""Why the controller refuses what a client asks for, and what is said when a broker refuses the controller.
 
 Source: `ApiError` in Apache Kafka.
 """
 
 from __future__ import annotations
 
+import logging
 from typing import Final, NamedTuple
 
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["ACCEPTED", "Refusal", "Refused", "refusal_of"]
+__all__ = ["ACCEPTED", "Refusal", "Refused", "refusal_of", "tell_refusal"]
+
+_log = logging.getLogger("kafkawire.broker")
 
 #: The texts that clients of Apache Kafka know for codes that say all.
 _TEXTS: Final = {
@@ -55,3 +58,20 @@ class Refused(KafkaWireError):
     def __init__(self, code: ErrorCode, reason: str) -> None:
         super().__init__(reason)
         self.refusal = Refusal(code, reason)
+
+
+def tell_refusal(broker_id: int, api: str, error_code: int) -> None:
+    """Log that a broker refuses a request of the controller.
+
+    A broker whose session has expired registers again, and refuses what was meant for its former registration; the
+    controller repeats that for the new one.
+
+    Args:
+        broker_id: the broker.
+        api: the API of the request.
+        error_code: of the response.
+    """
+    if error_code == ErrorCode.STALE_BROKER_EPOCH:
+        _log.info("broker %d has registered again, and refuses %s for its former registration", broker_id, api)
+    else:
+        _log.error("broker %d refuses %s with error code %d", broker_id, api, error_code)
