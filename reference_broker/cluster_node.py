@@ -37,6 +37,7 @@ from kafkawire.reference_broker.storage.services import LogServices
 from kafkawire.sdk.errors import ConfigurationError, KafkaWireError, RequestTimedOut
 from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS
 from kafkawire.sdk.protocol.uuids import format_uuid
+from kafkawire.sdk.registry.acls import default_acl
 from kafkawire.sdk.registry.registry import Post, Registry, RegistryError, SessionListener
 from kafkawire.sdk.registry.steps import Steps, across_sessions, run
 from kafkawire.sdk.registry.zookeeper import ZooKeeperRegistry
@@ -66,11 +67,26 @@ _PLAINTEXT: Final = BROKER_CONFIGS["security.inter.broker.protocol"].one_of.inde
 
 
 def zookeeper_of(options: ClusterOptions) -> OpenRegistry:
-    """Return what opens a session with the ZooKeeper of `zookeeper.connect`."""
+    """Return what opens a session with the ZooKeeper of `zookeeper.connect`.
+
+    Raises:
+        ConfigurationError: a file for TLS or for the login cannot be used, or `zookeeper.set.acl` is true and the
+            session has no identity that could have more rights than others.
+    """
+    security = options.zookeeper_security()
+    if options.zookeeper_set_acl and not security.has_identity:
+        reason = (
+            "the broker has no identity in ZooKeeper; give it one by java.security.auth.login.config, a file with the "
+            "section Client, or by zookeeper.ssl.client.enable with zookeeper.ssl.keystore.location"
+        )
+        raise ConfigurationError("zookeeper.set.acl", True, reason)
+    chroot_acl = default_acl(is_secure=options.zookeeper_set_acl)
 
     def open_registry(post: Post) -> Registry:
         timeout_ms = options.zookeeper_session_timeout_ms
-        return ZooKeeperRegistry(options.zookeeper_connect, post, session_timeout_ms=timeout_ms)
+        return ZooKeeperRegistry(
+            options.zookeeper_connect, post, session_timeout_ms=timeout_ms, security=security, chroot_acl=chroot_acl
+        )
 
     return open_registry
 

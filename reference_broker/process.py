@@ -9,7 +9,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 
 from kafkawire.reference_broker.config.cluster_options import split_options
@@ -64,16 +64,7 @@ def serve(
 
     async def run() -> None:
         stopped = asyncio.Event()
-        loop = asyncio.get_running_loop()
-
-        def stop(number: int, frame: FrameType | None) -> None:
-            for each in signals:
-                signal.signal(each, signal.SIG_DFL)
-            with contextlib.suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(stopped.set)
-
-        for number in signals:
-            signal.signal(number, stop)  # the loop's own handlers would wait for the end of a callback
+        _set_on_signal(stopped, signals)
         if not await _start(broker, stopped):
             return
         # Objects created so far live until the end, so no garbage collection needs to check them.
@@ -102,6 +93,20 @@ def serve(
             gc.enable()
         for number, handler in zip(signals, before, strict=True):
             signal.signal(number, handler)
+
+
+def _set_on_signal(stopped: asyncio.Event, signals: Sequence[signal.Signals]) -> None:
+    """Set an event at the first signal, which has the next one end the process."""
+    loop = asyncio.get_running_loop()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        for each in signals:
+            signal.signal(each, signal.SIG_DFL)
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(stopped.set)
+
+    for number in signals:
+        signal.signal(number, stop)  # the loop's own handlers would wait for the end of a callback
 
 
 async def _start(broker: Broker, stopped: asyncio.Event) -> bool:

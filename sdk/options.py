@@ -23,6 +23,7 @@ __all__ = [
     "Option",
     "Options",
     "Order",
+    "Reader",
     "choice",
     "flag",
     "listed",
@@ -147,7 +148,8 @@ class Options:
         declared = {name: value for name, value in vars(cls).items() if isinstance(value, Option)}
         for name in declared:
             delattr(cls, name)
-        cls.OPTIONS = {**cls.OPTIONS, **declared, **(more or {})}
+        inherited = {name: value for base in cls.__bases__ for name, value in getattr(base, "OPTIONS", {}).items()}
+        cls.OPTIONS = {**inherited, **declared, **(more or {})}
         cls.KAFKA_NAMES = {option.kafka_name: name for name, option in cls.OPTIONS.items() if option.kafka_name}
         cls.FROM_TEXT = from_text
 

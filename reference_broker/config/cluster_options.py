@@ -12,8 +12,9 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from kafkawire.sdk.errors import ConfigurationError
-from kafkawire.sdk.options import INT32_MAX, INT64_MAX, Options, flag, number, option, text
+from kafkawire.sdk.options import INT32_MAX, INT64_MAX, flag, number, option, text
 from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS
+from kafkawire.sdk.registry.security_options import ZooKeeperSecurityOptions
 
 __all__ = ["RACK_AWARE_SELECTOR", "ClusterOptions", "split_options"]
 
@@ -49,7 +50,7 @@ def _selector(name: str, value: object) -> str | None:
     return RACK_AWARE_SELECTOR if value is not None else None
 
 
-class ClusterOptions(Options, from_text=True):
+class ClusterOptions(ZooKeeperSecurityOptions, from_text=True):
     """The options of a broker's membership in a cluster.
 
     Attributes:

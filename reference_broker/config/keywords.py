@@ -16,6 +16,20 @@ __all__ = [
 class ClusterKeywords(TypedDict, total=False):
     """Options of a broker in a cluster."""
 
+    zookeeper_ssl_client_enable: bool
+    zookeeper_client_cnxn_socket: str | None
+    zookeeper_ssl_truststore_location: str | None
+    zookeeper_ssl_truststore_password: str | None
+    zookeeper_ssl_truststore_type: Literal["PEM", "PKCS12", "JKS"] | None
+    zookeeper_ssl_keystore_location: str | None
+    zookeeper_ssl_keystore_password: str | None
+    zookeeper_ssl_keystore_type: Literal["PEM", "PKCS12", "JKS"] | None
+    zookeeper_ssl_endpoint_identification_algorithm: Literal["https", ""]
+    zookeeper_ssl_protocol: Literal["TLSv1.2", "TLSv1.3"] | None
+    zookeeper_ssl_enabled_protocols: str | None
+    java_security_auth_login_config: str | None
+    zookeeper_sasl_client: bool
+    zookeeper_sasl_clientconfig: str
     zookeeper_connect: str
     zookeeper_session_timeout_ms: int
     zookeeper_connection_timeout_ms: int | None

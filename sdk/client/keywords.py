@@ -102,6 +102,20 @@ class ProducerKeywords(ClientKeywords, total=False):
 class ConsumerKeywords(ClientKeywords, total=False):
     """Options of `Consumer`."""
 
+    zookeeper_ssl_client_enable: bool
+    zookeeper_client_cnxn_socket: str | None
+    zookeeper_ssl_truststore_location: str | None
+    zookeeper_ssl_truststore_password: str | None
+    zookeeper_ssl_truststore_type: Literal["PEM", "PKCS12", "JKS"] | None
+    zookeeper_ssl_keystore_location: str | None
+    zookeeper_ssl_keystore_password: str | None
+    zookeeper_ssl_keystore_type: Literal["PEM", "PKCS12", "JKS"] | None
+    zookeeper_ssl_endpoint_identification_algorithm: Literal["https", ""]
+    zookeeper_ssl_protocol: Literal["TLSv1.2", "TLSv1.3"] | None
+    zookeeper_ssl_enabled_protocols: str | None
+    java_security_auth_login_config: str | None
+    zookeeper_sasl_client: bool
+    zookeeper_sasl_clientconfig: str
     group_id: str | None
     group_protocol: Literal["classic", "consumer", "auto", "zookeeper"]
     zookeeper_connect: str | None

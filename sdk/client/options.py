@@ -54,6 +54,7 @@ from kafkawire.sdk.options import (
 from kafkawire.sdk.protocol.frames import MAX_FRAME_BYTES
 from kafkawire.sdk.protocol.tables.enums import Acks, IsolationLevel
 from kafkawire.sdk.records import Compression
+from kafkawire.sdk.registry.security_options import ZooKeeperSecurityOptions
 from kafkawire.sdk.routing.topics import LEGAL_NAME
 from kafkawire.sdk.transport.wire import Address
 
@@ -245,7 +246,7 @@ def _level_name(codec: Compression) -> str:
 _HEARTBEATS: Final = 3
 
 
-class ConsumerOptions(ClientOptions):
+class ConsumerOptions(ClientOptions, ZooKeeperSecurityOptions):
     """The options of a consumer.
 
     Attributes:
@@ -437,6 +438,7 @@ _ZOOKEEPER_OPTIONS: Final = (
     "zookeeper_session_timeout_ms",
     "offsets_storage",
     "dual_commit_enabled",
+    *ZooKeeperSecurityOptions.OPTIONS,
 )
 
 #: Options without effect in a group in ZooKeeper, and why.

@@ -72,13 +72,16 @@ class RegistrySession(SessionListener):
         registry: the registry.
 
     Raises:
-        ConfigurationError: kazoo is not installed.
+        ConfigurationError: kazoo is not installed, or a file for TLS or for the login cannot be used.
     """
 
     def __init__(self, options: ConsumerOptions, post: Post) -> None:
         assert options.zookeeper_connect is not None, "the options were checked"
         self.registry = ZooKeeperRegistry(
-            options.zookeeper_connect, post, session_timeout_ms=options.zookeeper_session_timeout_ms
+            options.zookeeper_connect,
+            post,
+            session_timeout_ms=options.zookeeper_session_timeout_ms,
+            security=options.zookeeper_security(),
         )
         self._opened: Promise[None] | None = None
         self._open_by_ms = 0

@@ -16,9 +16,12 @@ import select
 import socket
 import threading
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkawire.sdk.clock import monotonic_ms
+
+if TYPE_CHECKING:
+    import ssl
 
 __all__ = ["ConnectionLog", "DirectHandler", "KazooConnection", "KnownSession", "WakePipe"]
 
@@ -29,6 +32,9 @@ _PAUSE_MAX_SECONDS: Final = 2.0
 #: A connection, and the answer to its first request, may take this long, or as long as a session if that is shorter. A
 #: ZooKeeper that is just starting takes connections that it never answers.
 _HANDSHAKE_SECONDS: Final = 6.0
+
+#: A handshake of TLS gets this time at least, however long the connection itself has taken.
+_ROUND_TRIP_SECONDS: Final = 1.0
 
 #: The number of connections that may be lost in a row while a login that has succeeded before is repeated; the next one
 #: counts as a refusal. Some servers refuse a login only by closing the connection.
@@ -113,6 +119,10 @@ class DirectHandler:
     """What kazoo's client needs from threads and sockets (`kazoo.interfaces.IHandler`).
 
     Callbacks run on the thread of the connection, at once.
+
+    Args:
+        tls: the configuration of TLS; None for connections without it. kazoo's own would trust the authorities of the
+            system in any case.
     """
 
     name = "kafkawire"
@@ -120,7 +130,8 @@ class DirectHandler:
     #: Callbacks of results are called in place by a handler that does not run.
     running = False
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
         self._is_ended = threading.Event()
         self._sockets: list[socket.socket] = []
         self._pipe: WakePipe | None = None
@@ -144,7 +155,8 @@ class DirectHandler:
             self._is_ended.set()
             for each in self._sockets:
                 try:
-                    each.shutdown(socket.SHUT_RDWR)
+                    # That of a socket with TLS would take its state away from the thread that uses it.
+                    socket.socket.shutdown(each, socket.SHUT_RDWR)
                 except OSError:
                     continue  # it is closed already
 
@@ -162,7 +174,8 @@ class DirectHandler:
 
         if self._is_ended.is_set():
             raise ConnectionAbortedError("the registry was closed")
-        options["timeout"] = min(options["timeout"], _HANDSHAKE_SECONDS)
+        limit = options["timeout"] = min(options["timeout"], _HANDSHAKE_SECONDS)
+        since_ms = monotonic_ms()
         try:
             connected: socket.socket = create_tcp_connection(socket, *arguments, **options)
         except TimeoutError as error:
@@ -170,13 +183,28 @@ class DirectHandler:
             raise TimeoutError(errno.ETIMEDOUT, "timed out") from error
         self.is_in_handshake = True
         self._silence_ms = math.inf
+        if self._tls is None:
+            self._hold(connected)
+            return connected
+        name = options.get("hostname") or options["address"][0]
+        secured = self._tls.wrap_socket(connected, server_hostname=name, do_handshake_on_connect=False)
+        self._hold(secured)
+        try:
+            secured.settimeout(max(limit - (monotonic_ms() - since_ms) / 1000, _ROUND_TRIP_SECONDS))
+            secured.do_handshake()
+        except OSError:
+            secured.close()
+            raise
+        return secured
+
+    def _hold(self, connected: socket.socket) -> None:
+        """Note a connection, so that `abort` ends it."""
         with self._lock:
             # One connection at a time: a former one is closed.
             self._sockets = [connected]
             if self._is_ended.is_set():
                 connected.close()
                 raise ConnectionAbortedError("the registry was closed")
-        return connected
 
     def select(self, reads: Sequence[Any], writes: Sequence[Any], others: Sequence[Any], timeout: float) -> Any:
         """Wait for sockets; return those that can be read, those that can be written, and nothing.
@@ -184,6 +212,10 @@ class DirectHandler:
         Raises:
             _TimedOut: nothing was received for too long.
         """
+        # What TLS has decrypted and kazoo has not read is not seen by the system.
+        decrypted = [file for file in reads if hasattr(file, "pending") and file.pending()]
+        if decrypted:
+            return decrypted, [], []
         # kazoo's own makes a selector for each call, and there are two calls for each request.
         poll = select.poll()
         for files, event in ((reads, select.POLLIN), (writes, select.POLLOUT)):
@@ -336,6 +368,7 @@ class KazooConnection:
             come to its end although it was neither closed nor refused: the session may exist.
         on_event: called there with kazoo's events of watches.
         session: the session to continue; None for a new one.
+        tls: the configuration of TLS; None for none.
 
     Attributes:
         agreed_timeout_ms: the timeout of the session, as the servers have answered; None before the first answer.
@@ -350,13 +383,14 @@ class KazooConnection:
         on_state: Callable[[str], None],
         on_event: Callable[[Any], None],
         session: KnownSession | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         from kazoo.client import KazooClient
         from kazoo.protocol.states import KazooState, KeeperState
 
         self.log = ConnectionLog()
         self.agreed_timeout_ms: int | None = None
-        self._handler = DirectHandler()
+        self._handler = DirectHandler(tls)
         self._on_state = on_state
         self._suspended = KazooState.SUSPENDED
         self._connecting = KeeperState.CONNECTING

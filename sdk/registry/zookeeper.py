@@ -45,12 +45,13 @@ from kafkawire.sdk.registry.registry import (
     refusal_of,
     request_size_bytes,
 )
+from kafkawire.sdk.registry.security_options import OPEN_CONNECTION, ZooKeeperSecurity
 from kafkawire.sdk.registry.steps import Steps, create_with_parents, stat_of
 from kafkawire.sdk.registry.watches import WatchKind, WatchTable
 from kafkawire.sdk.secret import Secret
 from kafkawire.sdk.states import Edges
 
-__all__ = ["IN_FLIGHT_MAX", "SESSION_EDGES", "SaslDigest", "SessionState", "ZooKeeperRegistry"]
+__all__ = ["IN_FLIGHT_MAX", "SESSION_EDGES", "SessionState", "ZooKeeperRegistry"]
 
 logger = logging.getLogger("kafkawire.registry")
 
@@ -102,18 +103,6 @@ SESSION_EDGES: Final = Edges(
     },
     from_any={SessionState.CLOSED: "the registry is closed"},
 )
-
-
-class SaslDigest(NamedTuple):
-    """A login by SASL with DIGEST-MD5.
-
-    Attributes:
-        user: the name.
-        password: its password.
-    """
-
-    user: str
-    password: Secret
 
 
 class _Submission:
@@ -180,7 +169,7 @@ class ZooKeeperRegistry:
         session_timeout_ms: after this time without a connection, ZooKeeper may end the session. The servers have limits
             of their own.
         digests: credentials for the scheme `digest`: `user:password`.
-        sasl: a login by SASL; None for none.
+        security: TLS and a login by SASL, if there are any.
         chroot_acl: the access control list of the nodes of a missing chroot.
 
     Raises:
@@ -194,7 +183,7 @@ class ZooKeeperRegistry:
         *,
         session_timeout_ms: int = 18_000,
         digests: Sequence[Secret] = (),
-        sasl: SaslDigest | None = None,
+        security: ZooKeeperSecurity = OPEN_CONNECTION,
         chroot_acl: tuple[Acl, ...] = OPEN_ACL,
     ) -> None:
         self._hosts, self._chroot = parse_connect("zookeeper_connect", connect)
@@ -203,7 +192,7 @@ class ZooKeeperRegistry:
         self._post = post
         self._session_timeout_ms = session_timeout_ms
         self._digests = tuple(digests)
-        self._sasl = sasl
+        self._security = security
         self._chroot_acl = chroot_acl
         self._translation = KazooTranslation(self._chroot)
         #: For the chroot itself.
@@ -456,10 +445,11 @@ class ZooKeeperRegistry:
                 self._connect_later(self._connection.session)
 
     def _connect(self, session: KnownSession | None = None) -> None:
-        sasl = self._sasl and {
+        login = self._security.sasl
+        sasl = login and {
             "mechanism": "DIGEST-MD5",
-            "username": self._sasl.user,
-            "password": self._sasl.password.reveal(),
+            "username": login.user,
+            "password": login.password.reveal(),
         }
         with self._connection_lock:
             self._incarnation += 1
@@ -471,6 +461,7 @@ class ZooKeeperRegistry:
                 partial(self._changed, self._incarnation),
                 self._event,
                 session,
+                self._security.tls,
             )
         try:
             self._connection.start()

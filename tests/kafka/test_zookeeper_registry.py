@@ -14,6 +14,7 @@ import pytest
 
 from kafkawire.sdk.registry import kazoo_client
 from kafkawire.sdk.registry.acls import CREATOR_ACL, OPEN_ACL, READ_ACL, Acl, Permission, default_acl
+from kafkawire.sdk.registry.login import SaslDigest
 from kafkawire.sdk.registry.registry import (
     Create,
     Created,
@@ -29,8 +30,9 @@ from kafkawire.sdk.registry.registry import (
     Stat,
     WatchEvent,
 )
+from kafkawire.sdk.registry.security_options import OPEN_CONNECTION, ZooKeeperSecurity
 from kafkawire.sdk.registry.steps import read, set_or_create
-from kafkawire.sdk.registry.zookeeper import SaslDigest, SessionState, ZooKeeperRegistry
+from kafkawire.sdk.registry.zookeeper import SessionState, ZooKeeperRegistry
 from kafkawire.sdk.secret import Secret
 from tests.kafka.zookeeper import ZooKeeper, ZooKeeperKafka
 from tests.sdk.registry.owner import Owner, SessionNotes
@@ -58,7 +60,7 @@ class ZooKeeperBench:
         self,
         credentials: Sequence[tuple[str, str]] = (),
         session_timeout_ms: int = 10_000,
-        sasl: SaslDigest | None = None,
+        security: ZooKeeperSecurity = OPEN_CONNECTION,
         acl: tuple[Acl, ...] = OPEN_ACL,
     ) -> ZooKeeperRegistry:
         registry = ZooKeeperRegistry(
@@ -66,7 +68,7 @@ class ZooKeeperBench:
             self.owner.post,
             digests=[Secret(proof) for _, proof in credentials],
             session_timeout_ms=session_timeout_ms,
-            sasl=sasl,
+            security=security,
             chroot_acl=acl,
         )
         registry.start()
@@ -229,7 +231,7 @@ def test_sasl() -> None:
     with ZooKeeper({"broker": "secret"}) as zookeeper:
         bench = ZooKeeperBench(zookeeper)
         acl = default_acl(is_secure=True)
-        broker = bench.registry(sasl=SaslDigest("broker", Secret("secret")), acl=acl)
+        broker = bench.registry(security=ZooKeeperSecurity(sasl=SaslDigest("broker", Secret("secret"))), acl=acl)
         owner = bench.owner
         owner.ask_all(broker, Create("/shown", acl=acl), Create("/users", acl=CREATOR_ACL))
         found = owner.ask(broker, GetAcl("/shown"))
@@ -239,7 +241,7 @@ def test_sasl() -> None:
         assert isinstance(owner.ask(other, Exists("/shown")), Stat)
         assert owner.code(other, GetData("/users")) == "NO_AUTH"
         assert owner.code(other, SetData("/shown", b"")) == "NO_AUTH"
-        wrong = bench.registry(sasl=SaslDigest("broker", Secret("wrong")))
+        wrong = bench.registry(security=ZooKeeperSecurity(sasl=SaslDigest("broker", Secret("wrong"))))
         notes = SessionNotes(wrong)
         assert owner.code(wrong, Exists("/")) == "AUTH_FAILED"
         owner.until(lambda: bool(notes.told))

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.certificates import Certificates
 from tests.kafka.apache import await_stop, java_command
 from tests.ports import await_port, free_port
 
@@ -124,11 +125,17 @@ class ZooKeeper(_Server):
 
     Args:
         users: names and passwords for SASL with DIGEST-MD5; empty for none.
+        certificates: those of a second port with TLS, for clients that have a certificate; None for no such port.
+
+    Attributes:
+        secure_port: on localhost, as its certificate says.
     """
 
-    def __init__(self, users: dict[str, str] | None = None) -> None:
+    def __init__(self, users: dict[str, str] | None = None, certificates: Certificates | None = None) -> None:
         super().__init__("-Xmx256m")
         self._users = users or {}
+        self._certificates = certificates
+        self.secure_port = 0 if certificates is None else free_port()
 
     def arguments(self, folder: Path) -> list[str]:
         settings = {
@@ -148,6 +155,17 @@ class ZooKeeper(_Server):
             users = "".join(f' user_{name}="{password}"' for name, password in self._users.items())
             jaas.write_text(f"Server {{ org.apache.zookeeper.server.auth.DigestLoginModule required{users}; }};\n")
             options.append(f"-Djava.security.auth.login.config={jaas}")
+        if self._certificates is not None:
+            authority = folder / "authority.pem"  # the name tells the type
+            authority.write_text(self._certificates.authority.read_text())
+            settings |= {
+                "secureClientPort": str(self.secure_port),
+                "secureClientPortAddress": "127.0.0.1",
+                "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
+                "ssl.keyStore.location": str(self._certificates.broker),
+                "ssl.trustStore.location": str(authority),
+                "ssl.clientAuth": "need",
+            }
         path = folder / "zoo.cfg"
         path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         return [*options, "org.apache.zookeeper.server.quorum.QuorumPeerMain", str(path)]
@@ -160,13 +178,17 @@ class ZooKeeperKafka(_Server):
         broker_id: its id.
         connect: `zookeeper.connect`.
         settings: server properties beside those that are needed.
+        login: a file of login modules with its login to ZooKeeper; None for none.
     """
 
-    def __init__(self, broker_id: int, connect: str, settings: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, broker_id: int, connect: str, settings: dict[str, str] | None = None, login: Path | None = None
+    ) -> None:
         super().__init__("-Xmx384m")
         self._broker_id = broker_id
         self._connect = connect
         self._settings = settings or {}
+        self._login = login
 
     @property
     def bootstrap(self) -> str:
@@ -184,4 +206,5 @@ class ZooKeeperKafka(_Server):
         }
         path = folder / "server.properties"
         path.write_text("".join(f"{key}={value}\n" for key, value in (settings | self._settings).items()))
-        return ["kafka.Kafka", str(path)]
+        options = [] if self._login is None else [f"-Djava.security.auth.login.config={self._login}"]
+        return [*options, "kafka.Kafka", str(path)]

@@ -225,7 +225,7 @@ def test_the_end_of_a_session_does_not_keep_the_loop() -> None:
             threading.Thread(target=end).start()
             asked.set()
 
-        session.begin_to_close = begin_to_close  # type: ignore[method-assign]
+        session.begin_to_close = begin_to_close  # type: ignore[method-assign]  # it waits for the test
         stop = asyncio.create_task(broker.stop())
         await asked.wait()
         for turn in range(3):

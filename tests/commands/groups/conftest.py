@@ -8,6 +8,7 @@ import pytest
 
 from kafkawire.commands.groups import offset_migration
 from kafkawire.sdk.registry.registry import Post
+from kafkawire.sdk.registry.security_options import ZooKeeperSecurity
 from kafkawire.sync import Admin
 from kafkawire.testing import Broker
 from tests.commands.groups.migrating import Scene
@@ -28,8 +29,9 @@ def scene(
 ) -> Scene:
     found = Scene(node, f"g-{request.node.name.partition('[')[0]}", capsys)
 
-    def session(connect: str, post: Post) -> Session:
+    def session(connect: str, post: Post, *, security: ZooKeeperSecurity) -> Session:
         assert connect == "z:2181/kafka"
+        found.server.securities.append(security)
         found.server.sessions.append(Session(found.server, post, 1_000))
         return found.server.sessions[-1]
 

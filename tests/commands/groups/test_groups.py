@@ -6,6 +6,7 @@ Method: the command in this process; what it copies is tested in `test_offset_mi
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +29,20 @@ def test_properties_are_those_of_the_clients(scene: Scene) -> None:
     assert "no such option" in scene.run("kafka", "--property", "nothing.like.it=1", code=1)
     scene.run("kafka", "--property", "client.id=mover", "--property", "default.api.timeout.ms=10000")
     assert scene.in_kafka().keys() == {T0}
+
+
+def test_properties_for_zookeeper(scene: Scene, tmp_path: Path) -> None:
+    scene.put(T0, 5)
+    jaas = tmp_path / "jaas.conf"
+    jaas.write_text(
+        'Client { org.apache.zookeeper.server.auth.DigestLoginModule required username="a" password="b"; };'
+    )
+    scene.run("kafka", "--property", f"java.security.auth.login.config={jaas}")
+    login = scene.server.securities[-1].sasl
+    assert login is not None
+    assert login.user == "a"
+    wrong = f"java.security.auth.login.config={tmp_path / 'none'}"
+    assert "cannot be read" in scene.run("kafka", "--property", wrong, code=1)
 
 
 def test_without_kazoo_a_sentence_says_what_to_install(

@@ -24,6 +24,7 @@ from kafkawire.sdk.registry.registry import (
     RegistryCode,
     RegistryError,
 )
+from kafkawire.sdk.registry.security_options import ZooKeeperSecurity
 from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.transport.promise import Promise
 from tests.sdk.consumer.grouped import QUICK
@@ -41,8 +42,9 @@ GROUP: dict[str, Any] = {"group_protocol": "zookeeper", "zookeeper_connect": "z:
 def server(monkeypatch: pytest.MonkeyPatch) -> ZooKeeper:
     found = ZooKeeper()
 
-    def session(connect: str, post: Post, *, session_timeout_ms: int) -> Session:
+    def session(connect: str, post: Post, *, session_timeout_ms: int, security: ZooKeeperSecurity) -> Session:
         assert connect == "z:2181/kafka"
+        found.securities.append(security)
         found.sessions.append(Session(found, post, session_timeout_ms))
         return found.sessions[-1]
 

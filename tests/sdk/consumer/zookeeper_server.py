@@ -17,6 +17,7 @@ from kafkawire.sdk.registry.registry import (
     Post,
     SessionListener,
 )
+from kafkawire.sdk.registry.security_options import ZooKeeperSecurity
 from kafkawire.sdk.registry.steps import Steps, create_with_parents, run
 from kafkawire.sdk.registry.zookeeper import SessionState
 
@@ -28,12 +29,14 @@ class ZooKeeper:
 
     Attributes:
         sessions: those of the consumers.
+        securities: what their connections were to be made with.
         opens: whether sessions are opened.
     """
 
     def __init__(self) -> None:
         self.registry = EmbeddedRegistry(lambda: 0)
         self.sessions: list[Session] = []
+        self.securities: list[ZooKeeperSecurity] = []
         self.opens = True
         self._posted: list[Callable[[], None]] = []
         self._own = self.registry.session(self._posted.append)

@@ -5,6 +5,7 @@ A test decides when a connection is lost or made, and when requests are answered
 
 from __future__ import annotations
 
+import ssl
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import SimpleNamespace
@@ -121,8 +122,10 @@ class FakeConnection:
         on_state: Callable[[str], None],
         on_event: Callable[[Any], None],
         session: KnownSession | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.servers = servers
+        self.tls = tls
         self.hosts = hosts
         self.session_timeout_ms = session_timeout_ms
         self.agreed_timeout_ms: int | None = None

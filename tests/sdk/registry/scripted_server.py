@@ -6,9 +6,11 @@ It is for what a real server does seldom: it is silent, refuses a login, or clos
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 __all__ = ["ScriptedConnection", "ScriptedServer"]
 
@@ -37,6 +39,10 @@ class ScriptedConnection:
             content += part
         return content
 
+    def send_raw(self, content: bytes) -> None:
+        """Send bytes as they are."""
+        self._socket.sendall(content)
+
     def send(self, content: bytes) -> None:
         self._socket.sendall(struct.pack(">i", len(content)) + content)
 
@@ -59,13 +65,17 @@ class ScriptedServer:
 
     Args:
         scripts: what is done with each connection, in order; it is closed afterwards, and no others are made.
+        tls: the configuration of TLS; None for none.
 
     Attributes:
         port: where it listens.
     """
 
-    def __init__(self, scripts: Sequence[Callable[[ScriptedConnection], object]]) -> None:
+    def __init__(
+        self, scripts: Sequence[Callable[[ScriptedConnection], object]], tls: ssl.SSLContext | None = None
+    ) -> None:
         self._scripts = scripts
+        self._tls = tls
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._listener.settimeout(_TIMEOUT_SECONDS)
         self.port: int = self._listener.getsockname()[1]
@@ -82,5 +92,7 @@ class ScriptedServer:
     def _run(self) -> None:
         for script in self._scripts:
             connected, _ = self._listener.accept()
-            with connected:
-                script(ScriptedConnection(connected))
+            with connected, suppress(ssl.SSLError if self._tls else ()):
+                secured = connected if self._tls is None else self._tls.wrap_socket(connected, server_side=True)
+                with secured:
+                    script(ScriptedConnection(secured))

@@ -12,6 +12,7 @@ import os
 import queue
 import select
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,6 +25,8 @@ from kafkawire.sdk.registry import kazoo_client
 from kafkawire.sdk.registry.kazoo_client import ConnectionLog, DirectHandler, KazooConnection, KnownSession, WakePipe
 from kafkawire.sdk.registry.kazoo_requests import KazooTranslation
 from kafkawire.sdk.registry.registry import GetData, SetData
+from kafkawire.sdk.transport.tls import PemFiles, tls_context
+from tests.certificates import Certificates
 from tests.sdk.registry.scripted_server import ScriptedConnection, ScriptedServer
 
 pytest.importorskip("kazoo")
@@ -236,9 +239,11 @@ def connected(
     sasl: Mapping[str, str] | None = None,
     session: KnownSession | None = None,
     on_event: Callable[[Any], None] = lambda event: None,
+    tls: ssl.SSLContext | None = None,
+    host: str = "127.0.0.1",
 ) -> KazooConnection:
-    address = f"127.0.0.1:{server.port}"
-    connection = KazooConnection(address, 18_000, digests, sasl, states.put, on_event, session)
+    address = f"{host}:{server.port}"
+    connection = KazooConnection(address, 18_000, digests, sasl, states.put, on_event, session, tls)
     connection.start()
     return connection
 
@@ -416,6 +421,57 @@ def test_the_end_of_a_session_is_confirmed(is_answered: bool) -> None:
         connection = connected(server, states)
         assert states.next() == "CONNECTED"
         assert connection.close(END_SECONDS * 1_000) is is_answered
+
+
+# TLS.
+
+
+def test_answers_that_come_together_are_all_read(certificates: Certificates) -> None:
+    """TLS decrypts both at once, and the system then sees nothing that could be read."""
+
+    def two(peer: ScriptedConnection) -> None:
+        peer.welcome()
+        numbers = [struct.unpack(">i", peer.receive()[:4])[0] for _ in range(2)]
+        frames = [struct.pack(">iqi", number, 9, -101) for number in numbers]
+        peer.send_raw(b"".join(struct.pack(">i", len(frame)) + frame for frame in frames))
+        peer.receive()
+
+    with ScriptedServer([two], certificates.context(certificates.broker)) as server:
+        states = States()
+        trusting = tls_context(PemFiles(str(certificates.authority)))
+        connection = connected(server, states, tls=trusting, host="localhost")
+        assert states.next() == "CONNECTED"
+        answers = [WaitedAnswer(), WaitedAnswer()]
+        for answer in answers:
+            connection.send(KazooTranslation("").request_of(GetData("/a")), answer)
+        for answer in answers:
+            assert type(answer.queue.get(timeout=END_SECONDS)).__name__ == "NoNodeError"
+        connection.abandon()
+
+
+def test_a_server_that_is_not_trusted(certificates: Certificates) -> None:
+    with ScriptedServer([ScriptedConnection.receive], certificates.context(certificates.stranger)) as server:
+        handler = DirectHandler(tls_context(PemFiles(str(certificates.authority))))
+        with pytest.raises(ssl.SSLCertVerificationError):
+            handler.create_connection(address=("127.0.0.1", server.port), hostname="localhost", timeout=END_SECONDS)
+
+
+def test_a_handshake_that_hangs_is_given_up(certificates: Certificates, silent: int) -> None:
+    handler = DirectHandler(tls_context(PemFiles(str(certificates.authority))))
+    ended: queue.SimpleQueue[Exception] = queue.SimpleQueue()
+
+    def connect() -> None:
+        try:
+            handler.create_connection(address=("127.0.0.1", silent), hostname="localhost", timeout=END_SECONDS)
+        except OSError as error:
+            ended.put(error)
+
+    thread = handler.spawn(connect)
+    while not handler._sockets:
+        thread.join(0.001)
+    handler.abort()
+    assert isinstance(ended.get(timeout=END_SECONDS), OSError)
+    thread.join(END_SECONDS)
 
 
 def test_a_connection_that_is_abandoned_does_not_end_its_session() -> None:

@@ -21,6 +21,7 @@ from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.registry import kazoo_requests, zookeeper
 from kafkawire.sdk.registry.acls import CREATOR_ACL, Acl, Permission
 from kafkawire.sdk.registry.kazoo_requests import SetWatches
+from kafkawire.sdk.registry.login import SaslDigest
 from kafkawire.sdk.registry.registry import (
     Create,
     Created,
@@ -36,10 +37,10 @@ from kafkawire.sdk.registry.registry import (
     Transaction,
     WatchEvent,
 )
+from kafkawire.sdk.registry.security_options import ZooKeeperSecurity
 from kafkawire.sdk.registry.zookeeper import (
     IN_FLIGHT_MAX,
     SESSION_EDGES,
-    SaslDigest,
     SessionState,
     ZooKeeperRegistry,
 )
@@ -276,7 +277,7 @@ def test_refused_credentials(bench: FakeBench, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(zookeeper, "_REFUSED_PAUSE_SECONDS", 0)
     bench.servers.accepts = False
     owner = bench.owner
-    one = ZooKeeperRegistry("a:1", owner.post, sasl=SaslDigest("alice", Secret("wrong")))
+    one = ZooKeeperRegistry("a:1", owner.post, security=ZooKeeperSecurity(sasl=SaslDigest("alice", Secret("wrong"))))
     one.start()
     notes = SessionNotes(one)
     (connection,) = bench.servers.connections

@@ -34,15 +34,19 @@ def migrate_offsets(
     force: Annotated[bool, typer.Option("--force", help="Also replace larger offsets by smaller ones.")] = False,
     properties: Annotated[
         list[str] | None,
-        typer.Option("--property", help="KEY=VALUE for the connection to Kafka, such as security.protocol=SSL."),
+        typer.Option(
+            "--property",
+            help="KEY=VALUE for the connection to Kafka, such as security.protocol=SSL, "
+            "or to ZooKeeper, such as zookeeper.ssl.client.enable=true.",
+        ),
     ] = None,
 ) -> None:
     """Copy the offsets of a group that is down from ZooKeeper to Kafka, or back.
 
     A group that is up moves its offsets by itself, with dual_commit_enabled.
     """
-    migration = Migration(group, bootstrap, zookeeper, to, _read_properties(properties or ()))
     with errors_on_one_line(MigrationRefused, KafkaWireError):
+        migration = Migration(group, bootstrap, zookeeper, to, _read_properties(properties or ()))
         copied = asyncio.run(migration.run(is_dry=dry_run, may_go_back=force))
     _show(copied, group, to, is_dry=dry_run)
 

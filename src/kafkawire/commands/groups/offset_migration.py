@@ -18,6 +18,7 @@ from kafkawire.sdk.errors import BrokerError, RequestTimedOut
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.tables.znodes import CONSUMER_IDS, CONSUMER_OFFSET, CONSUMER_OFFSETS, CONSUMER_TOPIC_OFFSETS
 from kafkawire.sdk.registry.registry import Registry
+from kafkawire.sdk.registry.security_options import ZooKeeperSecurityOptions
 from kafkawire.sdk.registry.steps import Steps, list_children, read, run, set_or_create, together
 from kafkawire.sdk.registry.zookeeper import ZooKeeperRegistry
 
@@ -73,7 +74,10 @@ class Migration:
         bootstrap: brokers, as `host:port,host:port`.
         connect: the ZooKeeper, as `host:port,host:port/chroot`.
         to: the store that gets the offsets.
-        properties: options of the clients, by Kafka's names.
+        properties: options of the clients, by Kafka's names; those of `ZooKeeperSecurityOptions` are for ZooKeeper.
+
+    Raises:
+        ConfigurationError: an option for ZooKeeper is wrong, or a file that it names cannot be used.
     """
 
     def __init__(self, group_id: str, bootstrap: str, connect: str, to: Store, properties: Mapping[str, str]) -> None:
@@ -81,7 +85,10 @@ class Migration:
         self._bootstrap = bootstrap
         self._connect = connect
         self._to = to
-        self._properties: dict[str, Any] = dict(properties)
+        names = ZooKeeperSecurityOptions.KAFKA_NAMES
+        for_zookeeper = {name: value for name, value in properties.items() if name in names}
+        self._security = ZooKeeperSecurityOptions.read(for_zookeeper.items()).zookeeper_security()
+        self._properties: dict[str, Any] = {name: properties[name] for name in properties if name not in names}
 
     async def run(self, *, is_dry: bool = False, may_go_back: bool = False) -> list[CopiedOffset]:
         """Copy the offsets.
@@ -149,12 +156,14 @@ class Migration:
         def post(function: Callable[[], None]) -> None:
             loop.call_soon_threadsafe(function)
 
-        registry = ZooKeeperRegistry(self._connect, post)
+        registry = ZooKeeperRegistry(self._connect, post, security=self._security)
         registry.start()
         try:
             yield registry
         finally:
-            registry.close(_CLOSE_MS)
+            closed = asyncio.Event()
+            registry.begin_to_close(_CLOSE_MS, lambda: post(closed.set))
+            await closed.wait()
 
 
 def _check_goes_on(copied: list[CopiedOffset], to: Store) -> None:

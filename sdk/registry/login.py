@@ -1,0 +1,150 @@
+"""The login to a ZooKeeper by SASL, as the file of login modules that Java programs share says it.
+
+    Client {
+        org.apache.zookeeper.server.auth.DigestLoginModule required
+            username="kafka"
+            password="secret";
+    };
+
+Source: `javax.security.auth.login.Configuration` (syntax of the file); `DigestLoginModule` in Apache ZooKeeper.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.secret import Secret
+
+__all__ = ["SaslDigest", "login_of"]
+
+#: The only login module that is supported.
+_DIGEST: Final = "org.apache.zookeeper.server.auth.DigestLoginModule"
+
+_FLAGS: Final = ("required", "requisite", "sufficient", "optional")
+
+#: Comments and spaces, then a token: a text in quotes, a word, or one of the characters { } ; =.
+_TOKEN: Final = re.compile(
+    r"(?:\s+|//[^\n]*|#[^\n]*|/\*.*?\*/)*"
+    r"(?:\"(?P<quoted>(?:[^\"\\\n]|\\.)*)\"|'(?P<single>[^'\n]*)'|(?P<word>[^\s{};=\"'#]+)|(?P<sign>[{};=])|(?P<end>$))",
+    re.DOTALL,
+)
+
+#: A file of some sections has a few hundred bytes.
+_FILE_BYTES_MAX: Final = 1_000_000
+
+
+class SaslDigest(NamedTuple):
+    """A login by SASL with DIGEST-MD5.
+
+    Attributes:
+        user: the name.
+        password: its password.
+    """
+
+    user: str
+    password: Secret
+
+
+def login_of(option: str, path: str, section: str) -> SaslDigest | None:
+    """Return the login of a section of a file of login modules; None if the file has no such section.
+
+    Args:
+        option: the option that names the file, for errors.
+        path: the file.
+        section: the name of the section.
+
+    Raises:
+        ConfigurationError: the file cannot be read, the section has another login module than DigestLoginModule, or
+            name and password are missing.
+    """
+    try:
+        with open(path, "rb") as file:
+            text = file.read(_FILE_BYTES_MAX).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(option, path, f"cannot be read: {error}") from error
+    try:
+        modules = _sections(text).get(section)
+    except _Malformed as error:
+        raise ConfigurationError(option, path, f"line {error.line}: {error}") from None
+    if modules is None:
+        return None
+    if [name for name, _ in modules] != [_DIGEST]:
+        names = ", ".join(name for name, _ in modules) or "none"
+        raise ConfigurationError(option, path, f"section {section}: expected the login module {_DIGEST}, not {names}")
+    (_, given), *_ = modules
+    user, password = given.get("username"), given.get("password")
+    if not user or not password:
+        missing = "username" if not user else "password"
+        raise ConfigurationError(option, path, f"section {section}: {missing} is missing")
+    return SaslDigest(user, Secret(password))
+
+
+class _Malformed(Exception):
+    """The file does not have the syntax of login modules."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(reason)
+        self.line = line
+
+
+class _Tokens:
+    """Reads the tokens of a file."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._place = 0
+        self.line = 1
+        self.sign = self.word = ""
+        self.advance()
+
+    def advance(self) -> None:
+        """Read the next token into `sign`, if it is one of { } ; = or the end (empty), or else into `word`."""
+        match = _TOKEN.match(self._text, self._place)
+        if match is None:
+            raise _Malformed(self._text.count("\n", 0, self._place) + 1, "a quotation mark is not closed")
+        self._place = match.end()
+        self.line = self._text.count("\n", 0, match.end()) + 1
+        quoted = match["quoted"]
+        self.sign = match["sign"] or ""
+        self.is_end = match["end"] is not None
+        self.word = re.sub(r"\\(.)", r"\1", quoted) if quoted is not None else match["single"] or match["word"] or ""
+
+    def take_word(self, what: str) -> str:
+        """Return a word, and read the next token."""
+        if self.sign or self.is_end:
+            raise _Malformed(self.line, f"expected {what}")
+        word = self.word
+        self.advance()
+        return word
+
+    def take_sign(self, sign: str) -> None:
+        """Read past one of { } ; =."""
+        if self.sign != sign:
+            raise _Malformed(self.line, f"expected {sign}")
+        self.advance()
+
+
+def _sections(text: str) -> Mapping[str, list[tuple[str, dict[str, str]]]]:
+    """Return the login modules with their options, by section."""
+    tokens, sections = _Tokens(text), dict[str, list[tuple[str, dict[str, str]]]]()
+    while not tokens.is_end:
+        modules = sections[tokens.take_word("the name of a section")] = []
+        tokens.take_sign("{")
+        while tokens.sign != "}":
+            name = tokens.take_word("a login module")
+            flag = tokens.take_word("required")
+            if flag.lower() not in _FLAGS:
+                raise _Malformed(tokens.line, f"expected one of {', '.join(_FLAGS)}, not {flag}")
+            options: dict[str, str] = {}
+            while tokens.sign != ";":
+                key = tokens.take_word("an option, or ;")
+                tokens.take_sign("=")
+                options[key] = tokens.take_word("a value")
+            tokens.take_sign(";")
+            modules.append((name, options))
+        tokens.take_sign("}")
+        tokens.take_sign(";")
+    return sections
