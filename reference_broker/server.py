@@ -47,6 +47,7 @@ from kafkawire.sdk.errors import Closed, ConfigurationError, LocalProtocolError
 from kafkawire.sdk.options import INT32_MAX, INT64_MAX
 from kafkawire.sdk.transport import fork
 from kafkawire.sdk.transport.io_thread import check_threads
+from kafkawire.sdk.transport.own_loop import own_loop
 from kafkawire.sdk.transport.wire import Address, Wire
 
 if TYPE_CHECKING:
@@ -497,7 +498,7 @@ class BackgroundBroker:
             if self._loop is not None:
                 raise LocalProtocolError("the broker is running already")
             check_threads()
-            self._loop = loop_factory(self._broker.options.event_loop)()
+            self._loop = own_loop(loop_factory(self._broker.options.event_loop))
             self._thread = threading.Thread(target=self._loop.run_forever, name="kafkawire-broker", daemon=True)
             self._thread.start()
             try:

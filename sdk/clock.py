@@ -1,25 +1,34 @@
 """The clocks of the parts that do I/O.
 
 State machines take the time as an argument; transports, servers and the asynchronous clients read it here.
+
+Tools such as freezegun replace the functions of `time` in every module that has them. A timer that follows a frozen
+clock never fires. Therefore these clocks keep the original functions as defaults of arguments, where no tool looks.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
-__all__ = ["monotonic_ms", "monotonic_ns", "now_ms"]
+__all__ = ["monotonic_ms", "monotonic_ns", "monotonic_seconds", "now_ms"]
 
 
-def now_ms() -> int:
+def now_ms(*, _read_ns: Callable[[], int] = time.time_ns) -> int:
     """Return the wall clock in milliseconds since the epoch, as in record timestamps."""
-    return time.time_ns() // 1_000_000
+    return _read_ns() // 1_000_000
 
 
-def monotonic_ms() -> int:
+def monotonic_ms(*, _read_ns: Callable[[], int] = time.monotonic_ns) -> int:
     """Return a clock in milliseconds that never runs backwards, for deadlines and intervals."""
-    return time.monotonic_ns() // 1_000_000
+    return _read_ns() // 1_000_000
 
 
-def monotonic_ns() -> int:
+def monotonic_ns(*, _read_ns: Callable[[], int] = time.monotonic_ns) -> int:
     """Return the clock of `monotonic_ms` in nanoseconds, to measure times below a millisecond."""
-    return time.monotonic_ns()
+    return _read_ns()
+
+
+def monotonic_seconds(*, _read: Callable[[], float] = time.monotonic) -> float:
+    """Return the clock of `monotonic_ms` in seconds, as event loops have it."""
+    return _read()

@@ -15,6 +15,7 @@ from threading import Thread, current_thread
 from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.transport import loop_watch, waiting
 from kafkawire.sdk.transport.latch import Latch
+from kafkawire.sdk.transport.own_loop import own_loop
 
 __all__ = ["STOP_SECONDS", "IoThread", "check_threads"]
 
@@ -59,7 +60,7 @@ class IoThread:
 
     def __init__(self, name: str = "kafkawire") -> None:
         check_threads()
-        self.loop = asyncio.new_event_loop()
+        self.loop = own_loop()
         waiting.io_loops.add(self.loop)
         self._ended = Latch()
         self._thread = Thread(target=self._run, name=name, daemon=True)

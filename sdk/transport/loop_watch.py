@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Iterable
-from time import monotonic
 from typing import Protocol
 from weakref import WeakSet
 
+from kafkawire.sdk.clock import monotonic_seconds
 from kafkawire.sdk.transport import waiting
 from kafkawire.sdk.transport.latch import Latch
 
@@ -74,10 +74,10 @@ def drop(left_behind: Iterable[object]) -> None:
 
 def wait(settled: Latch, timeout_seconds: float | None) -> bool:
     """Block this thread until the latch is set, checking loops meanwhile; return False after a timeout."""
-    deadline = None if timeout_seconds is None else monotonic() + timeout_seconds
+    deadline = None if timeout_seconds is None else monotonic_seconds() + timeout_seconds
     while True:
         look()
-        left_seconds = LOOK_SECONDS if deadline is None else deadline - monotonic()
+        left_seconds = LOOK_SECONDS if deadline is None else deadline - monotonic_seconds()
         if settled.wait(min(left_seconds, LOOK_SECONDS)):
             return True
         if deadline is not None and left_seconds <= LOOK_SECONDS:
