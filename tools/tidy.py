@@ -66,6 +66,8 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("sleeping", "tests/kafka/test_hanging.py"): "a stopped process does not report it",
     ("sleeping", "tests/kafka/cleaning.py"): "a broker does not report when its cleaner is done",
     ("sleeping", "tests/kafka/cluster_load.py"): "a load has a pace, and brokers do not report when others catch up",
+    ("sleeping", "tests/kafka/cluster_faults.py"): "brokers do not report when others have noticed a fault",
+    ("sleeping", "tests/kafka/test_cluster_chaos.py"): "a fault has a duration, which is what is tested",
     ("sleeping", "tests/kafka/apache.py"): "polls a process of another language that gives no signal when it is up",
 }
 
