@@ -295,13 +295,14 @@ class ClusterLoad:
             assert time.monotonic() < deadline, f"no progress in {PATIENCE_SECONDS} s: {done}, expected {goals}"
             time.sleep(_LOOK_SECONDS)
 
-    def await_every_partition(self, limit_seconds: float) -> float:
-        """Wait until a record of each key that is sent from now on is acknowledged, and each other part has gone on.
+    def await_every_partition(self, limit_seconds: float, parts: Iterable[str] = ("read", "copy")) -> float:
+        """Wait until a record of each key that is sent from now on is acknowledged, and other parts have gone on.
 
         Each partition of the source has keys, if there are no more than keys.
 
         Args:
             limit_seconds: how long that may take.
+            parts: those that have to go on.
 
         Returns:
             How long it took, in seconds.
@@ -312,7 +313,7 @@ class ClusterLoad:
         """
         begin, number = time.monotonic(), self._number
         # One may have been under way before.
-        goals = {part: self._progress[part].done + 2 for part in ("read", "copy")}
+        goals = {part: self._progress[part].done + 2 for part in parts}
         while True:
             self._raise_failure()
             waiting = [key for key in range(KEYS) if (key, number) not in self._notes.acknowledged]

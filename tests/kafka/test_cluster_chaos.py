@@ -61,9 +61,10 @@ class Scene:
         self.cluster = cluster
         self._load = load
 
-    def go_on(self, what: str) -> None:
-        """Wait until every partition, the group and the transactions go on, and print how long that takes."""
-        print(f"{time.strftime('%X')} {what}: goes on after {self._load.await_every_partition(LIMIT_SECONDS):.1f} s")
+    def go_on(self, what: str, parts: Iterable[str] = ("read", "copy")) -> None:
+        """Wait until every partition and other parts of the load go on, and print how long that takes."""
+        seconds = self._load.await_every_partition(LIMIT_SECONDS, parts)
+        print(f"{time.strftime('%X')} {what}: goes on after {seconds:.1f} s")
 
     @property
     def controller(self) -> int:
@@ -261,6 +262,10 @@ NETWORK_CASES: Final[Mapping[str, Callable[[int, int, int], Cuts]]] = {
 }
 
 
+#: A leader cannot have its ISR changed by a controller that it does not reach, as in Kafka.
+STUCK_UNTIL_HEALED: Final = ("no word between the controller and another",)
+
+
 @pytest.mark.parametrize("half", [0, 1])
 def test_links_are_cut(tmp_path: Path, half: int) -> None:
     """Any two brokers, in both directions and in one; and a broker and ZooKeeper. They heal after 10 to 20 s."""
@@ -276,11 +281,15 @@ def test_links_are_cut(tmp_path: Path, half: int) -> None:
             for name, cuts in list(NETWORK_CASES.items())[half::2]:
                 controller = scene.controller
                 a, b = random.sample([broker for broker in BROKERS if broker != controller], 2)
+                heals_at = time.monotonic() + random.uniform(10, 20)
                 for source, target, cut in cuts(a, b, controller):
                     gates.cut(source, target, cut)
-                time.sleep(random.uniform(10, 20))
+                if name not in STUCK_UNTIL_HEALED:
+                    # Transactions wait: their coordinator may not reach the leaders of their partitions.
+                    scene.go_on(f"{name} (brokers {a} and {b}, the controller {controller})", ["read"])
+                time.sleep(max(0.0, heals_at - time.monotonic()))
                 gates.heal()
-                scene.go_on(f"{name}, with brokers {a} and {b}, the controller {controller}, and heals")
+                scene.go_on(f"{name}, and heals")
                 scene.await_in_sync()
 
 
@@ -458,7 +467,7 @@ FULL_BYTES: Final = 20_000
 
 def test_disks_of_followers_and_leaders_fill_up(tmp_path: Path) -> None:
     """The partitions of a broker fail one by one, and others lead; it has all of them again after a restart."""
-    with under_load(tmp_path, known=[r"File too large"]) as scene:
+    with under_load(tmp_path, known=[r"File too large", r"the replicas of .* are offline"]) as scene:
         cluster = scene.cluster
         for broker in BROKERS:
             led = {each[:2] for each in scene.partitions() if each.leader == broker}
