@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from kafkawire.reference_broker.metadata.image import TopicImage
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
-from kafkawire.reference_broker.metadata.new_partitions import check_assignments
 from kafkawire.reference_broker.metadata.new_topics import PARTITIONS_MAX
 from kafkawire.reference_broker.metadata.topic_controller import TopicController
 from kafkawire.reference_broker.requests.api_handlers import serves
@@ -41,7 +40,7 @@ def handle(
     for name, same in asked.items():
         if len(same) > 1:
             results.append(Result(name))
-            _refuse(results[-1], BrokerError(ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
+            _refuse(results[-1], BrokerError(ErrorCode.INVALID_REQUEST, topics.texts.extended_twice))
         yield
     room = PARTITIONS_MAX
     for name, same in asked.items():
@@ -85,7 +84,7 @@ def _grow(
         raise BrokerError(ErrorCode.REQUEST_TIMED_OUT)
     topic = metadata.image.topics.get(wanted.name)
     if topic is None:
-        raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topics.texts.missing.format(wanted.name))
     additional = topics.check_partitions(topic, wanted.count)
     if additional > room:
         # Kafka fails with UNKNOWN_SERVER_ERROR.
@@ -94,7 +93,7 @@ def _grow(
     replicas = None
     if wanted.assignments is not None:
         replicas = yield from each(wanted.assignments, lambda assignment: assignment.broker_ids)
-        yield from check_assignments(replicas, additional, metadata.image.brokers)
+        yield from topics.check_assignments(replicas, additional)
 
     def grown(outcome: TopicImage | BrokerError) -> None:
         if isinstance(outcome, BrokerError):

@@ -46,7 +46,7 @@ def handle(
     for name, same in asked.items():
         try:
             if len(same) > 1:
-                raise BrokerError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+                raise BrokerError(ErrorCode.INVALID_REQUEST, topics.texts.created_twice)
             if refusal is not None:
                 raise refusal.again()
             results.append(_create(options, topics, same[0], parts, request.validate_only))

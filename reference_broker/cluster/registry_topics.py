@@ -11,7 +11,8 @@ Source: `ZkAdminManager`, `AdminZkClient`, `AutoTopicCreationManager` in Apache 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from kafkawire.reference_broker.cluster.controller.cluster_reader import stored_topic
@@ -21,6 +22,8 @@ from kafkawire.reference_broker.cluster.controller.replica_assignment import (
     Start,
     assign_new_partitions,
     assign_replicas,
+    check_chosen_brokers,
+    check_increase,
     check_manual_assignment,
 )
 from kafkawire.reference_broker.cluster.controller.topic_changes import (
@@ -36,9 +39,9 @@ from kafkawire.reference_broker.metadata.config_store import ConfigStore, Revise
 from kafkawire.reference_broker.metadata.image import MetadataDelta, PartitionImage, TopicImage
 from kafkawire.reference_broker.metadata.internal_topics import INTERNAL_TOPICS, plan_topic
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
-from kafkawire.reference_broker.metadata.new_partitions import check_increase
 from kafkawire.reference_broker.metadata.new_topics import DEFAULT, NewTopic, check_characters
-from kafkawire.reference_broker.metadata.topic_controller import TopicDone
+from kafkawire.reference_broker.metadata.topic_controller import TopicDone, TopicTexts
+from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.log_limit import LogLimit
@@ -72,6 +75,12 @@ _READ_AGAIN_MS: Final = 1_000
 
 #: Later than any time: the size is being read.
 _NOT_AGAIN_MS: Final = 2**63
+
+_TEXTS: Final = TopicTexts(
+    created_twice="Found multiple entries for this topic.",
+    extended_twice="Duplicate topic in request.",
+    missing="The topic '{}' does not exist.",
+)
 
 
 def _default(name: str) -> int:
@@ -137,6 +146,7 @@ class RegistryTopics:
 
     Attributes:
         acts_without_time: see `TopicController`.
+        texts: likewise.
         waits: what waits for the image, here and in other parts of the broker.
     """
 
@@ -155,6 +165,7 @@ class RegistryTopics:
         deletes_topics: bool = True,
     ) -> None:
         self.acts_without_time = True  # as in Apache Kafka 3 with ZooKeeper
+        self.texts = _TEXTS
         self._registry = registry
         self._deletes_topics = deletes_topics
         self._metadata = metadata
@@ -366,8 +377,15 @@ class RegistryTopics:
     # Changes of a topic.
 
     def check_partitions(self, topic: TopicImage, count: int) -> int:
-        check_increase(topic.name, len(topic.partitions), count)
-        return count - len(topic.partitions)
+        present = len(topic.partitions)
+        with _for_clients():
+            check_increase(present, count)
+        return count - present
+
+    def check_assignments(self, assignments: Sequence[Sequence[int]], additional: int) -> Work[None]:
+        with _for_clients():
+            check_chosen_brokers(assignments, additional, self._metadata.image.brokers)
+        yield
 
     def add_partitions(
         self,
@@ -396,7 +414,6 @@ class RegistryTopics:
 
         Raises:
             Refused: they cannot be added.
-            BrokerError: INVALID_PARTITIONS if the topic has as many partitions.
         """
         name, path = topic.name, TOPIC.path(topic.name)
         data = yield from across_sessions(lambda: _read_lasting(name))
@@ -407,7 +424,7 @@ class RegistryTopics:
             text = f"A partition reassignment is in progress for the topic '{name}'."
             raise Refused(ErrorCode.REASSIGNMENT_IN_PROGRESS, text)
         present = len(stored.partitions)
-        check_increase(name, present, count)
+        check_increase(present, count)
         if set(stored.partitions) != set(range(present)):
             text = f"the partitions of topic {name} have gaps: the highest number is {max(stored.partitions)}"
             raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, text)
@@ -415,9 +432,7 @@ class RegistryTopics:
         if chosen is None:
             new = assign_new_partitions(stored.partitions, brokers, count)
         else:
-            if len(chosen) != count - present:
-                text = f"Increasing the number of partitions by {count - present} but {len(chosen)} assignments"
-                raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{text} provided.")
+            check_chosen_brokers(chosen, count - present, self._metadata.image.brokers)
             new = {present + at: tuple(broker_ids) for at, broker_ids in enumerate(chosen)}
             check_manual_assignment(new, self._metadata.image.brokers, len(stored.partitions[0]))
         if not validate_only:
@@ -493,4 +508,17 @@ def _has_leaders(topic: TopicImage | None) -> bool:
 
 
 def _not_here(name: str) -> Refused:
-    return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _TEXTS.missing.format(name))
+
+
+@contextmanager
+def _for_clients() -> Iterator[None]:
+    """Have clients told at once why something is refused.
+
+    Raises:
+        BrokerError: it is refused.
+    """
+    try:
+        yield
+    except Refused as error:
+        raise BrokerError(error.refusal.error_code, error.refusal.message or "") from None

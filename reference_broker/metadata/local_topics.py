@@ -24,11 +24,12 @@ from kafkawire.reference_broker.metadata.image import (
 )
 from kafkawire.reference_broker.metadata.internal_topics import plan_topic
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
-from kafkawire.reference_broker.metadata.new_partitions import check_increase
+from kafkawire.reference_broker.metadata.new_partitions import check_assignments, check_increase
 from kafkawire.reference_broker.metadata.new_topics import NewTopic, check_characters, plan_partitions
-from kafkawire.reference_broker.metadata.topic_controller import TopicDone
+from kafkawire.reference_broker.metadata.topic_controller import TopicDone, TopicTexts
 from kafkawire.reference_broker.metadata.topic_files import LocalTopic
 from kafkawire.reference_broker.metadata.topic_store import TopicStore
+from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import CLUSTER_METADATA_TOPIC, NO_LEADER_ID
@@ -40,6 +41,9 @@ __all__ = ["LocalTopics"]
 
 #: A broker that is alone never changes its features.
 _FEATURES_EPOCH = 0
+
+#: Those of Apache Kafka 4.
+_TEXTS = TopicTexts("Duplicate topic name.", "Duplicate topic name.", missing="")
 
 
 class LocalTopics:
@@ -55,6 +59,7 @@ class LocalTopics:
 
     Attributes:
         acts_without_time: see `TopicController`.
+        texts: likewise.
         metadata: the image of a cluster with this broker alone.
     """
 
@@ -68,6 +73,7 @@ class LocalTopics:
         forget: Callable[[TopicImage, Callable[[], None], int], None],
     ) -> None:
         self.acts_without_time = False  # as in Apache Kafka 4
+        self.texts = _TEXTS
         self._store = store
         self._options = options
         self._timers = timers
@@ -185,6 +191,9 @@ class LocalTopics:
         present = self._growing.get(topic.topic_id, len(topic.partitions))
         check_increase(topic.name, present, count)
         return count - present
+
+    def check_assignments(self, assignments: Sequence[Sequence[int]], additional: int) -> Work[None]:
+        return check_assignments(assignments, additional, self.metadata.image.brokers)
 
     def add_partitions(
         self,

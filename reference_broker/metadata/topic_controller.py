@@ -10,17 +10,32 @@ Source: `Controller`, `ZkAdminManager` in Apache Kafka.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from kafkawire.reference_broker.metadata.config_store import Revise
 from kafkawire.reference_broker.metadata.image import TopicImage
 from kafkawire.reference_broker.metadata.new_topics import NewTopic
+from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 
-__all__ = ["TopicController", "TopicDone"]
+__all__ = ["TopicController", "TopicDone", "TopicTexts"]
 
 #: Called with the topic after the change, once it is in the image, or with the error.
 TopicDone = Callable[[TopicImage | BrokerError], None]
+
+
+class TopicTexts(NamedTuple):
+    """What clients are told about topics before the controller of topics is asked; see the release that it follows.
+
+    Attributes:
+        created_twice: a request names a topic to create more than once.
+        extended_twice: a request names a topic to extend more than once.
+        missing: there is no topic to extend; has a place for its name.
+    """
+
+    created_twice: str
+    extended_twice: str
+    missing: str
 
 
 @runtime_checkable  # tests compare the parts of a broker with the names in handlers
@@ -29,9 +44,11 @@ class TopicController(Protocol):
 
     Attributes:
         acts_without_time: whether a change is made for a client that gives it no time, and gets REQUEST_TIMED_OUT.
+        texts: see `TopicTexts`.
     """
 
     acts_without_time: bool
+    texts: TopicTexts
 
     def check_name(self, name: str) -> None:
         """Check that a topic of this name can be created.
@@ -87,6 +104,18 @@ class TopicController(Protocol):
 
         Raises:
             BrokerError: INVALID_PARTITIONS if the topic has or will have as many partitions.
+        """
+        ...
+
+    def check_assignments(self, assignments: Sequence[Sequence[int]], additional: int) -> Work[None]:
+        """Check the replicas that a client chose for new partitions; yield now and then.
+
+        Args:
+            assignments: the ids of the brokers of each new partition.
+            additional: the number of new partitions.
+
+        Raises:
+            BrokerError: INVALID_REPLICA_ASSIGNMENT if the number of assignments is wrong, or one is impossible.
         """
         ...
 

@@ -2,7 +2,8 @@
 
 Leaders and followers are spread evenly; with racks, the replicas of a partition are in as many racks as possible.
 
-Source: `AdminUtils.assignReplicasToBrokers`, `AdminZkClient.validateReplicaAssignment` in Apache Kafka; KIP-36.
+Source: `AdminUtils.assignReplicasToBrokers`, `AdminZkClient.validateReplicaAssignment`,
+`ZkAdminManager.createPartitions` in Apache Kafka 3.9, whose error texts are kept; KIP-36.
 """
 
 from __future__ import annotations
@@ -13,7 +14,15 @@ from typing import NamedTuple
 from kafkawire.reference_broker.cluster.controller.refusals import Refused
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["CandidateBroker", "Start", "assign_new_partitions", "assign_replicas", "check_manual_assignment"]
+__all__ = [
+    "CandidateBroker",
+    "Start",
+    "assign_new_partitions",
+    "assign_replicas",
+    "check_chosen_brokers",
+    "check_increase",
+    "check_manual_assignment",
+]
 
 
 class CandidateBroker(NamedTuple):
@@ -101,6 +110,43 @@ def assign_new_partitions(
     return assign_replicas(
         brokers, partition_count - len(existing), len(existing[0]), Start(start, start), len(existing)
     )
+
+
+def check_increase(present: int, count: int) -> None:
+    """Check that a topic gets more partitions.
+
+    Args:
+        present: its number of partitions.
+        count: the number that is asked for.
+
+    Raises:
+        Refused: INVALID_PARTITIONS if that is no increase.
+    """
+    if count == present:
+        raise Refused(ErrorCode.INVALID_PARTITIONS, f"Topic already has {present} partitions.")
+    if count < present:
+        text = f"Topic currently has {present} partitions, which is higher than the requested {count}."
+        raise Refused(ErrorCode.INVALID_PARTITIONS, text)
+
+
+def check_chosen_brokers(assignments: Sequence[Sequence[int]], additional: int, broker_ids: Collection[int]) -> None:
+    """Check that each new partition of a topic has an assignment, and that the brokers exist.
+
+    Args:
+        assignments: the brokers of each new partition.
+        additional: the number of new partitions.
+        broker_ids: the brokers that exist.
+
+    Raises:
+        Refused: INVALID_REPLICA_ASSIGNMENT.
+    """
+    unknown = dict.fromkeys(each for replicas in assignments for each in replicas if each not in broker_ids)
+    if unknown:
+        text = f"Unknown broker(s) in replica assignment: {', '.join(map(str, unknown))}."
+        raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+    if len(assignments) != additional:
+        text = f"Increasing the number of partitions by {additional} but {len(assignments)} assignments provided."
+        raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
 
 
 def check_manual_assignment(

@@ -9,9 +9,11 @@ from __future__ import annotations
 import pytest
 
 from kafkawire.reference_broker.metadata.new_topics import NewTopic
+from kafkawire.reference_broker.metadata.topic_controller import TopicTexts
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_sometimes
 from kafkawire.sdk.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
 from kafkawire.sdk.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
@@ -118,6 +120,21 @@ def test_a_topic_that_is_growing_has_what_it_will_have() -> None:
     bench.core.topics.create(NewTopic("t", 1), lambda made: None)
     work.run()
     assert answers_of(bench.ask(grow(2, validate_only=True)))["t"] == (ErrorCode.NONE, None)
+
+
+def test_the_texts_are_those_of_the_controller_of_topics() -> None:
+    bench = BrokerBench(MemoryDisk())
+    bench.create()
+    bench.core.topics.texts = TopicTexts("created twice", "extended twice", "no {}")
+    request = CreatePartitionsRequest([Topic("t", 3), Topic("t", 4), Topic("none", 3)], timeout_ms=1_000)
+    assert answers_of(bench.ask(request)) == {
+        "t": (ErrorCode.INVALID_REQUEST, "extended twice"),
+        "none": (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no none"),
+    }
+    new = CreateTopicsRequest.CreatableTopic
+    created = bench.ask(CreateTopicsRequest([new("a", 1, 1), new("a", 1, 1)], timeout_ms=1_000))
+    assert isinstance(created, CreateTopicsResponse)
+    assert [each.error_message for each in created.topics] == ["created twice"]
 
 
 def test_a_disk_that_fails_leaves_the_topic_as_it_was() -> None:
