@@ -44,6 +44,15 @@ _EDGES: Final = frozenset(PARTITION_EDGES)
 #: The configuration of a topic that lets replicas lead that are not in sync.
 UNCLEAN_ELECTION_CONFIG: Final = "unclean.leader.election.enable"
 
+#: What clients are told of the strategy of an election without a leader.
+_STRATEGIES: Final = {
+    Occasion.OFFLINE: "OfflinePartitionLeaderElectionStrategy(false)",
+    Occasion.UNCLEAN: "OfflinePartitionLeaderElectionStrategy(true)",
+    Occasion.REASSIGNMENT: "ReassignPartitionLeaderElectionStrategy",
+    Occasion.PREFERRED: "PreferredReplicaPartitionLeaderElectionStrategy",
+    Occasion.CONTROLLED_SHUTDOWN: "ControlledShutdownPartitionLeaderElectionStrategy",
+}
+
 #: For each partition that was to get a leader: its leadership, or why it got none.
 Results = dict[TopicPartition, Leadership | KafkaWireError]
 
@@ -198,7 +207,8 @@ class PartitionStates:
         for partition, leadership in stored.items():
             result = self._elected(partition, leadership, occasion, is_unclean_allowed=partition.topic in is_unclean)
             if result is None:
-                results[partition] = StateChangeFailed(f"no replica can lead it ({occasion.name.lower()})")
+                text = f"Failed to elect leader for partition {partition} under strategy {_STRATEGIES[occasion]}"
+                results[partition] = StateChangeFailed(text)
             else:
                 elected[partition] = result
         if not elected:

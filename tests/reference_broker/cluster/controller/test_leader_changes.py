@@ -91,6 +91,13 @@ def test_the_results_of_an_election(kind: ElectionType) -> None:
     (result,) = results
     assert isinstance(result, dict)
     assert [result[partition].error_code for partition in partitions] == RESULTS[kind]
+    strategies = {
+        ElectionType.PREFERRED: "PreferredReplicaPartitionLeaderElectionStrategy",
+        ElectionType.UNCLEAN: "OfflinePartitionLeaderElectionStrategy(true)",
+    }
+    assert (
+        result[partitions[2]].message == f"Failed to elect leader for partition t-2 under strategy {strategies[kind]}"
+    )
 
 
 def test_an_admin_may_elect_uncleanly() -> None:
