@@ -126,7 +126,7 @@ class Core:
         warn_of_removal({name: topic.configs for name, topic in self.metadata.image.topics.items()}, options, _log)
         self.configs = ConfigController(
             options,
-            ConfigRules(self._static_options, self.broker_configs),
+            ConfigRules(self._static_options, self.broker_configs, is_in_registry=self.dynamic_configs.is_registry),
             self.broker_configs,
             self.dynamic_configs,
             self.metadata,

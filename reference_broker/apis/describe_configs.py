@@ -156,6 +156,9 @@ class _Description:
                 own = self._dynamic.of(ConfigResourceType.GROUP, name)
                 return self._overriding(GROUP_CONFIGS, own, ConfigSource.GROUP_CONFIG)
             case _:
+                if self._dynamic.is_registry:
+                    reason = "Config type client-metrics is only supported on KRaft clusters"
+                    raise BrokerError(ErrorCode.INVALID_REQUEST, reason)
                 if not name:
                     reason = "Client metrics subscription name must not be empty"
                     raise BrokerError(ErrorCode.INVALID_REQUEST, reason)

@@ -76,6 +76,7 @@ class RegistryConfigs:
 
     def __init__(self, registry: Registry, broker_id: int, *, is_secure: bool = False) -> None:
         self.on_change: ConfigListener = lambda kind, name: None
+        self.is_registry = True
         self._registry = registry
         self._acl = default_acl(is_secure=is_secure)
         self._secret_acl = default_acl(is_secure=is_secure, is_sensitive=True)

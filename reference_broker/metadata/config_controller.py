@@ -90,7 +90,7 @@ class ConfigController:
 
         def revise(configs: Mapping[str, str]) -> Mapping[str, str]:
             return operated(
-                configs, operations, lambda each: _list_refusal(kind, each), lambda each: self._default(kind, each)
+                configs, operations, lambda each: self._list_refusal(kind, each), lambda each: self._default(kind, each)
             )
 
         self._change(kind, name, revise, done, validate_only)
@@ -119,6 +119,21 @@ class ConfigController:
             key = TOPIC_CONFIGS[name]
             return (self._configs.value(key.broker) if key.broker else key.default) or ""
         return BROKER_CONFIGS[name].default or ""
+
+    def _list_refusal(self, kind: int, each: Operation) -> BrokerError | None:
+        """Return why a list operation is impossible; None if it is possible."""
+        if each.name in _LISTS.get(kind, ()):
+            return None
+        known = TOPIC_CONFIGS if kind == ConfigResourceType.TOPIC else BROKER_CONFIGS
+        if kind == ConfigResourceType.BROKER or self._dynamic.is_registry:
+            if each.name not in known:
+                return BrokerError(ErrorCode.INVALID_CONFIG, f"Unknown config name: {each.name}")
+            word = AlterConfigOperation(each.operation).name.lower()
+            reason = f"Config value {word} is not allowed for config key: {each.name}"
+            return BrokerError(ErrorCode.INVALID_CONFIG, reason)
+        word = AlterConfigOperation(each.operation).name
+        reason = f"Can't {word} to key {each.name} because its type is not LIST."
+        return BrokerError(ErrorCode.INVALID_CONFIG, reason)
 
     def _node(self, name: str, unexpected: str) -> str:
         """Return the id of this broker, given its name as a resource.
@@ -184,7 +199,7 @@ class ConfigController:
             known = {
                 name: value for name, value in revised.items() if name in TOPIC_CONFIGS or configs.get(name) != value
             }
-            self._rules.check_topic(known, self._options.topic_defaults)
+            self._rules.check_topic(topic.name, known, self._options.topic_defaults)
             return revised
 
         if validate_only:
@@ -192,21 +207,6 @@ class ConfigController:
             done(None)
         else:
             self._topics.configure(topic, checked, lambda made: done(_error_of(made)))
-
-
-def _list_refusal(kind: int, each: Operation) -> BrokerError | None:
-    """Return why a list operation is impossible; None if it is possible."""
-    if each.name in _LISTS.get(kind, ()):
-        return None
-    if kind == ConfigResourceType.BROKER:
-        if each.name not in BROKER_CONFIGS:
-            return BrokerError(ErrorCode.INVALID_CONFIG, f"Unknown config name: {each.name}")
-        word = AlterConfigOperation(each.operation).name.lower()
-        reason = f"Config value {word} is not allowed for config key: {each.name}"
-        return BrokerError(ErrorCode.INVALID_CONFIG, reason)
-    word = AlterConfigOperation(each.operation).name
-    reason = f"Can't {word} to key {each.name} because its type is not LIST."
-    return BrokerError(ErrorCode.INVALID_CONFIG, reason)
 
 
 def _error_of(made: TopicImage | BrokerError) -> BrokerError | None:

@@ -62,6 +62,17 @@ _OVERRIDES: Final = "max.connections.per.ip.overrides"
 #: Dynamic in Kafka, but only read at startup here.
 _AT_THE_START: Final = frozenset({"listeners", "listener.security.protocol.map"})
 
+#: A broker of Kafka changes its threads step by step.
+_THREADS: Final = frozenset(
+    {
+        "background.threads",
+        "num.io.threads",
+        "num.network.threads",
+        "num.recovery.threads.per.data.dir",
+        "num.replica.fetchers",
+    }
+)
+
 _INTERVAL: Final = "interval.ms"
 _INTERVAL_MIN_MS: Final = 100
 _INTERVAL_MAX_MS: Final = 3_600_000
@@ -76,16 +87,19 @@ class ConfigRules:
     Args:
         options: options of the broker as given at startup.
         configs: configurations of the broker.
+        is_in_registry: see `ConfigStore.is_registry`.
     """
 
-    def __init__(self, options: BrokerOptions, configs: BrokerConfigs) -> None:
+    def __init__(self, options: BrokerOptions, configs: BrokerConfigs, *, is_in_registry: bool = False) -> None:
         self._options = options
         self._configs = configs
+        self._is_in_registry = is_in_registry
 
-    def check_topic(self, configs: Mapping[str, str], defaults: Mapping[str, str]) -> None:
+    def check_topic(self, topic: str, configs: Mapping[str, str], defaults: Mapping[str, str]) -> None:
         """Check the resulting configuration of a topic.
 
         Args:
+            topic: its name.
             configs: the topic's own configurations.
             defaults: the broker's defaults.
 
@@ -97,8 +111,14 @@ class ConfigRules:
             for name in configs:
                 if name not in TOPIC_CONFIGS:
                     raise InvalidConfig(f"Unknown topic config name: {name}")
-            for name, value in configs.items():
-                check_topic_config(name, value)
+            try:
+                for name, value in configs.items():
+                    check_topic_config(name, value)
+            except InvalidConfig as error:
+                if not self._is_in_registry:
+                    raise
+                resource = f"ConfigResource(type=TOPIC, name='{topic}')"
+                raise InvalidConfig(f"Invalid config value for resource {resource}: {error}") from None
             check_together({**defaults, **configs})
 
         _refused(check, ErrorCode.INVALID_CONFIG)
@@ -164,11 +184,11 @@ class ConfigRules:
         """
 
         def check() -> None:
-            _check_none(
+            self._check_none(
                 (name for name in configs if name in BROKER_CONFIGS and BROKER_CONFIGS[name].is_read_only),
                 "Cannot update these configs dynamically",
             )
-            _check_none(
+            self._check_none(
                 (name for name in configs if _OF_LISTENERS.fullmatch(name)),
                 "These security configs can be dynamically updated only per-listener using the listener prefix",
             )
@@ -177,16 +197,49 @@ class ConfigRules:
                 if key is not None:
                     check_value(key, value)
             if is_for_all:
-                _check_none(
+                self._check_none(
                     (name for name in configs if _is_per_broker(name)),
                     "Cannot update these configs at default cluster level, broker id must be specified",
                 )
             # Kafka opens and closes listeners here; to accept them without effect would mislead.
-            _check_none((name for name in configs if name in _AT_THE_START), "Cannot update these configs dynamically")
+            self._check_none(
+                (name for name in configs if name in _AT_THE_START), "Cannot update these configs dynamically"
+            )
+            if self._is_in_registry:
+                self._check_threads(configs)
             _check_overrides(configs.get(_OVERRIDES, ""))
             self._check_options(configs)
 
         _refused(check, ErrorCode.INVALID_REQUEST)
+
+    def _check_none(self, names: Iterable[str], reason: str) -> None:
+        """Check that no name belongs to a forbidden kind.
+
+        Raises:
+            InvalidConfig: a name does.
+        """
+        found = ", ".join(sorted(names))
+        if found:
+            raise InvalidConfig(f"{reason}: {f'Set({found})' if self._is_in_registry else f'[{found}]'}")
+
+    def _check_threads(self, configs: Mapping[str, str]) -> None:
+        """Check that no number of threads changes by more than half.
+
+        Raises:
+            InvalidConfig: one does.
+        """
+        for name in configs.keys() & _THREADS:
+            number, current = parse_integer(trimmed(configs[name])), parse_integer(self._configs.value(name) or "")
+            if number is None or current is None or current // 2 <= number <= current * 2:
+                continue
+            if number < current // 2:
+                bound = f"be at least half the current value {current}"
+            else:
+                bound = f"not be greater than double the current value {current}"
+            raise InvalidConfig(
+                "Invalid value org.apache.kafka.common.config.ConfigException: Dynamic thread count update validation "
+                f"failed for {name}={number}, value should {bound} for configuration Invalid dynamic configuration"
+            )
 
     def _check_options(self, configs: Mapping[str, str]) -> None:
         """Check the broker's resulting options for consistency.
@@ -243,17 +296,6 @@ def _refused(check: Callable[[], None], code: ErrorCode) -> None:
 def _check_values(keys: Mapping[str, ConfigKey], configs: Mapping[str, str]) -> None:
     for name, value in configs.items():
         check_value(keys[name], value)
-
-
-def _check_none(names: Iterable[str], reason: str) -> None:
-    """Check that no name belongs to a forbidden kind.
-
-    Raises:
-        InvalidConfig: a name does.
-    """
-    found = sorted(names)
-    if found:
-        raise InvalidConfig(f"{reason}: [{', '.join(found)}]")
 
 
 def _check_overrides(text: str) -> None:

@@ -38,9 +38,12 @@ class ConfigStore(Protocol):
 
     Attributes:
         on_change: see `ConfigListener`; also called for changes that other programs make.
+        is_registry: whether it is the registry of a cluster; what is refused then is what Apache Kafka 3.9 refuses with
+            ZooKeeper, in its words.
     """
 
     on_change: ConfigListener
+    is_registry: bool
 
     def of(self, kind: ConfigResourceType, name: str) -> Mapping[str, str]:
         """Return the configurations of a resource, as far as this broker knows them."""

@@ -50,6 +50,7 @@ class LocalConfigStore:
         #: By kind and name of the resource; none is empty.
         self._resources: dict[ConfigResourceType, dict[str, Mapping[str, str]]] = {kind: {} for kind in _KEPT}
         self.on_change: ConfigListener = lambda kind, name: None
+        self.is_registry = False
         self._read()
 
     def of(self, kind: ConfigResourceType, name: str) -> Mapping[str, str]:

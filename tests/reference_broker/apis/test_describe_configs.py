@@ -45,6 +45,13 @@ def test_every_version(bench, version):
     ]
 
 
+def test_a_registry_has_no_client_metrics(bench):
+    bench.core.dynamic_configs.is_registry = True
+    result = ask(bench, ConfigResourceType.CLIENT_METRICS, "m")
+    text = "Config type client-metrics is only supported on KRaft clusters"
+    assert (result.error_code, result.error_message) == (ErrorCode.INVALID_REQUEST, text)
+
+
 def test_topic_takes_the_brokers_default(bench):
     result = ask(bench, ConfigResourceType.TOPIC, "plain")
     shown = {entry.name: (entry.value, entry.config_source) for entry in result.configs}

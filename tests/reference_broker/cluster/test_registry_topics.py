@@ -291,7 +291,7 @@ NOT_EXTENDED: dict[str, tuple[int, Sequence[Sequence[int]] | None, Prepare, Erro
     "too few assignments": (4, [[0]], nothing, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     "repeated broker": (3, [[0, 0]], nothing, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     "more replicas": (3, [[0, 1]], nothing, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
-    "unknown broker": (3, [[9]], nothing, ErrorCode.BROKER_NOT_AVAILABLE),
+    "unknown broker": (3, [[9]], nothing, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
 }  # fmt: skip
 
 
@@ -313,8 +313,24 @@ def test_not_extended(registry: TopicsBench, name: str, validate_only: bool) -> 
 def test_the_number_of_partitions_is_checked_at_once(registry: TopicsBench) -> None:
     topic = registry.existing("t", (0,), (1,))
     assert registry.topics.check_partitions(topic, 5) == 3
-    with pytest.raises(BrokerError):
-        registry.topics.check_partitions(topic, 2)
+    for count, text in (
+        (2, "Topic already has 2 partitions."),
+        (1, "Topic currently has 2 partitions, which is higher than the requested 1."),
+    ):
+        with pytest.raises(BrokerError) as caught:
+            registry.topics.check_partitions(topic, count)
+        assert (caught.value.code, caught.value.detail) == (ErrorCode.INVALID_PARTITIONS, text)
+
+
+def test_chosen_brokers_are_checked_at_once(registry: TopicsBench) -> None:
+    list(registry.topics.check_assignments([[0, 1], [1, 0]], 2))
+    for assignments, text in (
+        ([[0, 1]], "Increasing the number of partitions by 2 but 1 assignments provided."),
+        ([[8, 1, 9]], "Unknown broker(s) in replica assignment: 8, 9."),
+    ):
+        with pytest.raises(BrokerError) as caught:
+            list(registry.topics.check_assignments(assignments, 2))
+        assert (caught.value.code, caught.value.detail) == (ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
 
 
 # When it is done.
@@ -454,7 +470,7 @@ def test_a_configuration_is_changed(registry: TopicsBench) -> None:
 def controller_of(bench: TopicsBench) -> ConfigController:
     options = read_options({})
     configs = BrokerConfigs(options, {})
-    rules = ConfigRules(options, configs)
+    rules = ConfigRules(options, configs, is_in_registry=bench.configs.is_registry)
     return ConfigController(options, rules, configs, bench.configs, bench.metadata, bench.topics)
 
 
@@ -502,6 +518,46 @@ def test_a_replacement_leaves_nothing_of_what_is_stored(registry: TopicsBench) -
     registry.owner.run_all()
     assert [None if each is None else each.code for each in told] == [None, ErrorCode.INVALID_CONFIG]
     assert registry.data("/config/topics/t") == '{"version":1,"config":{"flush.ms":"5"}}'
+
+
+@pytest.mark.parametrize(
+    ("operation", "text"),
+    [
+        (
+            Operation("retention.ms", AlterConfigOperation.SET, "odd"),
+            "Invalid config value for resource ConfigResource(type=TOPIC, name='t'): "
+            "Invalid value odd for configuration retention.ms: Not a number of type LONG",
+        ),
+        (Operation("odd", AlterConfigOperation.SET, "1"), "Unknown topic config name: odd"),
+        (
+            Operation("min.compaction.lag.ms", AlterConfigOperation.SET, str(2**63 - 2)),
+            f"conflict topic config setting min.compaction.lag.ms ({2**63 - 2}) > max.compaction.lag.ms (7)",
+        ),
+        (
+            Operation("retention.ms", AlterConfigOperation.APPEND, "1"),
+            "Config value append is not allowed for config key: retention.ms",
+        ),
+        (Operation("odd", AlterConfigOperation.SUBTRACT, "1"), "Unknown config name: odd"),
+    ],
+)
+def test_a_refused_configuration_has_the_text_of_a_cluster(
+    registry: TopicsBench, operation: Operation, text: str
+) -> None:
+    registry.topic("t", {0: (0,)}, b'{"version":1,"config":{"max.compaction.lag.ms":"7"}}')
+    registry.show("t")
+    told: list[BrokerError | None] = []
+
+    def refused() -> BrokerError | None:
+        try:
+            controller_of(registry).operate(ConfigResourceType.TOPIC, "t", [operation], told.append)
+        except BrokerError as error:
+            return error
+        registry.owner.run_all()
+        return told[0]
+
+    error = refused()
+    assert error is not None
+    assert (error.code, error.detail) == (ErrorCode.INVALID_CONFIG, text)
 
 
 # Automatic and internal topics.

@@ -5,6 +5,8 @@ Method: whole configurations of resources; `config_cases.py` has single refusals
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from kafkawire.reference_broker.config.broker_configs import BrokerConfigs
@@ -19,8 +21,13 @@ def rules(**given: object) -> ConfigRules:
     return ConfigRules(options, BrokerConfigs(options))
 
 
+def rules_of_a_cluster(**given: object) -> ConfigRules:
+    options = read_options(given)
+    return ConfigRules(options, BrokerConfigs(options), is_in_registry=True)
+
+
 def test_what_goes_together() -> None:
-    rules().check_topic({"retention.ms": "5", "cleanup.policy": "compact"}, {"min.compaction.lag.ms": "7"})
+    rules().check_topic("t", {"retention.ms": "5", "cleanup.policy": "compact"}, {"min.compaction.lag.ms": "7"})
     rules().check_group({"share.session.timeout.ms": "50000", "share.heartbeat.interval.ms": "6000"})
     rules().check_group({key.name: key.default or "" for key in GROUP_CONFIGS.values()})
     rules().check_client_metrics({"interval.ms": "100", "match": "", "metrics": "*"})
@@ -45,13 +52,38 @@ def test_what_goes_together() -> None:
 )  # fmt: skip
 def test_refused(check: str, configs: dict[str, str], reason: str) -> None:
     checks = {
-        "topic": lambda: rules().check_topic(configs, {"min.compaction.lag.ms": "7"}),
+        "topic": lambda: rules().check_topic("t", configs, {"min.compaction.lag.ms": "7"}),
         "group": lambda: rules().check_group(configs),
         "metrics": lambda: rules().check_client_metrics(configs),
         "broker": lambda: rules().check_broker(configs, is_for_all=False),
     }
     with pytest.raises(BrokerError, match=reason):
         checks[check]()
+
+
+@pytest.mark.parametrize(
+    ("configs", "reason"),
+    [
+        ({"num.partitions": "9"}, r"Cannot update these configs dynamically: Set\(num.partitions\)$"),
+        (
+            {"num.io.threads": "17"},
+            r"^Invalid value org\.apache\.kafka\.common\.config\.ConfigException: Dynamic thread count update "
+            r"validation failed for num\.io\.threads=17, value should not be greater than double the current value 8 "
+            r"for configuration Invalid dynamic configuration$",
+        ),
+        ({"num.io.threads": "3"}, "value should be at least half the current value 8 for"),
+    ],
+)
+def test_refused_in_a_cluster(configs: dict[str, str], reason: str) -> None:
+    with pytest.raises(BrokerError) as caught:
+        rules_of_a_cluster().check_broker(configs, is_for_all=True)
+    assert re.search(reason, caught.value.detail)
+
+
+def test_threads_change_step_by_step_in_a_cluster() -> None:
+    for number in ("4", "16"):
+        rules_of_a_cluster().check_broker({"num.io.threads": number}, is_for_all=True)
+    rules().check_broker({"num.io.threads": "17"}, is_for_all=True)
 
 
 def test_sessions_are_longer_than_the_time_between_heartbeats() -> None:
