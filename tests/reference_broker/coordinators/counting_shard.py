@@ -147,7 +147,7 @@ class MemoryLog:
     def read(self, offset: int, max_bytes: int) -> Buffer:
         if self.error is not None:
             raise self.error
-        return next(batch.data() for batch in self.batches if batch.next_offset > offset)
+        return next((batch.data() for batch in self.batches if batch.next_offset > offset), b"")
 
 
 class CountingShard:

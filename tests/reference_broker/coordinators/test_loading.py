@@ -43,6 +43,20 @@ def test_empty_log_is_loaded():
     assert Loading(MemoryLog(), CountingShard(Timers())).is_done
 
 
+def test_what_was_removed_at_the_end_of_a_log_is_passed_over():
+    """Deletions leave nothing to read before the end."""
+    log = filled([record("a", 1)])
+    log.next_offset += 3
+    shard = CountingShard(Timers())
+    task = Loading(log, shard)
+    steps = 0
+    while not task.is_done:
+        task.step()
+        steps += 1
+        assert steps < 10, "the load does not end"
+    assert shard.numbers == {"a": 1}
+
+
 def test_last_record_of_each_key_is_replayed_in_the_order_of_the_log():
     shard = NotingShard(Timers())
     log = filled([record("a", 1), record("b", 1)], [record("c", 1), record("a", 2)], [record("b", None)])

@@ -55,6 +55,16 @@ def test_a_restarted_broker_is_told_everything_again() -> None:
     assert isinstance(cluster.brokers[1].requests[0], UpdateMetadataRequest)
 
 
+def test_a_broker_has_its_replicas_before_it_leads() -> None:
+    """As in Kafka, whose brokers are first told the state that they had left."""
+    cluster = Cluster(0, 1)
+    cluster.create("t", (1,))
+    cluster.kill(1)
+    cluster.start(1)
+    told = [each for each in cluster.brokers[1].requests if isinstance(each, LeaderAndIsrRequest)]
+    assert [each.topic_states[0].partition_states[0].leader for each in told] == [-1, 1]
+
+
 def test_other_endpoints_are_told() -> None:
     cluster = Cluster(0, 1)
     content = BROKER.encode(BrokerRegistration({}, {"PLAINTEXT": "PLAINTEXT"}, ("PLAINTEXT://new:1",), timestamp_ms=1))
