@@ -47,7 +47,15 @@ from kafkawire.sdk.transport.connection import ConnectionSettings
 from kafkawire.sdk.transport.stream import TcpNetwork
 from kafkawire.sdk.transport.timing import random_fraction
 
-__all__ = ["ANNOUNCEMENT_TIMEOUT_MS", "ClusterNode", "OpenRegistry", "zookeeper_of"]
+__all__ = [
+    "ANNOUNCEMENT_TIMEOUT_MS",
+    "ClusterNode",
+    "OpenRegistry",
+    "core_of_member",
+    "open_directory",
+    "startup_settings",
+    "zookeeper_of",
+]
 
 _log = logging.getLogger("kafkawire.broker")
 
@@ -89,6 +97,69 @@ def zookeeper_of(options: ClusterOptions) -> OpenRegistry:
         )
 
     return open_registry
+
+
+def startup_settings(options: ClusterOptions, endpoints: tuple[Endpoint, ...]) -> StartupSettings:
+    """Return the settings of `prepare`."""
+    return StartupSettings(
+        options.configured_broker_id,
+        endpoints,
+        options.broker_id_generation_enable,
+        options.reserved_broker_max_id,
+        options.zookeeper_set_acl,
+    )
+
+
+def open_directory(
+    services: LogServices, lock: Lock, known: MetaProperties | None, prepared: Prepared, options: BrokerOptions
+) -> LogDirectory:
+    """Open the logs of a broker that has prepared its start, and let its options have its id.
+
+    Args:
+        services: for the logs.
+        lock: that of the data directory.
+        known: the identity that the data directory has; None if it is new.
+        prepared: see `prepare`.
+        options: of the broker.
+
+    Raises:
+        DamagedFile: a file cannot be read.
+        OSError: the disk failed.
+    """
+    begin_in_cluster(services.disk, known, prepared.identity)
+    options.change(node_id=int(prepared.identity.node_id))
+    directory = LogDirectory(services, lock, options.topic_defaults, is_replicated=True)
+    directory.open(_places(directory, prepared))
+    return directory
+
+
+def core_of_member(
+    membership: Membership,
+    directory: LogDirectory,
+    prepared: Prepared,
+    options: BrokerOptions,
+    new_id: Callable[[], str],
+    served: ServedApis,
+) -> Core:
+    """Return the core of a member of a cluster, which takes requests from then on.
+
+    Args:
+        membership: see `Membership`.
+        directory: what `open_directory` has returned.
+        prepared: see `prepare`.
+        options: of the broker.
+        new_id: makes the ids of members and of fetch sessions.
+        served: the APIs of the broker.
+    """
+    member = ClusterMember(membership, directory, prepared.expected)
+    return Core(member, directory, options, new_id, membership.services.clock(), served)
+
+
+def _places(directory: LogDirectory, prepared: Prepared) -> list[LogPlace]:
+    """Return the partitions to open; a configuration that cannot be used is left out."""
+    configs: Mapping[str, Mapping[str, str]] = {each.topic: each.configs for each in prepared.expected}
+    usable = {topic: directory.config_of(usable_configs(topic, each)) for topic, each in configs.items()}
+    return [LogPlace(each.topic, each.number, each.topic_id, usable[each.topic]) for each in prepared.expected]
 
 
 class _Opened(NamedTuple):
@@ -180,16 +251,13 @@ class ClusterNode:
                 await self._begin_session(registry)
                 endpoints = tuple(_endpoint(listener) for listener in listeners)
                 prepared = await self._prepare(registry, PartitionFolders(disk).found(), known, endpoints)
-                begin_in_cluster(disk, known, prepared.identity)
-                options.change(node_id=int(prepared.identity.node_id))
-                directory = LogDirectory(services, lock, options.topic_defaults, is_replicated=True)
-                directory.open(_places(directory, prepared))
+                directory = open_directory(services, lock, known, prepared, options)
             except DamagedFile as error:
                 raise ConfigurationError("data_dir", disk.describe(""), str(error)) from error
             links = self._links(options)
-            opened = self._opened = self._join_up(registry, prepared, options, endpoints, links, services)
-            member = ClusterMember(opened.membership, directory, prepared.expected)
-            core = Core(member, directory, options, lambda: str(uuid.uuid4()), services.clock(), served)
+            membership = self._membership_of(registry, prepared, options, endpoints, links, services)
+            self._opened = _Opened(registry, membership, links)
+            core = core_of_member(membership, directory, prepared, options, lambda: str(uuid.uuid4()), served)
             undo.pop_all()
         for each in links:
             each.start()
@@ -216,14 +284,7 @@ class ClusterNode:
         known: MetaProperties | None,
         endpoints: tuple[Endpoint, ...],
     ) -> Prepared:
-        options = self._options
-        settings = StartupSettings(
-            options.configured_broker_id,
-            endpoints,
-            options.broker_id_generation_enable,
-            options.reserved_broker_max_id,
-            options.zookeeper_set_acl,
-        )
+        settings = startup_settings(self._options, endpoints)
         prepared = await _carried_out(
             registry, across_sessions(lambda: prepare(known, settings, folders, lambda: uuid.uuid4().bytes))
         )
@@ -240,7 +301,7 @@ class ClusterNode:
         count = 1 + self._options.num_replica_fetchers
         return tuple(BrokerLinks(network, settings, _post(), _tell_defect) for _ in range(count))
 
-    def _join_up(
+    def _membership_of(
         self,
         registry: Registry,
         prepared: Prepared,
@@ -248,8 +309,8 @@ class ClusterNode:
         endpoints: tuple[Endpoint, ...],
         links: tuple[BrokerLinks, ...],
         services: LogServices,
-    ) -> _Opened:
-        membership = Membership(
+    ) -> Membership:
+        return Membership(
             registry,
             prepared,
             options.node_id,
@@ -260,7 +321,6 @@ class ClusterNode:
             ClusterLinks(links[0].links, tuple(each.links for each in links[1:])),
             MembershipServices(services.timers, services.clock, _post(), lambda: uuid.uuid4().bytes, random_fraction),
         )
-        return _Opened(registry, membership, links)
 
     async def follow_configs(self) -> None:
         """Read all configurations, before clients are accepted."""
@@ -372,13 +432,6 @@ def _tell_defect(error: KafkaWireError) -> None:
 
 def _endpoint(listener: Listener) -> Endpoint:
     return Endpoint(listener.name, listener.advertised.host, listener.advertised.port, _PLAINTEXT)
-
-
-def _places(directory: LogDirectory, prepared: Prepared) -> list[LogPlace]:
-    """Return the partitions to open; a configuration that cannot be used is left out."""
-    configs: Mapping[str, Mapping[str, str]] = {each.topic: each.configs for each in prepared.expected}
-    usable = {topic: directory.config_of(usable_configs(topic, each)) for topic, each in configs.items()}
-    return [LogPlace(each.topic, each.number, each.topic_id, usable[each.topic]) for each in prepared.expected]
 
 
 async def _carried_out(registry: Registry, steps: Steps[R]) -> R:

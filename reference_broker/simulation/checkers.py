@@ -1,0 +1,327 @@
+"""What must hold in a cluster after each step, and at its end.
+
+After each event on a broker, the replicas of that broker are compared with what was seen before: nothing else can have
+changed, since a broker changes its logs only in its own events. What a replica has below its high watermark is
+committed: it is kept here, and everybody who has it later must have the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from kafkawire.reference_broker.cluster.embedded_registry import RegistryCall
+from kafkawire.reference_broker.replicas.replica import Replica
+from kafkawire.reference_broker.replicas.roles import Role
+from kafkawire.reference_broker.simulation.broker import SimulatedBroker
+from kafkawire.reference_broker.simulation.cluster import SimulatedCluster
+from kafkawire.reference_broker.simulation.scheduler import Host
+from kafkawire.reference_broker.storage.batches import parse_header
+from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.enums import ControlRecordType
+from kafkawire.sdk.protocol.tables.znodes import PARTITION_STATE, PartitionState
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
+from kafkawire.sdk.records import walk
+from kafkawire.sdk.records.control import control_type
+from kafkawire.sdk.registry.registry import Transaction, path_of
+from kafkawire.sdk.storage.partitions import Partition
+
+__all__ = ["Checkers", "Committed", "Violation"]
+
+#: A partition of a topic with this id.
+Key = tuple[bytes, int]
+
+_STATE_END = "/state"
+
+
+class Violation(Exception):
+    """Something that must hold does not."""
+
+
+class Committed:
+    """What is committed in a partition.
+
+    Attributes:
+        batches: by base offset.
+        end: after the last of them.
+        acknowledged: the values that a producer was told to be stored, by offset.
+    """
+
+    def __init__(self) -> None:
+        self.batches: dict[int, bytes] = {}
+        self.end = 0
+        self.acknowledged: dict[int, bytes] = {}
+
+    def values(self, *, is_committed: bool = False) -> Iterator[tuple[int, bytes]]:
+        """Yield offsets and values.
+
+        Args:
+            is_committed: whether to leave out what is in a transaction that was not committed.
+        """
+        found: dict[int, bytes] = {}
+        open_values: dict[int, dict[int, bytes]] = {}
+        for _, data in sorted(self.batches.items()):
+            for batch in walk(data):
+                if batch.is_control:
+                    for record in batch.records():
+                        kept = open_values.pop(batch.producer_id, {})
+                        if control_type(record).type is ControlRecordType.COMMIT:
+                            found.update(kept)
+                    continue
+                values = {record.offset: bytes(record.value or b"") for record in batch.records()}
+                if is_committed and batch.is_transactional:
+                    open_values.setdefault(batch.producer_id, {}).update(values)
+                else:
+                    found.update(values)
+        yield from sorted(found.items())
+
+
+class _Seen:
+    """A replica after an earlier step; `checked` is up to where its bytes were compared."""
+
+    __slots__ = ("checked", "end", "epoch", "high_watermark", "role")
+
+    def __init__(self) -> None:
+        self.checked = 0
+        self.end = 0
+        self.epoch = -1
+        self.high_watermark = 0
+        self.role = Role.CREATED
+
+
+class _Elected(NamedTuple):
+    """The state of a partition in the registry."""
+
+    czxid: int
+    version: int
+    state: PartitionState
+
+
+class Checkers:
+    """Looks at a cluster.
+
+    Args:
+        cluster: what to look at.
+
+    Attributes:
+        committed: by partition.
+        checks: how many replicas were compared.
+    """
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+        self.committed: dict[Key, Committed] = {}
+        self.checks = 0
+        self._seen: dict[Replica, _Seen] = {}
+        self._leaders: dict[tuple[Key, int], str] = {}
+        self._states: dict[str, _Elected] = {}
+        self._has_new_states = False
+        self.names: dict[bytes, str] = {}
+
+    # After each step.
+
+    def note_call(self, call: RegistryCall) -> None:
+        """Take note of an operation that reaches the registry."""
+        operation = call.operation
+        parts = operation.operations if isinstance(operation, Transaction) else (operation,)
+        if any(path_of(part).endswith(_STATE_END) for part in parts):
+            self._has_new_states = True
+
+    def after_step(self, host: Host) -> None:
+        """Look at what an event on a host may have changed.
+
+        Raises:
+            Violation: something does not hold.
+        """
+        if self._has_new_states:
+            self._has_new_states = False
+            self._check_states()
+        for broker in self._cluster.brokers.values():
+            if broker.host is host:
+                self.check_broker(broker)
+                return
+
+    def check_broker(self, broker: SimulatedBroker) -> None:
+        """Look at the replicas of a broker.
+
+        Raises:
+            Violation: something does not hold.
+        """
+        if broker.core is None:
+            return
+        seen = self._seen
+        for partition, replica in broker.core.replicas.all():
+            known = seen.get(replica)
+            log = replica.log
+            if known is None:
+                known = seen[replica] = _Seen()
+            elif (
+                known.high_watermark == log.high_watermark
+                and known.end == log.next_offset
+                and known.epoch == replica.leader_epoch
+                and known.role is replica.role
+            ):
+                continue
+            if replica.topic_id != ZERO_UUID and not log.is_offline and not log.is_unsettled:
+                self._check_replica(broker, partition, replica, known)
+
+    def _check_replica(self, broker: SimulatedBroker, partition: Partition, replica: Replica, known: _Seen) -> None:
+        self.checks += 1
+        log, key = replica.log, (replica.topic_id, partition[1])
+        where = f"{partition[0]}-{partition[1]} on broker {broker.broker_id}"
+        committed = self.committed.get(key)
+        if committed is None:
+            committed = self.committed[key] = Committed()
+            self.names[replica.topic_id] = partition[0]
+        is_same_term = known.role is replica.role is Role.LEADER and known.epoch == replica.leader_epoch
+        if is_same_term and log.high_watermark < known.high_watermark:
+            raise Violation(
+                f"{where}: the leader's high watermark goes back from {known.high_watermark} to {log.high_watermark}"
+            )
+        if log.next_offset < known.checked:
+            known.checked = min(known.checked, log.next_offset)
+        self._compare(where, log, committed, known, log.high_watermark)
+        if replica.role is Role.LEADER and not is_same_term:
+            self._check_leader(where, broker, replica, key, committed, known)
+        known.high_watermark, known.end = log.high_watermark, log.next_offset
+        known.epoch, known.role = replica.leader_epoch, replica.role
+
+    def _check_leader(
+        self, where: str, broker: SimulatedBroker, replica: Replica, key: Key, committed: Committed, known: _Seen
+    ) -> None:
+        """Look at a replica that has become the leader."""
+        name = f"broker {broker.broker_id}"
+        other = self._leaders.setdefault((key, replica.leader_epoch), name)
+        if other != name:
+            raise Violation(f"{where} leads in epoch {replica.leader_epoch}, in which {other} leads")
+        if replica.log.next_offset < committed.end:
+            raise Violation(
+                f"{where} leads in epoch {replica.leader_epoch} with a log up to {replica.log.next_offset}, "
+                f"but {committed.end} are committed"
+            )
+        known.checked = 0
+        self._compare(where, replica.log, committed, known, committed.end)
+
+    def _compare(self, where: str, log: PartitionLog, committed: Committed, known: _Seen, end: int) -> None:
+        """Compare the bytes of a log with what is committed, and add to that what is new."""
+        offset = max(known.checked, log.log_start_offset)
+        while offset < end:
+            try:
+                records = log.read(offset, 2**30, at_least_one=True, up_to=end).records
+            except BrokerError as error:
+                raise Violation(f"{where} cannot be read at {offset}: {error}") from error
+            if records is None:
+                raise Violation(f"{where} has nothing at {offset}, but its high watermark is {end}")
+            data = bytes(records.read())
+            position = 0
+            while position < len(data):
+                header = parse_header(data, position)
+                batch = data[position : position + header.size_bytes]
+                position += header.size_bytes
+                self._compare_batch(where, committed, header.base_offset, header.last_offset, batch)
+                offset = header.last_offset + 1
+        known.checked = max(known.checked, offset)
+
+    def _compare_batch(self, where: str, committed: Committed, base: int, last: int, batch: bytes) -> None:
+        other = committed.batches.get(base)
+        if other is None:
+            if base < committed.end:
+                raise Violation(f"{where} has a batch at {base}, which is within another committed batch")
+            committed.batches[base] = batch
+            committed.end = last + 1
+        elif other != batch:
+            raise Violation(f"{where} has another batch at {base} than was committed")
+
+    def _check_states(self) -> None:
+        """Look at leaders and ISRs in the registry."""
+        states = {}
+        for node in self._cluster.registry.tree.nodes():
+            if node.path.endswith(_STATE_END):
+                state = PARTITION_STATE.decode(node.data or b"", node.path)
+                states[node.path] = _Elected(node.czxid, node.version, state)
+        for path, elected in states.items():
+            before = self._states.get(path)
+            if before is not None and before.czxid == elected.czxid and before.version != elected.version:
+                self._check_election(path, before.state, elected.state)
+        self._states = states
+
+    @staticmethod
+    def _check_election(path: str, before: PartitionState, after: PartitionState) -> None:
+        if after.leader_epoch < before.leader_epoch or after.controller_epoch < before.controller_epoch:
+            raise Violation(f"{path}: epochs go back from {before} to {after}")
+        if after.leader != before.leader:
+            if after.leader >= 0 and after.leader not in before.isr:
+                raise Violation(f"{path}: {after.leader} is elected, but not in sync: {before}")
+            if after.leader_epoch == before.leader_epoch:
+                raise Violation(f"{path}: another leader without another epoch: {before} to {after}")
+        if not after.isr:
+            raise Violation(f"{path}: nobody is in sync: {after}")
+
+    # Producers.
+
+    def acknowledged(self, topic: str, topic_id: bytes, number: int, base_offset: int, values: tuple[bytes, ...]) -> None:
+        """Take note that a producer was told that values are on all in-sync replicas.
+
+        Raises:
+            Violation: they are not committed.
+        """
+        committed = self.committed.get((topic_id, number)) or Committed()
+        end = base_offset + len(values)
+        if committed.end < end:
+            raise Violation(f"{topic}-{number}: offset {end - 1} is acknowledged, but only {committed.end} are committed")
+        for offset, value in enumerate(values, base_offset):
+            committed.acknowledged[offset] = value
+
+    # At the end.
+
+    def unsettled(self) -> str:
+        """Return why the cluster is not at rest; empty if it is: everything is led, in sync and equal."""
+        brokers = self._cluster.brokers
+        if len(brokers) < len(self._cluster.disks) or not all(each.is_announced for each in brokers.values()):
+            return "not all brokers are up"
+        image = next(iter(brokers.values())).core.metadata.image  # type: ignore[union-attr]  # announced brokers have one
+        for topic in image.topics.values():
+            for number, partition in enumerate(topic.partitions):
+                where = f"{topic.name}-{number}"
+                if partition.leader not in brokers or {*partition.isr} != {*partition.replicas}:
+                    return f"{where}: leader {partition.leader}, isr {partition.isr}, replicas {partition.replicas}"
+                ends = set()
+                for broker_id in partition.replicas:
+                    replica = brokers[broker_id].core.replicas.get(topic.name, number)  # type: ignore[union-attr]
+                    if replica is None or replica.log.is_offline:
+                        return f"{where}: broker {broker_id} has no replica"
+                    if replica.log.is_unsettled:
+                        return f"{where}: a truncation is under way on broker {broker_id}"
+                    log = replica.log
+                    ends.add((log.next_offset, log.high_watermark, log.last_stable_offset))
+                if len(ends) != 1 or len({*next(iter(ends))}) != 1:
+                    return f"{where}: (end, high watermark, last stable offset) are {sorted(ends)}"
+        return ""
+
+    def check_end(self) -> None:
+        """Look at a cluster at rest.
+
+        Raises:
+            Violation: something does not hold.
+        """
+        self._seen.clear()
+        for broker in self._cluster.brokers.values():
+            self.check_broker(broker)
+        for (topic_id, number), committed in self.committed.items():
+            self._check_acknowledged(f"{self.names[topic_id]}-{number}", committed)
+
+    @staticmethod
+    def _check_acknowledged(where: str, committed: Committed) -> None:
+        found = dict(committed.values())
+        for offset, value in committed.acknowledged.items():
+            if found.get(offset) != value:
+                raise Violation(f"{where}: {value!r} was acknowledged at {offset}, where {found.get(offset)!r} is")
+
+    def of_topic(self, topic: str) -> Mapping[int, Committed]:
+        """Return what is committed in the partitions of a topic that was never deleted."""
+        return {
+            number: committed
+            for (topic_id, number), committed in self.committed.items()
+            if self.names[topic_id] == topic
+        }

@@ -1,0 +1,176 @@
+"""A client in virtual time: scripts that ask the cluster one thing after the other, over the router of the clients.
+
+    def script(self) -> Script:
+        response = yield Ask(Node(1), MetadataRequest())
+        yield Pause(100)
+
+A script is sent the response, or the error that replaces it. It never fails because of an error of the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeVar
+
+from kafkawire.reference_broker.simulation.driver import RouterDriver
+from kafkawire.reference_broker.simulation.network import Network
+from kafkawire.reference_broker.simulation.scheduler import Clock, Host, Scheduler
+from kafkawire.sdk.errors import Closed, KafkaWireError
+from kafkawire.sdk.protocol.api_registry import KAFKA_APIS
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.routing.call import Call, Target
+from kafkawire.sdk.routing.partitions import TopicPartition
+from kafkawire.sdk.routing.retry import Backoff
+from kafkawire.sdk.routing.router import Router
+from kafkawire.sdk.transport.wire import Address
+
+__all__ = ["Ask", "Client", "Pause", "Script", "ask"]
+
+_BACKOFF_MS: Final = (20, 200)
+_TIMEOUT_MS: Final = 3_000
+
+M = TypeVar("M", bound=Message)
+
+
+class Ask(NamedTuple):
+    """A request; the script is sent the response, or a `KafkaWireError`.
+
+    Attributes:
+        target: who is to answer.
+        request: the request.
+        version: of the request; None for the highest that both sides know.
+        timeout_ms: how long the script waits.
+    """
+
+    target: Target
+    request: Message
+    version: int | None = None
+    timeout_ms: int = _TIMEOUT_MS
+
+
+class Pause(NamedTuple):
+    """A pause of so many milliseconds."""
+
+    duration_ms: int
+
+
+Script = Generator[Ask | Pause, Any, None]
+
+
+def ask(request: Ask, response: type[M]) -> Generator[Ask | Pause, Any, M | None]:
+    """Ask, and return the response; None if there is none."""
+    answer = yield request
+    return answer if isinstance(answer, response) else None
+
+
+@dataclass(frozen=True)
+class _Options:
+    """See `RoutingOptions`."""
+
+    bootstrap_servers: tuple[Address, ...]
+    KIND: ClassVar[str] = "producer"
+    api_timeout_ms: int = _TIMEOUT_MS
+    retry_backoff_max_ms: int = _BACKOFF_MS[1]
+    metadata_max_age_ms: int = 5_000
+    connections_max_idle_ms: int = 2**40
+
+
+class Surroundings(Protocol):
+    """What a client needs of the simulation."""
+
+    scheduler: Scheduler
+    network: Network
+
+
+class Client:
+    """A client on a host of its own.
+
+    Args:
+        surroundings: see `Surroundings`.
+        name: of the client and of its host.
+        bootstrap_servers: the brokers.
+        topics: those whose leaders it has to know.
+
+    Attributes:
+        name: see above.
+        host: see `Host`.
+        metadata: what it knows of the cluster.
+        chance: draws what its scripts leave open.
+        is_over: whether its scripts are to end; they look at it themselves.
+    """
+
+    def __init__(
+        self, surroundings: Surroundings, name: str, bootstrap_servers: tuple[Address, ...], topics: set[str]
+    ) -> None:
+        scheduler = surroundings.scheduler
+        self.name = name
+        self.chance = scheduler.chance(f"client {name}")
+        self.host = Host(scheduler, name, Clock(scheduler), self.chance)
+        router = self._router = Router(_Options(bootstrap_servers), Backoff(*_BACKOFF_MS, self.chance.random))
+        self.metadata = router.metadata
+        self.metadata.wanted = topics
+        self._driver = RouterDriver(self.host, surroundings.network, router, name, _TIMEOUT_MS)
+        self._driver.wake()
+        self._network = surroundings.network
+        self.is_over = False
+
+    def leader(self, partition: TopicPartition) -> int | None:
+        """Return the leader of a partition; None if it is unknown, and then ask for it."""
+        leader = self.metadata.leader(partition)
+        if leader is None:
+            self.outdated()
+        return leader
+
+    def outdated(self) -> None:
+        """Ask for the leaders again."""
+        self.metadata.invalidate()
+        self._driver.wake()
+
+    def run(self, script: Script, done: Callable[[], None] = lambda: None) -> None:
+        """Run a script to its end."""
+
+        def go_on(answer: object) -> None:
+            try:
+                step = script.send(answer)
+            except StopIteration:
+                done()
+                return
+            if isinstance(step, Pause):
+                self.host.later_us(step.duration_ms * 1_000, lambda: go_on(None))
+            else:
+                self._ask(step, go_on)
+
+        self.host.post(lambda: go_on(None))
+
+    def _ask(self, step: Ask, done: Callable[[object], None]) -> None:
+        now_ms = self.host.clock()
+
+        def ended(call: Call, now_ms: int) -> None:
+            outcome = call.result if call.error is None else call.error
+            self.host.post(lambda: done(outcome))
+
+        call: Call = Call(
+            step.target,
+            lambda versions: (step.request, step.version),
+            KAFKA_APIS.of(type(step.request)).response,
+            now_ms + step.timeout_ms,
+            ended,
+            retries=False,
+            timeout_ms=step.timeout_ms,
+        )
+        try:
+            self._router.submit(call, now_ms)
+        except KafkaWireError as error:
+            self.host.post(lambda: done(error))
+            return
+        self._driver.wake()
+
+    def kill(self) -> None:
+        """End at once."""
+        self.host.end()
+        self._network.vanish(self.host, is_silent=False)
+
+    def close(self) -> None:
+        """End, and close the connections."""
+        self._driver.end(Closed("the client was closed"))

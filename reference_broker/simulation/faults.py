@@ -1,0 +1,174 @@
+"""Carries out the faults of a plan; each method is one, named by `Step.name`, and repairs what it has broken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from kafkawire.reference_broker.cluster.embedded_registry import Fault, RegistryCall
+from kafkawire.reference_broker.simulation.client import Client
+from kafkawire.reference_broker.simulation.cluster import SimulatedCluster
+from kafkawire.reference_broker.storage.disk.memory import DiskCall, PowerCut
+from kafkawire.sdk.registry.registry import RegistryCode
+
+__all__ = ["Faults"]
+
+
+class Faults:
+    """The faults of one run.
+
+    Args:
+        cluster: what suffers.
+        clients: those that suffer.
+        watch: called before each operation of the registry.
+    """
+
+    def __init__(
+        self, cluster: SimulatedCluster, clients: Sequence[Client], watch: Callable[[RegistryCall], None]
+    ) -> None:
+        self._cluster = cluster
+        self._clients = clients
+        self._watch = watch
+        #: The fault of a coming operation of the registry, and how many come before it.
+        self._registry_fault: tuple[int, Fault] | None = None
+        cluster.registry.plan = self._plan_registry
+        self.is_over = False
+
+    def _later(self, delay_ms: int, repair: Callable[[], None]) -> None:
+        self._cluster.outside.later_us(delay_ms * 1_000, repair)
+
+    def end(self) -> None:
+        """Repair everything."""
+        self.is_over = True
+        self._registry_fault = None
+        cluster = self._cluster
+        cluster.network.heal()
+        for broker_id in cluster.disks:
+            broker = cluster.brokers.get(broker_id)
+            if broker is None:
+                cluster.start(broker_id)
+            else:
+                broker.disk.plan = None
+                broker.session.reconnect()
+
+    # Brokers.
+
+    def kill(self, broker_id: int, down_ms: int) -> None:
+        """Kill a process."""
+        self._cluster.kill(broker_id)
+        self._later(down_ms, lambda: self._cluster.start(broker_id))
+
+    def cut_power(self, broker_id: int, down_ms: int) -> None:
+        """Cut the power of a broker."""
+        self._cluster.cut_power(broker_id)
+        self._later(down_ms, lambda: self._cluster.start(broker_id))
+
+    def cut_power_in_work(self, broker_id: int, calls: int, down_ms: int) -> None:
+        """Cut the power of a broker at a later call of its disk."""
+        broker = self._cluster.brokers.get(broker_id)
+        if broker is None:
+            return
+        disk, left = broker.disk, [calls]
+
+        def plan(call: DiskCall) -> None:
+            left[0] -= call.name not in ("read", "size_of", "names", "open")
+            if left[0] <= 0:
+                raise PowerCut(call)
+
+        disk.plan = plan
+        self._cluster.when_cut = lambda dead: self._later(down_ms, lambda: self._cluster.start(dead))
+
+    def stop(self, broker_id: int, down_ms: int) -> None:
+        """Stop a broker in order."""
+        self._cluster.stop(broker_id)
+        self._later(down_ms + 500, lambda: self._restart(broker_id))
+
+    def _restart(self, broker_id: int) -> None:
+        broker = self._cluster.brokers.get(broker_id)
+        if broker is not None and broker.is_stopping:
+            self._cluster.kill(broker_id)
+        self._cluster.start(broker_id)
+
+    def pause(self, broker_id: int, down_ms: int) -> None:
+        """Stop a process with SIGSTOP for a while; its session may end meanwhile."""
+        broker = self._cluster.brokers.get(broker_id)
+        if broker is not None:
+            self._cluster.scheduler.note(f"broker {broker_id} is paused for {down_ms} ms")
+            broker.session.disconnect()
+            broker.host.pause(down_ms * 1_000)
+            self._later(down_ms, broker.session.reconnect)
+
+    # The network.
+
+    def cut(self, one: str, other: str, down_ms: int) -> None:
+        """Cut the network between two, or between one and all others."""
+        others = self._names(other, one)
+        self._cluster.scheduler.note(f"the network is cut between {one} and {', '.join(others)}")
+        self._cluster.network.cut([(one, each) for each in others] + [(each, one) for each in others])
+        self._later(down_ms, self._cluster.network.heal)
+
+    def cut_one_way(self, one: str, other: str, down_ms: int) -> None:
+        """Let nothing get from one to another."""
+        self._cluster.scheduler.note(f"nothing gets from {one} to {other}")
+        self._cluster.network.cut([(one, other)])
+        self._later(down_ms, self._cluster.network.heal)
+
+    def _names(self, other: str, one: str) -> list[str]:
+        if other == "clients":
+            return [client.name for client in self._clients]
+        brokers = [f"b{broker_id}" for broker_id in self._cluster.disks]
+        return [each for each in brokers if each != one] if other == one else [other]
+
+    def break_connections(self, broker_id: int) -> None:
+        """Break half of the connections of a broker."""
+        broker = self._cluster.brokers.get(broker_id)
+        if broker is not None:
+            self._cluster.scheduler.note(f"connections of broker {broker_id} break")
+            self._cluster.network.break_some(broker.host, 0.5)
+
+    # The registry.
+
+    def disconnect(self, broker_id: int, down_ms: int) -> None:
+        """Cut a broker off from the registry."""
+        broker = self._cluster.brokers.get(broker_id)
+        if broker is not None:
+            self._cluster.scheduler.note(f"broker {broker_id} loses the registry")
+            broker.session.disconnect()
+            self._later(down_ms, broker.session.reconnect)
+
+    def registry_outage(self, down_ms: int) -> None:
+        """Let the registry be gone for a while; afterwards every session has its full time again."""
+        self._cluster.scheduler.note("the registry is gone")
+        for broker in self._cluster.brokers.values():
+            broker.session.disconnect()
+            self._later(down_ms, broker.session.reconnect)
+
+    def expire(self, broker_id: int) -> None:
+        """End the session of a broker that goes on."""
+        broker = self._cluster.brokers.get(broker_id)
+        if broker is not None and broker.session.session_id:
+            self._cluster.scheduler.note(f"the session of broker {broker_id} expires")
+            self._cluster.registry.expire(broker.session.session_id)
+
+    def registry_fault(self, calls: int, fault: str) -> None:
+        """Let something go wrong with a coming operation of the registry."""
+        self._registry_fault = calls, Fault[fault]
+
+    def _plan_registry(self, call: RegistryCall) -> Fault | RegistryCode | None:
+        self._watch(call)
+        if self._registry_fault is None:
+            return None
+        calls, fault = self._registry_fault
+        if calls > 1:
+            self._registry_fault = calls - 1, fault
+            return None
+        self._registry_fault = None
+        self._cluster.scheduler.note(f"{fault.name} of {type(call.operation).__name__}")
+        return fault
+
+    # Clients.
+
+    def pause_client(self, number: int, down_ms: int) -> None:
+        """Stop a client for a while."""
+        client = self._clients[number % len(self._clients)]
+        self._cluster.scheduler.note(f"client {client.name} is paused for {down_ms} ms")
+        client.host.pause(down_ms * 1_000)

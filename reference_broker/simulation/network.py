@@ -1,0 +1,249 @@
+"""A network in virtual time: connections that carry bytes late, stall while two hosts cannot reach each other, and break.
+
+The bytes of a connection arrive in order; those of different connections overtake each other. While a direction between
+two hosts is cut, bytes wait as TCP would keep them, and arrive late if nobody has closed the connection by then.
+A connection that breaks may deliver a part of what is under way, so that it ends in the middle of a frame.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from random import Random
+from typing import Final
+
+from kafkawire.reference_broker.simulation.scheduler import Host
+from kafkawire.sdk.errors import RemoteProtocolError
+from kafkawire.sdk.protocol.frames import FrameBuffer
+from kafkawire.sdk.protocol.values import Buffer
+from kafkawire.sdk.transport.wire import Address, FrameReceiver, Wire
+
+__all__ = ["Network", "SimulatedWire"]
+
+#: The times that bytes usually take, and how often they take longer, and then how long.
+_LATENCY_US: Final = (80, 500)
+_SLOW_SHARE: Final = 0.02
+_SLOW_US: Final = (2_000, 40_000)
+
+#: When the other side learns of a computer that has lost its power.
+_SILENCE_US: Final = (50_000, 1_500_000)
+
+#: Makes the receiver of a new connection, given its wire.
+Accept = Callable[["SimulatedWire"], FrameReceiver]
+
+
+class SimulatedWire:
+    """One end of a connection; made by `Network.connect`.
+
+    Attributes:
+        host: the computer at this end.
+        receiver: what takes the frames.
+        peer: the other end.
+    """
+
+    def __init__(self, network: Network, host: Host) -> None:
+        self.host = host
+        self.receiver: FrameReceiver | None = None
+        self.peer: SimulatedWire
+        self._network = network
+        self._frames = FrameBuffer()
+        #: Written here and not delivered yet; None is the end.
+        self._under_way: deque[bytes | None] = deque()
+        self._is_moving = False
+        self._is_open = True
+
+    @property
+    def is_open(self) -> bool:
+        return self._is_open
+
+    @property
+    def is_congested(self) -> bool:
+        return False
+
+    @property
+    def has_unsent(self) -> bool:
+        return False
+
+    def write(self, parts: Sequence[Buffer]) -> None:
+        if self._is_open:
+            data = b"".join(parts)
+            self.host.scheduler.mix(data)
+            self._send(data)
+
+    async def drain(self) -> None:
+        """Do nothing: there is always room."""
+
+    sent = drain
+
+    def close(self) -> None:
+        """Close this end; the other end learns of it after what was written."""
+        if self._is_open:
+            self._is_open = False
+            self._network.forget(self)
+            self._send(None)
+            self.host.post(self._lost)
+
+    def abort(self) -> None:
+        """Close this end; what is under way is lost."""
+        self._under_way.clear()
+        self.close()
+
+    # Under way.
+
+    def _send(self, data: bytes | None) -> None:
+        self._under_way.append(data)
+        self.move()
+
+    def move(self) -> None:
+        """Let the first of what is under way arrive, unless it cannot now."""
+        if self._under_way and not self._is_moving and not self._network.is_cut(self.host, self.peer.host):
+            self._is_moving = True
+            self.peer.host.later_us(self._network.latency_us(), self._arrive)
+
+    def _arrive(self) -> None:
+        self._is_moving = False
+        if not self._under_way or self._network.is_cut(self.host, self.peer.host):
+            return
+        data = self._under_way.popleft()
+        self.peer.take(data)
+        self.move()
+
+    def take(self, data: bytes | None) -> None:
+        """Take bytes, or the end, from the other side."""
+        if not self._is_open or self.receiver is None:
+            return
+        if data is None:
+            self._is_open = False
+            self._network.forget(self)
+            self.receiver.connection_lost(None)
+            return
+        try:
+            for frame in self._frames.receive(data):
+                if self._is_open:
+                    self.receiver.receive_frame(frame)
+            if self._frames.error is not None:
+                raise self._frames.error
+        except RemoteProtocolError:
+            self.abort()
+
+    def _lost(self) -> None:
+        if self.receiver is not None:
+            self.receiver.connection_lost(None)
+
+    # Faults.
+
+    def keep_part(self, chance: Random) -> None:
+        """Lose what is under way, but for some bytes."""
+        waiting = b"".join(data for data in self._under_way if data is not None)
+        kept = waiting[: chance.randint(0, len(waiting))]
+        self._under_way.clear()
+        if kept:
+            self._under_way.append(kept)
+
+    def break_off(self, chance: Random) -> None:
+        """Break the connection: both ends learn of it, each after some part of what was on its way to it."""
+        for wire in (self, self.peer):
+            wire.keep_part(chance)
+            wire._send(None)
+
+    def vanish(self, delay_us: int) -> None:
+        """Be gone with the computer at this end, of which the other end learns later, if at all."""
+        self._is_open = False
+        self._network.forget(self)
+        if delay_us:
+            self._under_way.clear()
+            self.peer.host.later_us(delay_us, lambda: self._send(None))
+        else:
+            self._send(None)
+
+
+class Network:
+    """All connections.
+
+    Args:
+        chance: draws the times and the faults.
+    """
+
+    def __init__(self, chance: Random) -> None:
+        self._chance = chance
+        self._listening: dict[Address, tuple[Host, Accept]] = {}
+        #: The wires of both ends, in the order in which they were made.
+        self._wires: dict[SimulatedWire, None] = {}
+        #: Pairs of the names of hosts: nothing of the first reaches the second.
+        self._cut: set[tuple[str, str]] = set()
+
+    def latency_us(self) -> int:
+        """Return how long the next bytes take."""
+        chance = self._chance
+        low, high = _SLOW_US if chance.random() < _SLOW_SHARE else _LATENCY_US
+        return low + int(chance.random() * (high - low))
+
+    def listen(self, address: Address, host: Host, accept: Accept) -> None:
+        """Take connections at an address."""
+        self._listening[address] = host, accept
+
+    def connect(
+        self, host: Host, address: Address, opened: Callable[[Wire], FrameReceiver], failed: Callable[[OSError], None]
+    ) -> None:
+        """Connect.
+
+        Args:
+            host: who connects.
+            address: to whom.
+            opened: given the wire, returns what takes the frames.
+            failed: called if nobody listens there. While the network is cut, neither is called.
+        """
+
+        def arrive() -> None:
+            listening = self._listening.get(address)
+            if listening is None or not listening[0].is_alive:
+                failed(ConnectionRefusedError(f"nothing listens at {address}"))
+                return
+            there, accept = listening
+            if self.is_cut(host, there) or self.is_cut(there, host):
+                return
+            near, far = SimulatedWire(self, host), SimulatedWire(self, there)
+            near.peer, far.peer = far, near
+            self._wires[near] = self._wires[far] = None
+            far.receiver = accept(far)
+            near.receiver = opened(near)
+
+        host.later_us(self.latency_us(), arrive)
+
+    def forget(self, wire: SimulatedWire) -> None:
+        """Forget an end that was closed."""
+        self._wires.pop(wire, None)
+
+    # Faults.
+
+    def is_cut(self, sender: Host, receiver: Host) -> bool:
+        """Return whether nothing gets from one host to another now."""
+        return bool(self._cut) and (sender.name, receiver.name) in self._cut
+
+    def cut(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Cut directions between hosts, each from the first to the second."""
+        self._cut.update(pairs)
+
+    def heal(self) -> None:
+        """Let everybody reach everybody; what has waited goes on."""
+        self._cut.clear()
+        for wire in list(self._wires):
+            wire.move()
+            wire.peer.move()
+
+    def break_some(self, host: Host, share: float) -> None:
+        """Break some connections of a host."""
+        for wire in list(self._wires):
+            if wire.host is host and self._chance.random() < share:
+                wire.break_off(self._chance)
+
+    def vanish(self, host: Host, *, is_silent: bool) -> None:
+        """End a host.
+
+        Args:
+            host: who is dead.
+            is_silent: whether the others learn of it only after a while, as without power.
+        """
+        for wire in list(self._wires):
+            if wire.host is host:
+                wire.vanish(self._chance.randint(*_SILENCE_US) if is_silent else 0)

@@ -1,0 +1,118 @@
+"""What happens to a cluster from outside: faults and operations, each at a time, drawn from a seed before the start.
+
+A plan is a value: a part of it can be left out and the rest tried again, which is how a failing seed is made small.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final, NamedTuple
+
+from kafkawire.reference_broker.simulation.cluster import BROKERS
+
+__all__ = ["DURATION_MS", "Plan", "Step", "plan_of"]
+
+#: When the last fault begins; then everything is repaired.
+DURATION_MS: Final = 6_000
+
+#: The first fault comes when the cluster is up.
+_FIRST_MS: Final = 300
+
+_FAULTS_MAX: Final = 7
+_OPERATIONS_MAX: Final = 4
+
+_NAMES: Final = ("b1", "b2", "b3")
+
+
+class Step(NamedTuple):
+    """A fault or an operation.
+
+    Attributes:
+        time_ms: when.
+        name: the name of the method of `Faults` or `Operations` that carries it out.
+        arguments: those of the method.
+    """
+
+    time_ms: int
+    name: str
+    arguments: tuple[int | str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.time_ms} ms: {self.name}({', '.join(map(repr, self.arguments))})"
+
+
+class Plan(NamedTuple):
+    """All that a run depends on.
+
+    Attributes:
+        seed: of everything that the steps leave open.
+        is_synced: whether each record is synced before it is acknowledged, so that the power may be cut.
+        steps: in order of time.
+    """
+
+    seed: int
+    is_synced: bool
+    steps: tuple[Step, ...]
+
+    def without(self, left_out: frozenset[Step]) -> Plan:
+        """Return the plan without some steps."""
+        return self._replace(steps=tuple(step for step in self.steps if step not in left_out))
+
+
+def plan_of(seed: int) -> Plan:
+    """Return the plan of a seed."""
+    chance = Random(f"{seed} plan")
+    is_synced = chance.random() < 0.4
+    steps = [_fault(chance, is_synced) for _ in range(chance.randint(1, _FAULTS_MAX))]
+    steps += [_operation(chance) for _ in range(chance.randint(0, _OPERATIONS_MAX))]
+    return Plan(seed, is_synced, tuple(sorted(steps)))
+
+
+def _time(chance: Random) -> int:
+    return chance.randint(_FIRST_MS, DURATION_MS)
+
+
+def _down(chance: Random) -> int:
+    """Return how long something is down: often shorter than a session, sometimes longer."""
+    return chance.choice([chance.randint(50, 500), chance.randint(500, 4_000)])
+
+
+def _fault(chance: Random, is_synced: bool) -> Step:
+    broker_id = chance.choice(BROKERS)
+    kinds = ["kill", "kill", "stop", "pause", "cut", "cut", "cut_one_way", "break_connections", "disconnect", "expire"]
+    kinds += ["registry_fault", "registry_outage", "kill_transformer", "pause_client"]
+    if is_synced:
+        kinds += ["cut_power", "cut_power", "cut_power_in_work"]
+    kind = chance.choice(kinds)
+    time_ms = _time(chance)
+    match kind:
+        case "kill" | "stop" | "pause" | "disconnect" | "cut_power":
+            return Step(time_ms, kind, (broker_id, _down(chance)))
+        case "cut_power_in_work":
+            return Step(time_ms, kind, (broker_id, chance.randint(1, 60), _down(chance)))
+        case "cut":
+            return Step(time_ms, kind, (chance.choice(_NAMES), chance.choice([*_NAMES, "clients"]), _down(chance)))
+        case "cut_one_way":
+            return Step(time_ms, kind, (*chance.sample(_NAMES, 2), _down(chance)))
+        case "registry_fault":
+            fault = chance.choice(["LOSE_REQUEST", "LOSE_RESPONSE", "EXPIRE_BEFORE", "EXPIRE_AFTER"])
+            return Step(time_ms, kind, (chance.randint(1, 10), fault))
+        case "registry_outage" | "kill_transformer":
+            return Step(time_ms, kind, (_down(chance),))
+        case "pause_client":
+            return Step(time_ms, kind, (chance.randint(0, 10), _down(chance)))
+        case _:
+            return Step(time_ms, kind, (broker_id,))
+
+
+def _operation(chance: Random) -> Step:
+    kind = chance.choice(["create_topic", "delete_topic", "extend_topic", "reassign", "reassign", "elect", "elect"])
+    time_ms = _time(chance)
+    match kind:
+        case "reassign":
+            size = chance.choice([2, 3, 3])
+            return Step(time_ms, kind, (chance.randint(0, 3), *chance.sample(BROKERS, size)))
+        case "elect":
+            return Step(time_ms, kind, ())
+        case _:
+            return Step(time_ms, kind, ())

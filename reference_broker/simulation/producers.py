@@ -1,0 +1,143 @@
+"""An idempotent producer that waits for all in-sync replicas, and repeats each batch until it is acknowledged."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, Final
+
+from kafkawire.reference_broker.simulation.checkers import Checkers, Violation
+from kafkawire.reference_broker.simulation.client import Ask, Client, Pause, Script, ask
+from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
+from kafkawire.sdk.protocol.tables.enums import Acks
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.records import BatchBuilder
+from kafkawire.sdk.routing.call import ANY_BROKER, Node
+from kafkawire.sdk.routing.partitions import TopicPartition
+
+__all__ = ["IdempotentProducer", "batch_of", "produce_request"]
+
+_TIMEOUT_MS: Final = 1_500
+_BATCH_BYTES: Final = 16 * 1024
+#: The last version in which a topic has a name and the client adds partitions to transactions itself.
+_VERSION: Final = 11
+#: The errors after which a batch is sent again.
+_AGAIN: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+    }
+)
+
+
+def batch_of(
+    values: tuple[bytes, ...], now_ms: int, producer: tuple[int, int], sequence: int, *, is_transactional: bool = False
+) -> bytes:
+    """Return a batch; `producer` is an id and an epoch."""
+    builder = BatchBuilder(
+        _BATCH_BYTES,
+        producer_id=producer[0],
+        producer_epoch=producer[1],
+        base_sequence=sequence,
+        is_transactional=is_transactional,
+    )
+    for value in values:
+        builder.append(now_ms, value, value)
+    return bytes(builder.seal())
+
+
+def produce_request(
+    leader: int, partition: TopicPartition, batch: bytes, transactional_id: str | None = None
+) -> Ask:
+    """Return the question of a producer."""
+    data = ProduceRequest.PartitionProduceData(partition.partition, batch)
+    topic = ProduceRequest.TopicProduceData(name=partition.topic, partition_data=[data])
+    request = ProduceRequest(transactional_id, Acks.ALL, _TIMEOUT_MS, [topic])
+    return Ask(Node(leader), request, _VERSION, 2 * _TIMEOUT_MS)
+
+
+class IdempotentProducer:
+    """Produces numbered values to one partition, each until it is acknowledged.
+
+    Args:
+        client: sends.
+        checkers: are told what was acknowledged.
+        partition: where to.
+        batches: how many batches.
+        pause_ms: the longest pause between two batches.
+
+    Attributes:
+        sent: the values that were sent at least once.
+        is_done: whether all is acknowledged.
+    """
+
+    def __init__(
+        self, client: Client, checkers: Checkers, partition: TopicPartition, batches: int, pause_ms: int
+    ) -> None:
+        self._client = client
+        self._checkers = checkers
+        self._partition = partition
+        self._batches = batches
+        self._pause_ms = pause_ms
+        self.sent: list[bytes] = []
+        self.is_done = False
+
+    def script(self) -> Script:
+        """Produce all values."""
+        client, chance = self._client, self._client.chance
+        producer = yield from self._producer_id()
+        sequence = 0
+        for _ in range(self._batches):
+            if client.is_over:
+                break
+            count = chance.choice([1, 1, 1, 3])
+            name = f"{self._partition.topic}-{self._partition.partition}"
+            values = tuple(b"%s:%s:%d" % (client.name.encode(), name.encode(), sequence + i) for i in range(count))
+            self.sent += values
+            batch = batch_of(values, client.host.clock(), producer, sequence)
+            yield from self._stored(batch, values, sequence)
+            sequence += count
+            yield Pause(chance.randint(1, self._pause_ms))
+        self.is_done = True
+
+    def _producer_id(self) -> Generator[Ask | Pause, Any, tuple[int, int]]:
+        while True:
+            response = yield from ask(Ask(ANY_BROKER, InitProducerIdRequest(None, 60_000)), InitProducerIdResponse)
+            if response is not None and not response.error_code:
+                return response.producer_id, response.producer_epoch
+            yield Pause(50)
+
+    def _stored(self, batch: bytes, values: tuple[bytes, ...], sequence: int) -> Generator[Ask | Pause, Any, None]:
+        """Send a batch until it is stored."""
+        client, partition = self._client, self._partition
+        while True:
+            leader = client.leader(partition)
+            if leader is None:
+                yield Pause(30)
+                continue
+            topic_id = client.metadata.topic_id(partition.topic)
+            response = yield from ask(produce_request(leader, partition, batch), ProduceResponse)
+            if response is not None:
+                answer = response.responses[0].partition_responses[0]
+                code = answer.error_code
+                if code == ErrorCode.NONE and answer.base_offset >= 0:
+                    self._checkers.acknowledged(
+                        partition.topic, topic_id, partition.partition, answer.base_offset, values
+                    )
+                    return
+                if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+                    return
+                if code not in _AGAIN:
+                    name = ErrorCode(code).name
+                    raise Violation(f"{partition}: sequence {sequence} of {client.name} is refused with {name}")
+            client.outdated()
+            yield Pause(client.chance.randint(10, 60))

@@ -1,0 +1,183 @@
+"""Virtual time: a queue of events, the computers that they happen on, and a digest of all that has happened.
+
+One event happens at a time. What is posted on a computer happens in order, a little later; how much later is drawn from
+the seed, so that two computers get ahead of each other in every possible way. Nothing here reads a real clock.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from heapq import heappop, heappush
+from random import Random
+from typing import Final
+
+__all__ = ["START_MS", "Clock", "Event", "Host", "Scheduler"]
+
+#: The time at the beginning, in ms since the epoch: 2023-11-14.
+START_MS: Final = 1_700_000_000_000
+
+#: The longest time that passes until something that was posted on a computer happens.
+_POST_US_MAX: Final = 20
+
+#: The lines of a trace that are kept.
+_TRACE_LINES_MAX: Final = 100_000
+
+
+class Event:
+    """Something that will happen; made by `Host.later_us`."""
+
+    __slots__ = ("action", "host")
+
+    def __init__(self, host: Host, action: Callable[[], None]) -> None:
+        self.host = host
+        self.action: Callable[[], None] | None = action
+
+    def cancel(self) -> None:
+        """Let it not happen."""
+        self.action = None
+
+
+class Scheduler:
+    """Events in the order of their time.
+
+    Args:
+        seed: of everything that is drawn.
+
+    Attributes:
+        now_us: the virtual time, in microseconds from the beginning.
+        steps: how many events have happened.
+        digest: of all events and notes so far.
+        trace: the notes, each with its time.
+        current: the computer of the last event.
+        after_step: called after each event with the computer that it happened on.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.now_us = 0
+        self.steps = 0
+        self.digest = 0
+        self.trace: list[str] = []
+        self.current: Host | None = None
+        self.after_step: Callable[[Host], None] = lambda host: None
+        self._heap: list[tuple[int, int, Event]] = []
+        self._count = 0
+        self._hosts = 0
+
+    def chance(self, name: str) -> Random:
+        """Return the random numbers of one part: what another part draws does not change them."""
+        return Random(f"{self.seed} {name}")
+
+    def number_of_host(self) -> int:
+        """Return the number of a new computer."""
+        self._hosts += 1
+        return self._hosts
+
+    def put(self, time_us: int, event: Event) -> None:
+        """Let an event happen at a time."""
+        self._count += 1
+        heappush(self._heap, (time_us, self._count, event))
+
+    def note(self, text: str) -> None:
+        """Add a line to the trace."""
+        self.digest = zlib.crc32(text.encode(), self.digest)
+        if len(self.trace) < _TRACE_LINES_MAX:
+            self.trace.append(f"{self.now_us / 1_000_000:.6f} {text}")
+
+    def mix(self, data: bytes) -> None:
+        """Add bytes to the digest."""
+        self.digest = zlib.crc32(data, self.digest)
+
+    def run_to(self, end_us: int) -> None:
+        """Let everything happen up to a time."""
+        heap = self._heap
+        while heap and heap[0][0] <= end_us:
+            time_us, number, event = heappop(heap)
+            action, host = event.action, event.host
+            if action is None or not host.is_alive:
+                continue
+            if host.paused_to_us > time_us:
+                heappush(heap, (host.paused_to_us, number, event))
+                continue
+            event.action = None
+            self.current = host
+            self.now_us = time_us
+            self.steps += 1
+            # A hash of numbers alone does not depend on the process.
+            self.digest = hash((self.digest, time_us, host.number)) & 0xFFFFFFFF
+            action()
+            self.after_step(host)
+        self.now_us = max(self.now_us, end_us)
+
+
+class Clock:
+    """The clock of a computer, in ms since the epoch.
+
+    Args:
+        scheduler: has the virtual time.
+        offset_ms: how far the clock is ahead.
+        drift_ppm: how much faster it runs, in millionths.
+    """
+
+    def __init__(self, scheduler: Scheduler, offset_ms: int = 0, drift_ppm: int = 0) -> None:
+        self._scheduler = scheduler
+        self._offset_ms = offset_ms
+        self._drift_ppm = drift_ppm
+
+    def __call__(self) -> int:
+        """Return the time."""
+        now_us = self._scheduler.now_us
+        return START_MS + self._offset_ms + (now_us + now_us * self._drift_ppm // 1_000_000) // 1_000
+
+    def until_us(self, time_ms: int) -> int:
+        """Return how long it takes until this clock shows a time; at least a millisecond of it."""
+        return max(time_ms - self(), 1) * 1_000
+
+
+class Host:
+    """A computer, or rather one process on it from its start to its end.
+
+    Args:
+        scheduler: see `Scheduler`.
+        name: of the computer.
+        clock: of the computer.
+        chance: draws when things happen.
+
+    Attributes:
+        scheduler, name, clock, chance: see above.
+        number: in the order of creation.
+        is_alive: whether anything may still happen.
+        paused_to_us: when it goes on after a pause.
+    """
+
+    def __init__(self, scheduler: Scheduler, name: str, clock: Clock, chance: Random) -> None:
+        self.scheduler = scheduler
+        self.name = name
+        self.clock = clock
+        self.chance = chance
+        self.number = scheduler.number_of_host()
+        self.is_alive = True
+        self.paused_to_us = 0
+        self._posted_us = 0
+
+    def post(self, action: Callable[[], object]) -> None:
+        """Let something happen soon, after what was posted before."""
+        scheduler = self.scheduler
+        time_us = scheduler.now_us + int(self.chance.random() * _POST_US_MAX)
+        self._posted_us = time_us = max(time_us, self._posted_us)
+        scheduler.put(time_us, Event(self, action))  # type: ignore[arg-type]  # nobody looks at what it returns
+
+    def later_us(self, delay_us: int, action: Callable[[], None]) -> Event:
+        """Let something happen after so many microseconds."""
+        event = Event(self, action)
+        self.scheduler.put(self.scheduler.now_us + delay_us, event)
+        return event
+
+    def pause(self, duration_us: int) -> None:
+        """Let nothing happen for a while, as after SIGSTOP; it happens at the end of the pause, in order."""
+        self.paused_to_us = max(self.paused_to_us, self.scheduler.now_us + duration_us)
+
+    def end(self) -> None:
+        """Let nothing happen any more."""
+        self.is_alive = False

@@ -1,0 +1,225 @@
+"""One run: a cluster, its clients, a plan; then the repair of everything, and the last checks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
+
+from kafkawire.reference_broker.simulation.checkers import Checkers, Violation
+from kafkawire.reference_broker.simulation.client import Ask, Client, Pause, Script, ask
+from kafkawire.reference_broker.simulation.cluster import BROKERS, SimulatedCluster
+from kafkawire.reference_broker.simulation.consumers import Consumer
+from kafkawire.reference_broker.simulation.faults import Faults
+from kafkawire.reference_broker.simulation.plan import DURATION_MS, Plan, Step
+from kafkawire.reference_broker.simulation.producers import IdempotentProducer
+from kafkawire.reference_broker.simulation.scheduler import Host, Scheduler
+from kafkawire.reference_broker.storage.disk.memory import PowerCut
+from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from kafkawire.sdk.protocol.tables.enums import IsolationLevel
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.routing.call import CONTROLLER
+from kafkawire.sdk.routing.partitions import TopicPartition
+from kafkawire.sdk.transport.wire import Address
+
+__all__ = ["Outcome", "Simulation", "simulate"]
+
+#: How long everything may take after the last fault, and how often it is looked at whether it is over.
+_REST_MS: Final = 60_000
+_LOOK_MS: Final = 250
+
+_NEVER: Final = 2**63 - 1
+
+_OPTIONS: Final = {
+    "offsets_topic_num_partitions": 1,
+    "transaction_state_log_num_partitions": 1,
+    "default_replication_factor": 3,
+    "min_insync_replicas": 2,
+    "group_initial_rebalance_delay_ms": 0,
+    "log_cleaner_enable": False,
+    "log_index_interval_bytes": 300,
+    "auto_create_topics": False,
+    "zookeeper_session_timeout_ms": 1_500,
+    "replica_lag_time_max_ms": 1_500,
+    "replica_fetch_wait_max_ms": 300,
+    "replica_fetch_backoff_ms": 100,
+    "replica_socket_timeout_ms": 1_500,
+    "request_timeout_ms": 1_500,
+    "controller_socket_timeout_ms": 1_500,
+    "controlled_shutdown_max_retries": 2,
+    "controlled_shutdown_retry_backoff_ms": 100,
+    "leader_imbalance_check_interval_seconds": 4,
+    "replica_high_watermark_checkpoint_interval_ms": 1_000,
+    "transaction_abort_timed_out_transaction_cleanup_interval_ms": 1_000,
+}
+
+
+class Outcome(NamedTuple):
+    """How a run has ended.
+
+    Attributes:
+        violation: what did not hold; empty if everything did.
+        digest: of everything that has happened.
+        steps: how many events have happened.
+        trace: lines about what has happened.
+    """
+
+    violation: str
+    digest: int
+    steps: int
+    trace: tuple[str, ...]
+
+
+class _Defects(logging.Handler):
+    """Collects errors that are logged with a traceback: they come from defects."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.found: list[str] = []
+        self._formatter = logging.Formatter()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info is not None and not isinstance(record.exc_info[1], KafkaWireError | OSError | PowerCut):
+            self.found.append(f"{record.getMessage()}\n{self._formatter.formatException(record.exc_info)}")  # type: ignore[arg-type]
+
+
+@contextmanager
+def _quiet() -> Iterator[_Defects]:
+    """Collect defects, and write no lines of the log."""
+    logger, defects = logging.getLogger("kafkawire"), _Defects()
+    before = logger.level, logger.propagate
+    logger.setLevel(logging.ERROR)
+    logger.propagate = False
+    logger.addHandler(defects)
+    try:
+        yield defects
+    finally:
+        logger.removeHandler(defects)
+        logger.level, logger.propagate = before
+
+
+class Simulation:
+    """A run from its beginning to its end.
+
+    Args:
+        plan: see `Plan`.
+        defects: collects what the brokers log as defects.
+
+    Attributes:
+        scheduler, cluster, checkers: see there.
+    """
+
+    def __init__(self, plan: Plan, defects: _Defects) -> None:
+        self._plan = plan
+        self._defects = defects
+        self.scheduler = Scheduler(plan.seed)
+        drawn = {
+            "log_flush_interval_messages": 1 if plan.is_synced else _NEVER,
+            "log_roll_ms": self.scheduler.chance("options").choice([400, 2_000, 2**40]),
+        }
+        self.cluster = SimulatedCluster(self.scheduler, {**_OPTIONS, **drawn})
+        self.checkers = Checkers(self.cluster)
+        self.scheduler.after_step = self._after_step
+        self._addresses = tuple(Address(f"b{broker_id}", 9092) for broker_id in BROKERS)
+        self._clients: list[Client] = []
+        self._producers: list[IdempotentProducer] = []
+        self._consumers: list[Consumer] = []
+        self._waits_for: list[Callable[[], str]] = []
+
+    def _after_step(self, host: Host) -> None:
+        self.checkers.after_step(host)
+        if self._defects.found:
+            raise Violation(f"a defect: {self._defects.found[0]}")
+
+    def client(self, name: str, *topics: str) -> Client:
+        """Return a new client."""
+        client = Client(self.cluster, name, self._addresses, set(topics))
+        self._clients.append(client)
+        return client
+
+    def run(self) -> None:
+        """Run.
+
+        Raises:
+            Violation: something does not hold.
+        """
+        scheduler, cluster = self.scheduler, self.cluster
+        for broker_id in BROKERS:
+            cluster.start(broker_id)
+        admin = self.client("admin")
+        admin.run(self._create(admin), self._begin)
+        faults = Faults(cluster, self._clients, self.checkers.note_call)
+        for step in self._plan.steps:
+            cluster.outside.later_us(step.time_ms * 1_000, lambda step=step: self._take(step, faults))
+        self._run_to(DURATION_MS * 1_000)
+        scheduler.note("the faults end")
+        faults.end()
+        deadline_us = (DURATION_MS + _REST_MS) * 1_000
+        while scheduler.now_us < deadline_us:
+            self._run_to(scheduler.now_us + _LOOK_MS * 1_000)
+            if not self._unfinished():
+                break
+        else:
+            raise Violation(f"no rest {_REST_MS} ms after the last fault: {self._unfinished()}")
+        self.checkers.check_end()
+
+    def _run_to(self, end_us: int) -> None:
+        """Run up to a time; a power cut ends its broker."""
+        while True:
+            try:
+                self.scheduler.run_to(end_us)
+            except PowerCut:
+                self.cluster.lose_power()
+            else:
+                return
+
+    def _take(self, step: Step, faults: Faults) -> None:
+        action: Callable[..., None] | None = getattr(faults, step.name, None)
+        if action is not None:
+            action(*step.arguments)
+
+    def _unfinished(self) -> str:
+        for producer in self._producers:
+            if not producer.is_done:
+                return "a producer is not done"
+        return self.checkers.unsettled()
+
+    # Clients.
+
+    def _create(self, admin: Client) -> Script:
+        topics = [CreateTopicsRequest.CreatableTopic(name, 2, 3) for name in ("t",)]
+        while True:
+            response = yield from ask(Ask(CONTROLLER, CreateTopicsRequest(topics, 2_000)), CreateTopicsResponse)
+            codes = {topic.error_code for topic in response.topics} if response is not None else {-1}
+            if codes <= {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}:
+                return
+            yield Pause(50)
+
+    def _begin(self) -> None:
+        partitions = [TopicPartition("t", number) for number in range(2)]
+        for number in range(2):
+            client = self.client(f"p{number}", "t")
+            for partition in partitions:
+                producer = IdempotentProducer(client, self.checkers, partition, 25, 400)
+                self._producers.append(producer)
+                client.run(producer.script())
+        client = self.client("c0", "t")
+        consumer = Consumer(client, self.checkers, partitions, IsolationLevel.READ_UNCOMMITTED)
+        self._consumers.append(consumer)
+        client.run(consumer.script())
+
+
+def simulate(plan: Plan) -> Outcome:
+    """Carry out a plan."""
+    with _quiet() as defects:
+        simulation = Simulation(plan, defects)
+        violation = ""
+        try:
+            simulation.run()
+        except Violation as error:
+            violation = str(error)
+            simulation.scheduler.note(f"violation: {violation}")
+    scheduler = simulation.scheduler
+    return Outcome(violation, scheduler.digest, scheduler.steps, tuple(scheduler.trace))
