@@ -226,7 +226,8 @@ class SimulatedBroker:
         if self.membership is None or not self.is_announced or self.is_stopping:
             return
         self.is_stopping = True
-        self.membership.shut_down(partial(self._shut_down, done))
+        # The answer of the controller may be under way in its own event.
+        self.membership.shut_down(lambda: self.host.post(partial(self._shut_down, done)))
 
     def _shut_down(self, done: Callable[[], None]) -> None:
         core, membership = self.core, self.membership

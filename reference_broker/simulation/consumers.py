@@ -93,6 +93,7 @@ class Consumer:
 
     Attributes:
         values: what was read, by partition and offset.
+        is_committed: whether it reads committed transactions only.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class Consumer:
         self._client = client
         self._checkers = checkers
         self._isolation = isolation
+        self.is_committed = isolation is IsolationLevel.READ_COMMITTED
         self._offsets = dict.fromkeys(partitions, 0)
         self._ends = dict.fromkeys(partitions, 0)
         self.values: dict[TopicPartition, dict[int, bytes]] = {partition: {} for partition in partitions}
@@ -127,7 +129,7 @@ class Consumer:
             return
         values, self._offsets[partition] = values_of(part, offset)
         committed = self._checkers.committed.get(
-            (self._client.metadata.topic_id(partition.topic), partition.partition)
+            (self._client.metadata.last_topic_id(partition.topic), partition.partition)
         )
         end = 0 if committed is None else committed.end
         if self._offsets[partition] > end:

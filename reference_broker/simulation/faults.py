@@ -20,14 +20,20 @@ class Faults:
         cluster: what suffers.
         clients: those that suffer.
         watch: called before each operation of the registry.
+        replace: starts another transformer; the old one is paused for so many milliseconds, or killed if 0.
     """
 
     def __init__(
-        self, cluster: SimulatedCluster, clients: Sequence[Client], watch: Callable[[RegistryCall], None]
+        self,
+        cluster: SimulatedCluster,
+        clients: Sequence[Client],
+        watch: Callable[[RegistryCall], None],
+        replace: Callable[[int], None],
     ) -> None:
         self._cluster = cluster
         self._clients = clients
         self._watch = watch
+        self._replace = replace
         #: The fault of a coming operation of the registry, and how many come before it.
         self._registry_fault: tuple[int, Fault] | None = None
         cluster.registry.plan = self._plan_registry
@@ -172,3 +178,7 @@ class Faults:
         client = self._clients[number % len(self._clients)]
         self._cluster.scheduler.note(f"client {client.name} is paused for {down_ms} ms")
         client.host.pause(down_ms * 1_000)
+
+    def kill_transformer(self, pause_ms: int) -> None:
+        """Start another transformer beside the old one, which is killed or only paused."""
+        self._replace(pause_ms)

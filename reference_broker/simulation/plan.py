@@ -97,7 +97,9 @@ def _fault(chance: Random, is_synced: bool) -> Step:
         case "registry_fault":
             fault = chance.choice(["LOSE_REQUEST", "LOSE_RESPONSE", "EXPIRE_BEFORE", "EXPIRE_AFTER"])
             return Step(time_ms, kind, (chance.randint(1, 10), fault))
-        case "registry_outage" | "kill_transformer":
+        case "kill_transformer":
+            return Step(time_ms, kind, (chance.choice([0, _down(chance)]),))
+        case "registry_outage":
             return Step(time_ms, kind, (_down(chance),))
         case "pause_client":
             return Step(time_ms, kind, (chance.randint(0, 10), _down(chance)))

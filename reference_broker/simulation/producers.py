@@ -91,6 +91,9 @@ class IdempotentProducer:
         self.sent: list[bytes] = []
         self.is_done = False
 
+    def __str__(self) -> str:
+        return f"{self._client.name} to {self._partition}"
+
     def script(self) -> Script:
         """Produce all values."""
         client, chance = self._client, self._client.chance
@@ -124,7 +127,7 @@ class IdempotentProducer:
             if leader is None:
                 yield Pause(30)
                 continue
-            topic_id = client.metadata.topic_id(partition.topic)
+            topic_id = client.metadata.last_topic_id(partition.topic)
             response = yield from ask(produce_request(leader, partition, batch), ProduceResponse)
             if response is not None:
                 answer = response.responses[0].partition_responses[0]

@@ -5,16 +5,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from kafkawire.reference_broker.simulation.checkers import Checkers, Violation
 from kafkawire.reference_broker.simulation.client import Ask, Client, Pause, Script, ask
 from kafkawire.reference_broker.simulation.cluster import BROKERS, SimulatedCluster
+from kafkawire.reference_broker.simulation.committers import Committer
 from kafkawire.reference_broker.simulation.consumers import Consumer
 from kafkawire.reference_broker.simulation.faults import Faults
+from kafkawire.reference_broker.simulation.operations import Operations
 from kafkawire.reference_broker.simulation.plan import DURATION_MS, Plan, Step
 from kafkawire.reference_broker.simulation.producers import IdempotentProducer
 from kafkawire.reference_broker.simulation.scheduler import Host, Scheduler
+from kafkawire.reference_broker.simulation.transformers import Transformer
 from kafkawire.reference_broker.storage.disk.memory import PowerCut
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -23,6 +27,15 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.routing.call import CONTROLLER
 from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.transport.wire import Address
+
+_INPUT: Final = (TopicPartition("in", 0), TopicPartition("in", 1))
+_OUTPUT: Final = (TopicPartition("out", 0), TopicPartition("out", 1))
+
+#: How many batches each producer writes to each partition, and the longest pause between them.
+_BATCHES: Final = 12
+_PRODUCER_PAUSE_MS: Final = 700
+
+_REQUEST_MS: Final = 2_000
 
 __all__ = ["Outcome", "Simulation", "simulate"]
 
@@ -126,7 +139,10 @@ class Simulation:
         self._clients: list[Client] = []
         self._producers: list[IdempotentProducer] = []
         self._consumers: list[Consumer] = []
-        self._waits_for: list[Callable[[], str]] = []
+        self._committers: list[Committer] = []
+        self._transformer: Transformer | None = None
+        self._incarnations = 0
+        self._workers: list[Client] = []
 
     def _after_step(self, host: Host) -> None:
         self.checkers.after_step(host)
@@ -150,9 +166,10 @@ class Simulation:
             cluster.start(broker_id)
         admin = self.client("admin")
         admin.run(self._create(admin), self._begin)
-        faults = Faults(cluster, self._clients, self.checkers.note_call)
+        operations = Operations(admin, (*_INPUT, *_OUTPUT))
+        faults = Faults(cluster, self._clients, self.checkers.note_call, self._replace_transformer)
         for step in self._plan.steps:
-            cluster.outside.later_us(step.time_ms * 1_000, lambda step=step: self._take(step, faults))
+            cluster.outside.later_us(step.time_ms * 1_000, partial(self._take, step, faults, operations, admin))
         self._run_to(DURATION_MS * 1_000)
         scheduler.note("the faults end")
         faults.end()
@@ -164,6 +181,7 @@ class Simulation:
         else:
             raise Violation(f"no rest {_REST_MS} ms after the last fault: {self._unfinished()}")
         self.checkers.check_end()
+        self._check_output()
 
     def _run_to(self, end_us: int) -> None:
         """Run up to a time; a power cut ends its broker."""
@@ -175,40 +193,96 @@ class Simulation:
             else:
                 return
 
-    def _take(self, step: Step, faults: Faults) -> None:
-        action: Callable[..., None] | None = getattr(faults, step.name, None)
-        if action is not None:
-            action(*step.arguments)
+    def _take(self, step: Step, faults: Faults, operations: Operations, admin: Client) -> None:
+        self.scheduler.note(str(step))
+        if hasattr(operations, step.name):
+            admin.run(getattr(operations, step.name)(*step.arguments))
+        else:
+            getattr(faults, step.name)(*step.arguments)
 
     def _unfinished(self) -> str:
+        """Return what is not over yet; empty at the end."""
         for producer in self._producers:
             if not producer.is_done:
-                return "a producer is not done"
+                return f"{producer} is not done"
+        if self._transformer is None:
+            return "there is no transformer"
+        for partition in _INPUT:
+            committed = self.checkers.of_topic(partition.topic).get(partition.partition)
+            end = 0 if committed is None else committed.end
+            if self._transformer.offsets.get(partition, 0) < end:
+                return f"{partition} is copied up to {self._transformer.offsets.get(partition)}, but has {end}"
         return self.checkers.unsettled()
+
+    def _check_output(self) -> None:
+        """Compare what was copied with what was produced."""
+        for source, target in zip(_INPUT, _OUTPUT, strict=True):
+            produced = self.checkers.of_topic(source.topic)[source.partition]
+            copied = self.checkers.of_topic(target.topic)[target.partition]
+            wanted = [value for _, value in produced.values()]
+            found = [value for _, value in copied.values(is_committed=True)]
+            if wanted != found:
+                lost = [value for value in wanted if value not in found]
+                twice = [value for value in found if found.count(value) > 1]
+                raise Violation(f"{target} is no copy of {source}: {lost} are lost, {twice} are there twice")
+            if len({*wanted}) != len(wanted):
+                raise Violation(f"{source} has a value twice")
+        for consumer in self._consumers:
+            for partition, values in consumer.values.items():
+                content = self.checkers.of_topic(partition.topic)[partition.partition]
+                known = dict(content.values(is_committed=consumer.is_committed))
+                for offset, value in values.items():
+                    if known.get(offset) != value:
+                        raise Violation(f"{partition}: a consumer has read {value!r} at {offset}, not {known.get(offset)!r}")
 
     # Clients.
 
     def _create(self, admin: Client) -> Script:
-        topics = [CreateTopicsRequest.CreatableTopic(name, 2, 3) for name in ("t",)]
+        topics = [CreateTopicsRequest.CreatableTopic(name, 2, 3) for name in ("in", "out")]
         while True:
-            response = yield from ask(Ask(CONTROLLER, CreateTopicsRequest(topics, 2_000)), CreateTopicsResponse)
+            response = yield from ask(Ask(CONTROLLER, CreateTopicsRequest(topics, _REQUEST_MS)), CreateTopicsResponse)
             codes = {topic.error_code for topic in response.topics} if response is not None else {-1}
             if codes <= {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}:
                 return
             yield Pause(50)
 
     def _begin(self) -> None:
-        partitions = [TopicPartition("t", number) for number in range(2)]
+        """Let the clients begin, once the topics exist."""
         for number in range(2):
-            client = self.client(f"p{number}", "t")
-            for partition in partitions:
-                producer = IdempotentProducer(client, self.checkers, partition, 25, 400)
+            client = self.client(f"p{number}", "in")
+            for partition in _INPUT:
+                producer = IdempotentProducer(client, self.checkers, partition, _BATCHES, _PRODUCER_PAUSE_MS)
                 self._producers.append(producer)
                 client.run(producer.script())
-        client = self.client("c0", "t")
-        consumer = Consumer(client, self.checkers, partitions, IsolationLevel.READ_UNCOMMITTED)
-        self._consumers.append(consumer)
-        client.run(consumer.script())
+        for name, partitions, isolation in (
+            ("c0", _INPUT, IsolationLevel.READ_UNCOMMITTED),
+            ("c1", _OUTPUT, IsolationLevel.READ_COMMITTED),
+        ):
+            client = self.client(name, partitions[0].topic)
+            consumer = Consumer(client, self.checkers, partitions, isolation)
+            self._consumers.append(consumer)
+            client.run(consumer.script())
+        client = self.client("g0", "in")
+        committer = Committer(client, "committer", _INPUT[0])
+        self._committers.append(committer)
+        client.run(committer.script())
+        self._workers.append(self._start_transformer())
+
+    def _start_transformer(self) -> Client:
+        self._incarnations += 1
+        client = self.client(f"x{self._incarnations}", "in", "out")
+        transformer = self._transformer = Transformer(client, self.checkers, _INPUT, _OUTPUT)
+        client.run(transformer.script())
+        return client
+
+    def _replace_transformer(self, pause_ms: int) -> None:
+        """Start another transformer; the old one is dead, or was only paused."""
+        old = self._workers[-1]
+        if pause_ms:
+            old.host.pause(pause_ms * 1_000)
+        else:
+            old.kill()
+        self._workers.append(self._start_transformer())
 
 
 def simulate(plan: Plan) -> Outcome:
