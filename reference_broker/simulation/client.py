@@ -28,7 +28,7 @@ from kafkawire.sdk.transport.wire import Address
 __all__ = ["Ask", "Client", "Pause", "Script", "ask"]
 
 _BACKOFF_MS: Final = (20, 200)
-_TIMEOUT_MS: Final = 3_000
+_TIMEOUT_MS: Final = 1_500
 
 M = TypeVar("M", bound=Message)
 

@@ -48,7 +48,7 @@ class Committer:
                 yield from self._commit()
             else:
                 yield from self.read()
-            yield Pause(chance.randint(20, 300))
+            yield Pause(chance.randint(50, 400))
 
     def _commit(self) -> Script:
         self.asked += 1

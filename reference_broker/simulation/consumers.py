@@ -18,7 +18,7 @@ from kafkawire.sdk.routing.partitions import TopicPartition
 
 __all__ = ["Consumer", "fetch", "values_of"]
 
-_WAIT_MS: Final = 100
+_WAIT_MS: Final = 200
 _BYTES: Final = 64 * 1024
 #: ListOffsets: the end of what can be read.
 _LATEST: Final = -1
@@ -116,7 +116,7 @@ class Consumer:
                 yield from self._ask_end(partition)
             else:
                 yield from self._read(partition)
-            yield Pause(chance.randint(1, 60))
+            yield Pause(chance.randint(20, 250))
 
     def _read(self, partition: TopicPartition) -> Generator[Ask | Pause, Any, None]:
         offset = self._offsets[partition]

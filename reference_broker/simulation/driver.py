@@ -25,7 +25,7 @@ from kafkawire.sdk.transport.wire import Address, FrameReceiver, Wire
 __all__ = ["RouterDriver"]
 
 #: How long a connection may take to open, and a response to come if its request has no limit of its own.
-_CONNECT_TIMEOUT_MS: Final = 1_000
+_CONNECT_TIMEOUT_MS: Final = 500
 
 #: Called with the response, or with the error that replaces it.
 _OnDone = Callable[[Message | None, KafkaWireError | None], None]

@@ -13,12 +13,12 @@ from kafkawire.reference_broker.simulation.cluster import BROKERS
 __all__ = ["DURATION_MS", "Plan", "Step", "plan_of"]
 
 #: When the last fault begins; then everything is repaired.
-DURATION_MS: Final = 6_000
+DURATION_MS: Final = 2_500
 
 #: The first fault comes when the cluster is up.
-_FIRST_MS: Final = 300
+_FIRST_MS: Final = 150
 
-_FAULTS_MAX: Final = 7
+_FAULTS_MAX: Final = 6
 _OPERATIONS_MAX: Final = 4
 
 _NAMES: Final = ("b1", "b2", "b3")
@@ -74,7 +74,7 @@ def _time(chance: Random) -> int:
 
 def _down(chance: Random) -> int:
     """Return how long something is down: often shorter than a session, sometimes longer."""
-    return chance.choice([chance.randint(50, 500), chance.randint(500, 4_000)])
+    return chance.choice([chance.randint(20, 200), chance.randint(200, 1_500)])
 
 
 def _fault(chance: Random, is_synced: bool) -> Step:

@@ -17,7 +17,7 @@ from kafkawire.sdk.routing.partitions import TopicPartition
 
 __all__ = ["IdempotentProducer", "batch_of", "produce_request"]
 
-_TIMEOUT_MS: Final = 1_500
+_TIMEOUT_MS: Final = 700
 _BATCH_BYTES: Final = 16 * 1024
 #: The last version in which a topic has a name and the client adds partitions to transactions itself.
 _VERSION: Final = 11

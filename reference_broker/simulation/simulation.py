@@ -32,7 +32,7 @@ _INPUT: Final = (TopicPartition("in", 0), TopicPartition("in", 1))
 _OUTPUT: Final = (TopicPartition("out", 0), TopicPartition("out", 1))
 
 #: How many batches each producer writes to each partition, and the longest pause between them.
-_BATCHES: Final = 12
+_BATCHES: Final = 5
 _PRODUCER_PAUSE_MS: Final = 700
 
 _REQUEST_MS: Final = 2_000
@@ -41,7 +41,7 @@ __all__ = ["Outcome", "Simulation", "simulate"]
 
 #: How long everything may take after the last fault, and how often it is looked at whether it is over.
 _REST_MS: Final = 60_000
-_LOOK_MS: Final = 250
+_LOOK_MS: Final = 100
 
 _NEVER: Final = 2**63 - 1
 
@@ -54,17 +54,17 @@ _OPTIONS: Final = {
     "log_cleaner_enable": False,
     "log_index_interval_bytes": 300,
     "auto_create_topics": False,
-    "zookeeper_session_timeout_ms": 1_500,
-    "replica_lag_time_max_ms": 1_500,
-    "replica_fetch_wait_max_ms": 300,
+    "zookeeper_session_timeout_ms": 600,
+    "replica_lag_time_max_ms": 600,
+    "replica_fetch_wait_max_ms": 250,
     "replica_fetch_backoff_ms": 100,
-    "replica_socket_timeout_ms": 1_500,
-    "request_timeout_ms": 1_500,
-    "controller_socket_timeout_ms": 1_500,
+    "replica_socket_timeout_ms": 700,
+    "request_timeout_ms": 700,
+    "controller_socket_timeout_ms": 700,
     "controlled_shutdown_max_retries": 2,
     "controlled_shutdown_retry_backoff_ms": 100,
-    "leader_imbalance_check_interval_seconds": 4,
-    "replica_high_watermark_checkpoint_interval_ms": 1_000,
+    "leader_imbalance_check_interval_seconds": 1,
+    "replica_high_watermark_checkpoint_interval_ms": 500,
     "transaction_abort_timed_out_transaction_cleanup_interval_ms": 1_000,
 }
 
@@ -277,6 +277,8 @@ class Simulation:
 
     def _replace_transformer(self, pause_ms: int) -> None:
         """Start another transformer; the old one is dead, or was only paused."""
+        if not self._workers:
+            return
         old = self._workers[-1]
         if pause_ms:
             old.host.pause(pause_ms * 1_000)

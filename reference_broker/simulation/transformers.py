@@ -100,7 +100,7 @@ class Transformer:
                 yield from self._begin()
                 while not client.is_over:
                     yield from self._transact()
-                    yield Pause(client.chance.randint(1, 80))
+                    yield Pause(client.chance.randint(5, 150))
             except _Failed:
                 yield Pause(client.chance.randint(20, 200))
 
