@@ -86,9 +86,9 @@ class ImageWaits:
 
     def changed(self, delta: MetadataDelta) -> None:
         """End the waits for what a delta shows."""
-        for name in {change.name for change in delta.topics} & self._by_topic.keys():
-            topic = delta.after.topics.get(name)
-            for wait in [wait for wait in self._by_topic[name] if wait.shows(topic)]:
+        for change in delta.topics:
+            topic = delta.after.topics.get(change.name)
+            for wait in [wait for wait in self._by_topic.get(change.name, ()) if wait.shows(topic)]:
                 self._end(wait, None)
 
     def _time_out(self, wait: _Wait) -> None:

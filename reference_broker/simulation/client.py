@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeVar
 
 from kafkawire.reference_broker.simulation.driver import RouterDriver
+from kafkawire.reference_broker.simulation.error_codes import error_codes
 from kafkawire.reference_broker.simulation.network import Network
 from kafkawire.reference_broker.simulation.scheduler import Clock, Host, Scheduler
-from kafkawire.sdk.errors import Closed, KafkaWireError
+from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError
 from kafkawire.sdk.protocol.api_registry import KAFKA_APIS
 from kafkawire.sdk.protocol.schema import Message
-from kafkawire.sdk.routing.call import Call, Target
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.routing.call import Call, Coordinator, Target
 from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.routing.retry import Backoff
 from kafkawire.sdk.routing.router import Router
@@ -147,7 +149,7 @@ class Client:
         now_ms = self.host.clock()
 
         def ended(call: Call, now_ms: int) -> None:
-            outcome = call.result if call.error is None else call.error
+            outcome = call.error if call.result is None else call.result
             self.host.post(lambda: done(outcome))
 
         call: Call = Call(
@@ -156,6 +158,7 @@ class Client:
             KAFKA_APIS.of(type(step.request)).response,
             now_ms + step.timeout_ms,
             ended,
+            check=_moved if isinstance(step.target, Coordinator) else None,
             retries=False,
             timeout_ms=step.timeout_ms,
         )
@@ -174,3 +177,9 @@ class Client:
     def close(self) -> None:
         """End, and close the connections."""
         self._driver.end(Closed("the client was closed"))
+
+
+def _moved(response: Message) -> BrokerError | None:
+    """Return the error of a broker that is not the coordinator any more, or not yet."""
+    codes = error_codes(response) & {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    return BrokerError(min(codes)) if codes else None

@@ -12,6 +12,7 @@ from typing import Any, Final
 from kafkawire.reference_broker.simulation.checkers import Checkers, Violation
 from kafkawire.reference_broker.simulation.client import Ask, Client, Pause, Script, ask
 from kafkawire.reference_broker.simulation.consumers import fetch, values_of
+from kafkawire.reference_broker.simulation.error_codes import error_codes
 from kafkawire.reference_broker.simulation.producers import batch_of, produce_request
 from kafkawire.sdk.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from kafkawire.sdk.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
@@ -110,7 +111,7 @@ class Transformer:
         """Ask until the answer is not to be repeated."""
         for _ in range(_ATTEMPTS):
             answer = yield from ask(question, response)
-            codes = _codes(answer) if answer is not None else set()
+            codes = error_codes(answer) if answer is not None else set()
             if codes and not codes & _AGAIN:
                 if codes == {ErrorCode.NONE}:
                     return answer
@@ -214,26 +215,3 @@ class Transformer:
     def _end(self, *, commits: bool) -> Generator[Ask | Pause, Any, None]:
         request = EndTxnRequest(_TRANSACTIONAL_ID, *self._producer, commits)
         yield from self._asked(Ask(_TRANSACTION, request, _END_VERSION), EndTxnResponse)
-
-
-def _codes(answer: Message) -> set[int]:
-    """Return the error codes of a response, those of its parts included."""
-    match answer:
-        case AddPartitionsToTxnResponse():
-            return {
-                part.partition_error_code
-                for topic in answer.results_by_topic_v3_and_below
-                for part in topic.results_by_partition
-            }
-        case TxnOffsetCommitResponse():
-            return {part.error_code for topic in answer.topics for part in topic.partitions}
-        case OffsetFetchResponse():
-            parts = {
-                part.error_code
-                for group in answer.groups
-                for topic in group.topics
-                for part in topic.partitions
-            }
-            return {group.error_code for group in answer.groups} - {ErrorCode.NONE} or parts
-        case _:
-            return {answer.error_code}  # type: ignore[attr-defined]  # the others have one for all

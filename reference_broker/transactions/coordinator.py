@@ -145,7 +145,7 @@ class TransactionCoordinator:
         """Return the transactional ids of a partition whose transactions end, or wait for another attempt at it."""
         shard = self._runtime.shard(number)
         known = () if shard is None else shard.transactions
-        return [each for each in {*self._markers.ids(), *self._retries} if each in known]
+        return [each for each in dict.fromkeys((*self._markers.ids(), *self._retries)) if each in known]
 
     def _leave(self, transactional_ids: Iterable[str]) -> None:
         """Write no more markers of transactional ids, and try none of their steps again."""

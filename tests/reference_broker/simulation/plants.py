@@ -1,0 +1,260 @@
+"""Faults in one behaviour of the broker each, planted by name, which the simulation has to find."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+from kafkawire.reference_broker.cluster.controller import leader_elections, partition_states
+from kafkawire.reference_broker.cluster.controller.isr_changes import IsrChanges
+from kafkawire.reference_broker.cluster.controller.leadership_store import LeadershipStore, Writes
+from kafkawire.reference_broker.coordinators.partition import CoordinatorPartition
+from kafkawire.reference_broker.replicas import followed, follower_reads
+from kafkawire.reference_broker.replicas.cluster_replica import ClusterReplica
+from kafkawire.reference_broker.replicas.control_requests import ControlRequests
+from kafkawire.reference_broker.replicas.replica import Replica
+from kafkawire.reference_broker.storage.disk.memory import _MemoryFile
+from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
+from kafkawire.reference_broker.storage.producers.producers import Producers
+from kafkawire.reference_broker.transactions.shard import TransactionShard
+from kafkawire.reference_broker.transactions.transaction import Transaction
+from kafkawire.sdk.protocol.tables.enums import Acks
+from kafkawire.sdk.registry.registry import ANY_VERSION, SetData
+
+__all__ = ["PLANTS", "planted"]
+
+#: Named faults; each is a context manager.
+PLANTS: dict[str, Callable[[], contextlib.AbstractContextManager[object]]] = {}
+
+
+def _plant(make: Callable[[], contextlib.AbstractContextManager[object]]) -> None:
+    PLANTS[make.__name__.removeprefix("_")] = make
+
+
+@contextlib.contextmanager
+def planted(name: str) -> Iterator[None]:
+    """Plant a fault for a while."""
+    with PLANTS[name]():
+        yield
+
+
+@_plant
+def _acknowledged_before_the_high_watermark() -> Any:
+    real = ClusterReplica.when_acknowledged
+
+    def when_acknowledged(self: ClusterReplica, acks: int, end_offset: int, callback: Any) -> None:
+        real(self, Acks.LEADER, end_offset, callback)
+
+    return patch.object(ClusterReplica, "when_acknowledged", when_acknowledged)
+
+
+@_plant
+def _high_watermark_of_the_fastest_follower() -> Any:
+    def committed_to(self: Any, acknowledged_to: int) -> int:
+        if self._in_sync is None or len(self._in_sync.isr) < self._required():
+            return int(self.log.high_watermark)
+        ends = [each.end_offset for each in self._positions if each.broker_id in self._in_sync.maximal]
+        return min(acknowledged_to, max(ends, default=acknowledged_to))
+
+    return patch.object(ClusterReplica, "_committed_to", committed_to)
+
+
+@_plant
+def _no_check_of_the_last_fetched_epoch() -> Any:
+    """Whose followers never truncate: their logs may differ where only one of them has records."""
+    return patch.object(follower_reads, "divergence", lambda log, wanted: None)
+
+
+@_plant
+def _truncation_to_the_high_watermark() -> Any:
+    """As before KIP-101: a follower begins by truncating to its high watermark, and trusts the leader's end after that."""
+
+    def begin(self: Any) -> None:
+        self._truncate(min(self.replica.log.high_watermark, self.replica.log.next_offset))
+
+    return patch.multiple(followed.Followed, begin=begin)
+
+
+@_plant
+def _no_leader_epoch_at_fetch() -> Any:
+    real = Replica.check
+
+    def check(self: Any, epoch: int = -1) -> None:
+        real(self)
+
+    return patch.object(Replica, "check", check)
+
+
+@_plant
+def _shrunk_isr_counts_at_once() -> Any:
+    """As before KIP-497: the high watermark does not wait for what the controller says to a smaller ISR."""
+    real = ClusterReplica._submit
+
+    def submit(self: Any, proposed: Any) -> None:
+        in_sync = self._in_sync
+        in_sync.maximal = frozenset(proposed.isr)
+        in_sync.isr = proposed.isr
+        real(self, proposed)
+        self.moved()
+
+    return patch.object(ClusterReplica, "_submit", submit)
+
+
+@_plant
+def _isr_never_grows() -> Any:
+    return patch.object(ClusterReplica, "_may_join", lambda self, in_sync, position: False)
+
+
+@_plant
+def _anybody_joins_the_isr() -> Any:
+    def may_join(self: Any, in_sync: Any, position: Any) -> bool:
+        return bool(in_sync.state.name == "COMMITTED" and position.broker_id not in in_sync.isr)
+
+    return patch.object(ClusterReplica, "_may_join", may_join)
+
+
+@_plant
+def _no_epochs_of_partitions_at_the_controller() -> Any:
+    """AlterPartition and elections overwrite what others have written: no version is expected."""
+    real_judged, real_write = IsrChanges._judged, LeadershipStore.write
+
+    def judged(self: Any, partition: Any, wanted: Any, version: int) -> Any:
+        current = self._context.leaderships.get(partition)
+        if current is not None and wanted.leader_epoch == current.leader_epoch:
+            wanted = wanted._replace(partition_epoch=current.partition_epoch)
+        return real_judged(self, partition, wanted, version)
+
+    return patch.multiple(IsrChanges, _judged=judged)
+
+
+@_plant
+def _no_epoch_of_the_controller() -> Any:
+    """A controller that was replaced writes on, and brokers obey it."""
+    from kafkawire.reference_broker.cluster.controller import leadership_store
+
+    def checked(check: Any, changes: Any) -> Any:
+        free = [change._replace(version=ANY_VERSION) if isinstance(change, SetData) else change for change in changes]
+        outcomes = yield free
+        return tuple(outcomes)
+
+    class Both(contextlib.ExitStack):
+        pass
+
+    stack = Both()
+    stack.enter_context(patch.object(leadership_store, "checked", checked))
+    stack.enter_context(patch.object(ControlRequests, "controller_epoch", property(lambda self: 0, lambda self, v: None), create=True))
+    return stack
+
+
+@_plant
+def _election_outside_the_isr() -> Any:
+    real = leader_elections.elect_offline
+
+    def elect_offline(current: Any, replicas: Any, is_online: Any, *, is_unclean_allowed: bool) -> Any:
+        online = tuple(filter(is_online, replicas))
+        if online and online[0] not in current.isr:
+            return leader_elections.Elected(current.led_by(online[0], online), online)
+        return real(current, replicas, is_online, is_unclean_allowed=is_unclean_allowed)
+
+    return patch.object(partition_states, "elect_offline", elect_offline)
+
+
+@_plant
+def _same_leader_epoch_after_an_election() -> Any:
+    from kafkawire.reference_broker.cluster.controller.context import Leadership
+
+    real = Leadership.led_by
+
+    def led_by(self: Any, *arguments: Any) -> Any:
+        return real(self, *arguments)._replace(leader_epoch=self.leader_epoch)
+
+    return patch.object(Leadership, "led_by", led_by)
+
+
+@_plant
+def _consumers_read_to_the_end() -> Any:
+    def readable_to(self: Any, *, is_committed: bool) -> int:
+        return int(self.next_offset)
+
+    return patch.object(PartitionLog, "readable_to", readable_to)
+
+
+@_plant
+def _uncommitted_transactions_are_read() -> Any:
+    def readable_to(self: Any, *, is_committed: bool) -> int:
+        return int(self.high_watermark)
+
+    return patch.object(PartitionLog, "readable_to", readable_to)
+
+
+@_plant
+def _replies_of_coordinators_before_replication() -> Any:
+    """A coordinator says that an offset is committed when only its own log has it."""
+
+    def await_commit(self: Any, pending: Any) -> None:
+        self._reply(pending, None)
+
+    return patch.object(CoordinatorPartition, "_await_commit", await_commit)
+
+
+@_plant
+def _markers_lost_with_their_coordinator() -> Any:
+    """A transaction whose end was decided is not ended by the next coordinator."""
+    real = TransactionShard.loaded
+
+    def loaded(self: Any, now_ms: int) -> None:
+        kept = self.transactions
+        self.transactions = {key: each for key, each in kept.items() if not each.is_prepared}
+        try:
+            real(self, now_ms)
+        finally:
+            self.transactions = kept
+
+    return patch.object(TransactionShard, "loaded", loaded)
+
+
+@_plant
+def _no_new_epoch_for_a_producer() -> Any:
+    """A transactional producer that starts again does not fence the one before it."""
+    real = Transaction.initialized
+
+    def initialized(self: Any, *arguments: Any) -> Any:
+        begun = real(self, *arguments)
+        return replace(begun, epoch=max(self.epoch, 0))
+
+    return patch.object(Transaction, "initialized", initialized)
+
+
+@_plant
+def _producers_forgotten_by_new_leaders() -> Any:
+    """What a follower has learned of producers is gone when it becomes the leader."""
+    real = PartitionLog.lead
+
+    def lead(self: Any, leader_epoch: int) -> None:
+        if leader_epoch > self.leader_epoch:
+            self.producers.restore([], self.next_offset)
+        real(self, leader_epoch)
+
+    return patch.object(PartitionLog, "lead", lead)
+
+
+@_plant
+def _no_repeated_sequences_noticed() -> Any:
+    """A batch that is sent again is appended again."""
+    from kafkawire.reference_broker.storage.producers import producers
+
+    stack = contextlib.ExitStack()
+    stack.enter_context(patch.object(producers, "_duplicate", lambda producer, batch: None))
+    stack.enter_context(patch.object(Producers, "_check_sequence", lambda self, producer, batch: None))
+    return stack
+
+
+@_plant
+def _syncs_that_do_nothing() -> Any:
+    def sync(self: Any) -> None:
+        self._disk.call("sync", self._path)
+
+    return patch.object(_MemoryFile, "sync", sync)

@@ -1,0 +1,63 @@
+"""Run a cluster in virtual time, one seed after another, and show how a seed fails.
+
+`python -m tools.simulate --seeds FROM:TO [--plant NAME] [--trace]` stops at the first seed that fails, unless `--all`
+is given, leaves out what is not needed for the failure, and prints the rest with its trace. A planted fault is one of
+`tests/reference_broker/simulation/plants.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import time
+from collections.abc import Sequence
+
+from kafkawire.reference_broker.simulation.plan import plan_of
+from kafkawire.reference_broker.simulation.shrinking import shrink
+from kafkawire.reference_broker.simulation.simulation import simulate
+from tests.reference_broker.simulation.plants import PLANTS, planted
+
+__all__ = ["main"]
+
+
+def _range(text: str) -> range:
+    first, _, end = text.partition(":")
+    return range(int(first), int(end) if end else int(first) + 1)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the seeds; return how many have failed, at most 1."""
+    parser = argparse.ArgumentParser(prog="python -m tools.simulate", description=__doc__)
+    parser.add_argument("--seeds", type=_range, default=range(20), metavar="FROM:TO", help="TO is left out")
+    parser.add_argument("--plant", choices=sorted(PLANTS), help="the fault to plant")
+    parser.add_argument("--trace", action="store_true", help="print what happens in every seed")
+    parser.add_argument("--all", action="store_true", help="go on after a failure, which is then not made smaller")
+    options = parser.parse_args(arguments)
+    failed = tried = 0
+    began = time.perf_counter()
+    with planted(options.plant) if options.plant else contextlib.nullcontext():
+        for seed in options.seeds:
+            plan = plan_of(seed)
+            outcome = simulate(plan)
+            tried += 1
+            if options.trace:
+                print("\n".join(outcome.trace))
+                print(f"seed {seed}: {outcome.steps} steps, digest {outcome.digest:08x}")
+            if not outcome.violation:
+                continue
+            failed += 1
+            print(f"seed {seed} fails: {outcome.violation}", flush=True)
+            if not options.all:
+                plan, outcome = shrink(plan)
+                print("\n".join(outcome.trace))
+                print(f"seed {seed} needs, of its plan (synced: {plan.is_synced}):")
+                print("\n".join(f"  {step}" for step in plan.steps) or "  nothing")
+                break
+    seconds = time.perf_counter() - began
+    print(f"{tried} seeds, {failed} failed, {tried / seconds:.1f} seeds/s")
+    return min(failed, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
