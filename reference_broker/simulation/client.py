@@ -100,6 +100,7 @@ class Client:
         metadata: what it knows of the cluster.
         chance: draws what its scripts leave open.
         is_over: whether its scripts are to end; they look at it themselves.
+        running: how many scripts have not ended.
     """
 
     def __init__(
@@ -116,6 +117,7 @@ class Client:
         self._driver.wake()
         self._network = surroundings.network
         self.is_over = False
+        self.running = 0
 
     def leader(self, partition: TopicPartition) -> int | None:
         """Return the leader of a partition; None if it is unknown, and then ask for it."""
@@ -136,6 +138,7 @@ class Client:
             try:
                 step = script.send(answer)
             except StopIteration:
+                self.running -= 1
                 done()
                 return
             if isinstance(step, Pause):
@@ -143,6 +146,7 @@ class Client:
             else:
                 self._ask(step, go_on)
 
+        self.running += 1
         self.host.post(lambda: go_on(None))
 
     def _ask(self, step: Ask, done: Callable[[object], None]) -> None:

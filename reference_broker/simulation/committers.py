@@ -28,12 +28,13 @@ class Committer:
         partition: the partition.
 
     Attributes:
+        client: see above.
         committed: the highest offset that was acknowledged or read.
         asked: the highest offset that was sent.
     """
 
     def __init__(self, client: Client, group: str, partition: TopicPartition) -> None:
-        self._client = client
+        self.client = client
         self._group = group
         self._target = Coordinator(CoordinatorType.GROUP, group)
         self._partition = partition
@@ -42,8 +43,8 @@ class Committer:
 
     def script(self) -> Script:
         """Commit and read until the client is over."""
-        chance = self._client.chance
-        while not self._client.is_over:
+        chance = self.client.chance
+        while not self.client.is_over:
             if chance.random() < 0.7:
                 yield from self._commit()
             else:

@@ -173,15 +173,23 @@ class Simulation:
         self._run_to(DURATION_MS * 1_000)
         scheduler.note("the faults end")
         faults.end()
-        deadline_us = (DURATION_MS + _REST_MS) * 1_000
-        while scheduler.now_us < deadline_us:
-            self._run_to(scheduler.now_us + _LOOK_MS * 1_000)
-            if not self._unfinished():
-                break
-        else:
-            raise Violation(f"no rest {_REST_MS} ms after the last fault: {self._unfinished()}")
+        self._run_until(self._unfinished)
+        scheduler.note("the clients end")
+        for client in self._clients:
+            client.is_over = True
+        for committer in self._committers:
+            committer.client.run(committer.read())
+        self._run_until(self._unsettled)
         self.checkers.check_end()
         self._check_output()
+
+    def _run_until(self, left: Callable[[], str]) -> None:
+        """Run until nothing is left."""
+        deadline_us = self.scheduler.now_us + _REST_MS * 1_000
+        while reason := left():
+            if self.scheduler.now_us >= deadline_us:
+                raise Violation(f"no rest {_REST_MS} ms after the last fault: {reason}")
+            self._run_to(self.scheduler.now_us + _LOOK_MS * 1_000)
 
     def _run_to(self, end_us: int) -> None:
         """Run up to a time; a power cut ends its broker."""
@@ -212,6 +220,12 @@ class Simulation:
             end = 0 if committed is None else committed.end
             if self._transformer.offsets.get(partition, 0) < end:
                 return f"{partition} is copied up to {self._transformer.offsets.get(partition)}, but has {end}"
+        return ""
+
+    def _unsettled(self) -> str:
+        """Return what is under way after the end of the clients; empty at rest."""
+        if any(client.running for client in self._clients if client.host.is_alive):
+            return "clients are running"
         return self.checkers.unsettled()
 
     def _check_output(self) -> None:
@@ -271,7 +285,7 @@ class Simulation:
     def _start_transformer(self) -> Client:
         self._incarnations += 1
         client = self.client(f"x{self._incarnations}", "in", "out")
-        transformer = self._transformer = Transformer(client, self.checkers, _INPUT, _OUTPUT)
+        transformer = self._transformer = Transformer(client, _INPUT, _OUTPUT)
         client.run(transformer.script())
         return client
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any, Final
 
-from kafkawire.reference_broker.simulation.checkers import Checkers, Violation
+from kafkawire.reference_broker.simulation.checkers import Violation
 from kafkawire.reference_broker.simulation.client import Ask, Client, Pause, Script, ask
 from kafkawire.reference_broker.simulation.consumers import fetch, values_of
 from kafkawire.reference_broker.simulation.error_codes import error_codes
@@ -70,7 +70,6 @@ class Transformer:
 
     Args:
         client: asks.
-        checkers: know what is committed.
         sources: the partitions to read.
         targets: the partitions to write, as many.
 
@@ -81,12 +80,10 @@ class Transformer:
     def __init__(
         self,
         client: Client,
-        checkers: Checkers,
         sources: Sequence[TopicPartition],
         targets: Sequence[TopicPartition],
     ) -> None:
         self._client = client
-        self._checkers = checkers
         self._sources = sources
         self._targets = dict(zip(sources, targets, strict=True))
         self.offsets: dict[TopicPartition, int] = {}
