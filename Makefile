@@ -12,6 +12,8 @@ SINCE ?=
 KIND ?=
 OUT ?=
 SOAK ?= cancels
+SEEDS ?= 0:1000
+PLANT ?=
 PYTEST_ARGUMENTS ?= -n 3 -q
 CLIENTS_ARGUMENTS ?=
 BROKER_ARGUMENTS ?=
@@ -225,7 +227,7 @@ test-without-extension: $(VENV)/.test
 	$(call title,tests: all that test-core runs can be collected without the extras)
 	@mkdir -p build; env -u KAFKAWIRE_ENGINE $(RUN) pytest -q --collect-only $(CORE_TESTS) >build/collected.log || { tail -20 build/collected.log; exit 1; }
 
-.PHONY: test-kills test-kafka test-kafka-smoke test-asan fuzz mutants soak
+.PHONY: test-kills test-kafka test-kafka-smoke test-asan fuzz mutants soak simulate
 KILLS := tests/soak/two_hundred_kills.py
 test-kills: $(VENV)/.dev ## 200 SIGKILLs of the broker under load; about two minutes
 	$(call title,tests: 200 kills)
@@ -251,6 +253,10 @@ fuzz: $(VENV)/.dev ## damaged bytes into everything that reads bytes, for SECOND
 soak: $(VENV)/.dev ## long runs under load and faults: SOAK=cancels|rebalance|scale|leak|transactions|kills|hostile|load for SECONDS=600 by SEED=1
 	$(call title,soak: $(SOAK))
 	@nice $(RUN) tools.soak $(SOAK) --seconds $(SECONDS) --seed $(SEED) $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP))
+
+simulate: $(VENV)/.dev ## a cluster in virtual time, by SEEDS=from:to, with a fault that is planted: PLANT=name
+	$(call title,simulate: $(SEEDS))
+	@nice $(RUN) tools.simulate --seeds $(SEEDS) $(if $(PLANT),--plant $(PLANT))
 
 mutants: $(VENV)/.dev ## small faults that the tests must notice: MUTANTS=150 of them by SEED=1, of a KIND, in ROOM=name or path, or in what has changed SINCE=revision
 	$(call title,mutants)

@@ -114,7 +114,7 @@ class Checkers:
         self.committed: dict[Key, Committed] = {}
         self.checks = 0
         self._seen: dict[Replica, _Seen] = {}
-        self._leaders: dict[tuple[Key, int], str] = {}
+        self.leaders: dict[tuple[Key, int], str] = {}
         self._states: dict[str, _Elected] = {}
         self._has_new_states = False
         self.names: dict[bytes, str] = {}
@@ -192,7 +192,7 @@ class Checkers:
     ) -> None:
         """Look at a replica that has become the leader."""
         name = f"broker {broker.broker_id}"
-        other = self._leaders.setdefault((key, replica.leader_epoch), name)
+        other = self.leaders.setdefault((key, replica.leader_epoch), name)
         if other != name:
             raise Violation(f"{where} leads in epoch {replica.leader_epoch}, in which {other} leads")
         if replica.log.next_offset < committed.end:
@@ -243,11 +243,11 @@ class Checkers:
         for path, elected in states.items():
             before = self._states.get(path)
             if before is not None and before.czxid == elected.czxid and before.version != elected.version:
-                self._check_election(path, before.state, elected.state)
+                self.check_election(path, before.state, elected.state)
         self._states = states
 
     @staticmethod
-    def _check_election(path: str, before: PartitionState, after: PartitionState) -> None:
+    def check_election(path: str, before: PartitionState, after: PartitionState) -> None:
         if after.leader_epoch < before.leader_epoch or after.controller_epoch < before.controller_epoch:
             raise Violation(f"{path}: epochs go back from {before} to {after}")
         if after.leader != before.leader:
@@ -260,7 +260,9 @@ class Checkers:
 
     # Producers.
 
-    def acknowledged(self, topic: str, topic_id: bytes, number: int, base_offset: int, values: tuple[bytes, ...]) -> None:
+    def acknowledged(
+        self, topic: str, topic_id: bytes, number: int, base_offset: int, values: tuple[bytes, ...]
+    ) -> None:
         """Take note that a producer was told that values are on all in-sync replicas.
 
         Raises:
@@ -269,7 +271,9 @@ class Checkers:
         committed = self.committed.get((topic_id, number)) or Committed()
         end = base_offset + len(values)
         if committed.end < end:
-            raise Violation(f"{topic}-{number}: offset {end - 1} is acknowledged, but only {committed.end} are committed")
+            raise Violation(
+                f"{topic}-{number}: offset {end - 1} is acknowledged, but only {committed.end} are committed"
+            )
         for offset, value in enumerate(values, base_offset):
             committed.acknowledged[offset] = value
 
@@ -280,7 +284,8 @@ class Checkers:
         brokers = self._cluster.brokers
         if len(brokers) < len(self._cluster.disks) or not all(each.is_announced for each in brokers.values()):
             return "not all brokers are up"
-        image = next(iter(brokers.values())).core.metadata.image  # type: ignore[union-attr]  # announced brokers have one
+        cores = {broker_id: broker.core for broker_id, broker in brokers.items() if broker.core is not None}
+        image = next(iter(cores.values())).metadata.image
         for topic in image.topics.values():
             for number, partition in enumerate(topic.partitions):
                 where = f"{topic.name}-{number}"
@@ -288,7 +293,7 @@ class Checkers:
                     return f"{where}: leader {partition.leader}, isr {partition.isr}, replicas {partition.replicas}"
                 ends = set()
                 for broker_id in partition.replicas:
-                    replica = brokers[broker_id].core.replicas.get(topic.name, number)  # type: ignore[union-attr]
+                    replica = cores[broker_id].replicas.get(topic.name, number)
                     if replica is None or replica.log.is_offline:
                         return f"{where}: broker {broker_id} has no replica"
                     if replica.log.is_unsettled:

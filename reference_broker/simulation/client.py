@@ -168,7 +168,7 @@ class Client:
         )
         try:
             self._router.submit(call, now_ms)
-        except KafkaWireError as error:
+        except KafkaWireError:
             self.host.post(lambda: done(error))
             return
         self._driver.wake()

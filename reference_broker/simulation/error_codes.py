@@ -24,12 +24,7 @@ def error_codes(answer: Message) -> set[int]:
         case TxnOffsetCommitResponse() | OffsetCommitResponse():
             return {part.error_code for topic in answer.topics for part in topic.partitions}
         case OffsetFetchResponse():
-            parts = {
-                part.error_code
-                for group in answer.groups
-                for topic in group.topics
-                for part in topic.partitions
-            }
+            parts = {part.error_code for group in answer.groups for topic in group.topics for part in topic.partitions}
             return {group.error_code for group in answer.groups} - {ErrorCode.NONE} or parts
         case _:
             return {answer.error_code}  # type: ignore[attr-defined]  # the others have one for all

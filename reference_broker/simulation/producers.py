@@ -55,9 +55,7 @@ def batch_of(
     return bytes(builder.seal())
 
 
-def produce_request(
-    leader: int, partition: TopicPartition, batch: bytes, transactional_id: str | None = None
-) -> Ask:
+def produce_request(leader: int, partition: TopicPartition, batch: bytes, transactional_id: str | None = None) -> Ask:
     """Return the question of a producer."""
     data = ProduceRequest.PartitionProduceData(partition.partition, batch)
     topic = ProduceRequest.TopicProduceData(name=partition.topic, partition_data=[data])

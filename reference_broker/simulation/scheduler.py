@@ -29,9 +29,9 @@ class Event:
 
     __slots__ = ("action", "host")
 
-    def __init__(self, host: Host, action: Callable[[], None]) -> None:
+    def __init__(self, host: Host, action: Callable[[], object]) -> None:
         self.host = host
-        self.action: Callable[[], None] | None = action
+        self.action: Callable[[], object] | None = action
 
     def cancel(self) -> None:
         """Let it not happen."""
@@ -131,7 +131,7 @@ class Clock:
         return START_MS + self._offset_ms + (now_us + now_us * self._drift_ppm // 1_000_000) // 1_000
 
     def until_us(self, time_ms: int) -> int:
-        """Return how long it takes until this clock shows a time; at least a millisecond of it."""
+        """Return the microseconds until this clock shows a time; at least those of one of its milliseconds."""
         return max(time_ms - self(), 1) * 1_000
 
 
@@ -166,9 +166,9 @@ class Host:
         scheduler = self.scheduler
         time_us = scheduler.now_us + int(self.chance.random() * _POST_US_MAX)
         self._posted_us = time_us = max(time_us, self._posted_us)
-        scheduler.put(time_us, Event(self, action))  # type: ignore[arg-type]  # nobody looks at what it returns
+        scheduler.put(time_us, Event(self, action))
 
-    def later_us(self, delay_us: int, action: Callable[[], None]) -> Event:
+    def later_us(self, delay_us: int, action: Callable[[], object]) -> Event:
         """Let something happen after so many microseconds."""
         event = Event(self, action)
         self.scheduler.put(self.scheduler.now_us + delay_us, event)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from kafkawire.reference_broker.simulation.checkers import Checkers, Violation
 from kafkawire.reference_broker.simulation.client import Ask, Client, Pause, Script, ask
@@ -37,7 +37,7 @@ _PRODUCER_PAUSE_MS: Final = 700
 
 _REQUEST_MS: Final = 2_000
 
-__all__ = ["Outcome", "Simulation", "simulate"]
+__all__ = ["Outcome", "Simulation", "quiet", "simulate"]
 
 #: How long everything may take after the last fault, and how often it is looked at whether it is over.
 _REST_MS: Final = 60_000
@@ -94,12 +94,13 @@ class _Defects(logging.Handler):
         self._formatter = logging.Formatter()
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.exc_info is not None and not isinstance(record.exc_info[1], KafkaWireError | OSError | PowerCut):
-            self.found.append(f"{record.getMessage()}\n{self._formatter.formatException(record.exc_info)}")  # type: ignore[arg-type]
+        """Keep a line with its traceback, unless a fault explains it."""
+        if record.exc_info and not isinstance(record.exc_info[1], KafkaWireError | OSError | PowerCut):
+            self.found.append(f"{record.getMessage()}\n{self._formatter.formatException(record.exc_info)}")
 
 
 @contextmanager
-def _quiet() -> Iterator[_Defects]:
+def quiet() -> Iterator[_Defects]:
     """Collect defects, and write no lines of the log."""
     logger, defects = logging.getLogger("kafkawire"), _Defects()
     before = logger.level, logger.propagate
@@ -122,6 +123,8 @@ class Simulation:
 
     Attributes:
         scheduler, cluster, checkers: see there.
+        producers, consumers, committers: see there.
+        transformer: the present one; None before the topics exist.
     """
 
     def __init__(self, plan: Plan, defects: _Defects) -> None:
@@ -137,10 +140,10 @@ class Simulation:
         self.scheduler.after_step = self._after_step
         self._addresses = tuple(Address(f"b{broker_id}", 9092) for broker_id in BROKERS)
         self._clients: list[Client] = []
-        self._producers: list[IdempotentProducer] = []
-        self._consumers: list[Consumer] = []
-        self._committers: list[Committer] = []
-        self._transformer: Transformer | None = None
+        self.producers: list[IdempotentProducer] = []
+        self.consumers: list[Consumer] = []
+        self.committers: list[Committer] = []
+        self.transformer: Transformer | None = None
         self._incarnations = 0
         self._workers: list[Client] = []
 
@@ -177,7 +180,7 @@ class Simulation:
         scheduler.note("the clients end")
         for client in self._clients:
             client.is_over = True
-        for committer in self._committers:
+        for committer in self.committers:
             committer.client.run(committer.read())
         self._run_until(self._unsettled)
         self.checkers.check_end()
@@ -210,16 +213,16 @@ class Simulation:
 
     def _unfinished(self) -> str:
         """Return what is not over yet; empty at the end."""
-        for producer in self._producers:
+        for producer in self.producers:
             if not producer.is_done:
                 return f"{producer} is not done"
-        if self._transformer is None:
+        if self.transformer is None:
             return "there is no transformer"
         for partition in _INPUT:
             committed = self.checkers.of_topic(partition.topic).get(partition.partition)
             end = 0 if committed is None else committed.end
-            if self._transformer.offsets.get(partition, 0) < end:
-                return f"{partition} is copied up to {self._transformer.offsets.get(partition)}, but has {end}"
+            if self.transformer.offsets.get(partition, 0) < end:
+                return f"{partition} is copied up to {self.transformer.offsets.get(partition)}, but has {end}"
         return ""
 
     def _unsettled(self) -> str:
@@ -241,13 +244,15 @@ class Simulation:
                 raise Violation(f"{target} is no copy of {source}: {lost} are lost, {twice} are there twice")
             if len({*wanted}) != len(wanted):
                 raise Violation(f"{source} has a value twice")
-        for consumer in self._consumers:
+        for consumer in self.consumers:
             for partition, values in consumer.values.items():
                 content = self.checkers.of_topic(partition.topic)[partition.partition]
                 known = dict(content.values(is_committed=consumer.is_committed))
                 for offset, value in values.items():
                     if known.get(offset) != value:
-                        raise Violation(f"{partition}: a consumer has read {value!r} at {offset}, not {known.get(offset)!r}")
+                        raise Violation(
+                            f"{partition}: a consumer has read {value!r} at {offset}, not {known.get(offset)!r}"
+                        )
 
     # Clients.
 
@@ -266,7 +271,7 @@ class Simulation:
             client = self.client(f"p{number}", "in")
             for partition in _INPUT:
                 producer = IdempotentProducer(client, self.checkers, partition, _BATCHES, _PRODUCER_PAUSE_MS)
-                self._producers.append(producer)
+                self.producers.append(producer)
                 client.run(producer.script())
         for name, partitions, isolation in (
             ("c0", _INPUT, IsolationLevel.READ_UNCOMMITTED),
@@ -274,18 +279,20 @@ class Simulation:
         ):
             client = self.client(name, partitions[0].topic)
             consumer = Consumer(client, self.checkers, partitions, isolation)
-            self._consumers.append(consumer)
+            self.consumers.append(consumer)
             client.run(consumer.script())
         client = self.client("g0", "in")
         committer = Committer(client, "committer", _INPUT[0])
-        self._committers.append(committer)
+        self.committers.append(committer)
         client.run(committer.script())
         self._workers.append(self._start_transformer())
 
     def _start_transformer(self) -> Client:
         self._incarnations += 1
-        client = self.client(f"x{self._incarnations}", "in", "out")
-        transformer = self._transformer = Transformer(client, _INPUT, _OUTPUT)
+        name = f"x{self._incarnations}"
+        self.scheduler.note(f"transformer {name} starts")
+        client = self.client(name, "in", "out")
+        transformer = self.transformer = Transformer(client, _INPUT, _OUTPUT)
         client.run(transformer.script())
         return client
 
@@ -303,7 +310,7 @@ class Simulation:
 
 def simulate(plan: Plan) -> Outcome:
     """Carry out a plan."""
-    with _quiet() as defects:
+    with quiet() as defects:
         simulation = Simulation(plan, defects)
         violation = ""
         try:

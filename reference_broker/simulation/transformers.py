@@ -138,7 +138,9 @@ class Transformer:
             offset = max(part.committed_offset, 0)
             before = self._committed_before(source)
             if offset < before:
-                raise Violation(f"{source}: the offset that the group has committed goes back from {before} to {offset}")
+                raise Violation(
+                    f"{source}: the offset that the group has committed goes back from {before} to {offset}"
+                )
             self.offsets[source] = offset
 
     def _committed_before(self, source: TopicPartition) -> int:

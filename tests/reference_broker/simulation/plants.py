@@ -10,7 +10,6 @@ from unittest.mock import patch
 
 from kafkawire.reference_broker.cluster.controller import leader_elections, partition_states
 from kafkawire.reference_broker.cluster.controller.isr_changes import IsrChanges
-from kafkawire.reference_broker.cluster.controller.leadership_store import LeadershipStore, Writes
 from kafkawire.reference_broker.coordinators.partition import CoordinatorPartition
 from kafkawire.reference_broker.replicas import followed, follower_reads
 from kafkawire.reference_broker.replicas.cluster_replica import ClusterReplica
@@ -70,7 +69,7 @@ def _no_check_of_the_last_fetched_epoch() -> Any:
 
 @_plant
 def _truncation_to_the_high_watermark() -> Any:
-    """As before KIP-101: a follower begins by truncating to its high watermark, and trusts the leader's end after that."""
+    """As before KIP-101: a follower begins by truncating to its high watermark."""
 
     def begin(self: Any) -> None:
         self._truncate(min(self.replica.log.high_watermark, self.replica.log.next_offset))
@@ -119,7 +118,7 @@ def _anybody_joins_the_isr() -> Any:
 @_plant
 def _no_epochs_of_partitions_at_the_controller() -> Any:
     """AlterPartition and elections overwrite what others have written: no version is expected."""
-    real_judged, real_write = IsrChanges._judged, LeadershipStore.write
+    real_judged = IsrChanges._judged
 
     def judged(self: Any, partition: Any, wanted: Any, version: int) -> Any:
         current = self._context.leaderships.get(partition)
@@ -140,12 +139,11 @@ def _no_epoch_of_the_controller() -> Any:
         outcomes = yield free
         return tuple(outcomes)
 
-    class Both(contextlib.ExitStack):
-        pass
-
-    stack = Both()
+    stack = contextlib.ExitStack()
     stack.enter_context(patch.object(leadership_store, "checked", checked))
-    stack.enter_context(patch.object(ControlRequests, "controller_epoch", property(lambda self: 0, lambda self, v: None), create=True))
+    stack.enter_context(
+        patch.object(ControlRequests, "controller_epoch", property(lambda self: 0, lambda self, v: None), create=True)
+    )
     return stack
 
 

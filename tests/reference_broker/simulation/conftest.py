@@ -1,0 +1,19 @@
+"""One run of a cluster without faults, which the tests of its clients look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from kafkawire.reference_broker.simulation.plan import Plan
+from kafkawire.reference_broker.simulation.simulation import Simulation, quiet
+
+
+@pytest.fixture(scope="session")
+def calm() -> Iterator[Simulation]:
+    """A run that is over, in which nothing was broken."""
+    with quiet() as defects:
+        simulation = Simulation(Plan(1, is_synced=False, steps=()), defects)
+        simulation.run()
+        yield simulation

@@ -1,0 +1,97 @@
+"""The checkers: each of them notices what it is there for.
+
+Method: a cluster at rest, of which one thing is changed at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kafkawire.reference_broker.replicas.replica import Replica
+from kafkawire.reference_broker.simulation.checkers import Checkers, Committed, Violation
+from kafkawire.reference_broker.simulation.simulation import Simulation
+from kafkawire.sdk.protocol.tables.znodes import PartitionState
+
+
+def replica_of(simulation: Simulation, broker_id: int) -> Replica:
+    core = simulation.cluster.brokers[broker_id].core
+    assert core is not None
+    replica = core.replicas.get("in", 0)
+    assert replica is not None
+    return replica
+
+
+@pytest.fixture
+def checkers(calm: Simulation) -> Checkers:
+    """Checkers that have seen the cluster once."""
+    checkers = Checkers(calm.cluster)
+    for broker in calm.cluster.brokers.values():
+        checkers.check_broker(broker)
+    return checkers
+
+
+def committed_of(checkers: Checkers, simulation: Simulation) -> Committed:
+    return checkers.committed[replica_of(simulation, 1).topic_id, 0]
+
+
+def test_a_cluster_at_rest(calm: Simulation, checkers: Checkers) -> None:
+    assert checkers.unsettled() == ""
+    checkers.check_end()
+    assert committed_of(checkers, calm).end == replica_of(calm, 1).log.next_offset > 0
+
+
+def test_other_bytes(calm: Simulation, checkers: Checkers) -> None:
+    batches = committed_of(checkers, calm).batches
+    batches[0] = batches[0][:-1] + bytes([batches[0][-1] ^ 1])
+    with pytest.raises(Violation, match="another batch at 0 than was committed"):
+        checkers.check_end()
+
+
+def test_a_leader_without_committed_records(calm: Simulation, checkers: Checkers) -> None:
+    committed_of(checkers, calm).end += 1
+    with pytest.raises(Violation, match="are committed"):
+        checkers.check_end()
+
+
+def test_two_leaders_of_one_epoch(calm: Simulation, checkers: Checkers) -> None:
+    leaders = checkers.leaders
+    for key in leaders:
+        leaders[key] = "broker 9"
+    with pytest.raises(Violation, match="in which broker 9 leads"):
+        checkers.check_end()
+
+
+def test_an_acknowledgement_of_what_is_not_committed(calm: Simulation, checkers: Checkers) -> None:
+    end = committed_of(checkers, calm).end
+    topic_id = replica_of(calm, 1).topic_id
+    with pytest.raises(Violation, match=f"offset {end} is acknowledged"):
+        checkers.acknowledged("in", topic_id, 0, end, (b"x",))
+    checkers.acknowledged("in", topic_id, 0, end - 1, (b"x",))
+    with pytest.raises(Violation, match="b'x' was acknowledged"):
+        checkers.check_end()
+
+
+BEFORE = PartitionState(controller_epoch=3, leader=1, leader_epoch=5, isr=(1, 2))
+
+
+@pytest.mark.parametrize(
+    ("after", "text"),
+    [
+        (BEFORE._replace(leader=2, leader_epoch=6), ""),
+        (BEFORE._replace(leader=-1, leader_epoch=6), ""),
+        (BEFORE._replace(leader=3, leader_epoch=6, isr=(3,)), "3 is elected, but not in sync"),
+        (BEFORE._replace(leader=2), "another leader without another epoch"),
+        (BEFORE._replace(leader_epoch=4), "epochs go back"),
+        (BEFORE._replace(controller_epoch=2), "epochs go back"),
+        (BEFORE._replace(isr=()), "nobody is in sync"),
+    ],
+)
+def test_elections(after: PartitionState, text: str) -> None:
+    check: Callable[[], None] = lambda: Checkers.check_election("/p", BEFORE, after)
+    if text:
+        with pytest.raises(Violation, match=text):
+            check()
+    else:
+        check()

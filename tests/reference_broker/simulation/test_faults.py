@@ -1,0 +1,42 @@
+"""Faults: each of them does something, and a cluster survives it.
+
+Method: a run with one fault at a time; its trace says what has happened.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.reference_broker.simulation.plan import Plan, Step
+from kafkawire.reference_broker.simulation.simulation import simulate
+
+pytestmark = pytest.mark.thorough
+
+
+@pytest.mark.parametrize(
+    ("step", "text"),
+    [
+        (Step(800, "kill", (1, 500)), "broker 1 is killed"),
+        (Step(800, "cut_power", (2, 300)), "broker 2 loses power"),
+        (Step(800, "cut_power_in_work", (3, 20, 300)), "broker 3 loses power"),
+        (Step(800, "stop", (1, 300)), "broker 1 has stopped"),
+        (Step(800, "pause", (2, 1_200)), "broker 2 is paused for 1200 ms"),
+        (Step(800, "cut", ("b1", "b2", 900)), "the network is cut between b1 and b2"),
+        (Step(800, "cut", ("b1", "b1", 900)), "the network is cut between b1 and b2, b3"),
+        (Step(800, "cut", ("b3", "clients", 900)), "the network is cut between b3 and admin, p0"),
+        (Step(800, "cut_one_way", ("b1", "b2", 900)), "nothing gets from b1 to b2"),
+        (Step(800, "break_connections", (1,)), "connections of broker 1 break"),
+        (Step(800, "disconnect", (1, 1_000)), "broker 1 loses the registry"),
+        (Step(800, "expire", (2,)), "the session of broker 2 expires"),
+        (Step(800, "registry_outage", (900,)), "the registry is gone"),
+        (Step(10, "registry_fault", (5, "LOSE_RESPONSE")), "LOSE_RESPONSE of"),
+        (Step(800, "kill_transformer", (0,)), "transformer x2"),
+        (Step(800, "kill_transformer", (700,)), "transformer x2"),
+        (Step(800, "pause_client", (1, 700)), "is paused for 700 ms"),
+    ],
+    ids=str,
+)
+def test_a_cluster_survives(step: Step, text: str) -> None:
+    outcome = simulate(Plan(11, is_synced=True, steps=(step,)))
+    assert outcome.violation == ""
+    assert any(text in line for line in outcome.trace), outcome.trace

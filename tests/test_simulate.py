@@ -1,0 +1,27 @@
+"""The command that runs a cluster in virtual time: what it prints of seeds that hold, and of one that fails."""
+
+from __future__ import annotations
+
+import pytest
+
+from tools.simulate import main
+
+
+def test_seeds_that_hold(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seeds", "1:2", "--trace"]) == 0
+    shown = capsys.readouterr().out
+    assert "seed 1: " in shown
+    assert "1 seeds, 0 failed, " in shown
+
+
+def test_a_seed_that_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seeds", "1:3", "--plant", "acknowledged_before_the_high_watermark"]) == 1
+    shown = capsys.readouterr().out
+    assert "seed 1 fails: in-" in shown
+    assert "needs, of its plan (synced: " in shown
+    assert "1 seeds, 1 failed, " in shown
+
+
+def test_all_seeds(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seeds", "1:3", "--all", "--plant", "acknowledged_before_the_high_watermark"]) == 1
+    assert "2 seeds, 2 failed, " in capsys.readouterr().out
