@@ -33,6 +33,7 @@ from kafkawire.reference_broker.storage.checkpoints import DamagedFile
 from kafkawire.reference_broker.storage.directory.identity import begin_in_cluster, read_identity
 from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory, LogPlace, lock_directory
 from kafkawire.reference_broker.storage.directory.partition_folders import PartitionFolders
+from kafkawire.reference_broker.storage.disk.disk import Lock
 from kafkawire.reference_broker.storage.services import LogServices
 from kafkawire.sdk.errors import ConfigurationError, KafkaWireError, RequestTimedOut
 from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeVar
 
 from kafkawire.reference_broker.simulation.driver import RouterDriver
@@ -168,8 +169,8 @@ class Client:
         )
         try:
             self._router.submit(call, now_ms)
-        except KafkaWireError:
-            self.host.post(lambda: done(error))
+        except KafkaWireError as error:
+            self.host.post(partial(done, error))
             return
         self._driver.wake()
 

@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from struct import Struct
+from typing import Final, NamedTuple
 
 from kafkawire.reference_broker.cluster.embedded_registry import Fault, RegistryCall
 from kafkawire.reference_broker.simulation.client import Client
 from kafkawire.reference_broker.simulation.cluster import SimulatedCluster
+from kafkawire.reference_broker.simulation.scheduler import Host
 from kafkawire.reference_broker.storage.disk.memory import DiskCall, PowerCut
+from kafkawire.sdk.protocol.frames import LENGTH_BYTES
+from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.registry.registry import RegistryCode
 
 __all__ = ["Faults"]
+
+
+_API_KEY: Final = Struct(">h")
+
+
+class _AtRequest(NamedTuple):
+    """See `Faults.at_request`."""
+
+    api: int
+    count: int
+    victim: str
+    action: str
+    down_ms: int
 
 
 class Faults:
@@ -36,7 +54,10 @@ class Faults:
         self._replace = replace
         #: The fault of a coming operation of the registry, and how many come before it.
         self._registry_fault: tuple[int, Fault] | None = None
+        #: What is to happen at a coming request.
+        self._at_request: _AtRequest | None = None
         cluster.registry.plan = self._plan_registry
+        cluster.network.on_request = self._arriving
         self.is_over = False
 
     def _later(self, delay_ms: int, repair: Callable[[], None]) -> None:
@@ -45,7 +66,7 @@ class Faults:
     def end(self) -> None:
         """Repair everything."""
         self.is_over = True
-        self._registry_fault = None
+        self._registry_fault = self._at_request = None
         cluster = self._cluster
         cluster.network.heal()
         for broker_id in cluster.disks:
@@ -102,6 +123,35 @@ class Faults:
             broker.session.disconnect()
             broker.host.pause(down_ms * 1_000)
             self._later(down_ms, broker.session.reconnect)
+
+    def at_request(self, api: str, count: int, victim: str, action: str, down_ms: int) -> None:
+        """Let something happen to a broker when a request of one kind is about to arrive.
+
+        Args:
+            api: the name of the API.
+            count: which request of this kind, counted from now.
+            victim: `sender` or `receiver`; nothing happens to a client.
+            action: `kill`, `cut_power`, `pause` or `cut`, which cuts the network between the two.
+            down_ms: how long that lasts.
+        """
+        self._at_request = _AtRequest(ApiKey[api], count, victim, action, down_ms)
+
+    def _arriving(self, sender: Host, receiver: Host, data: bytes) -> None:
+        wanted = self._at_request
+        if wanted is None or _API_KEY.unpack_from(data, LENGTH_BYTES)[0] != wanted.api:
+            return
+        if wanted.count > 1:
+            self._at_request = wanted._replace(count=wanted.count - 1)
+            return
+        victim = (sender if wanted.victim == "sender" else receiver).name
+        broker_id = next((each for each in self._cluster.disks if f"b{each}" == victim), None)
+        if broker_id is None:
+            return
+        self._at_request = None
+        if wanted.action == "cut":
+            self.cut(sender.name, receiver.name, wanted.down_ms)
+        else:
+            getattr(self, wanted.action)(broker_id, wanted.down_ms)
 
     # The network.
 

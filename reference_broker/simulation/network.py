@@ -1,4 +1,4 @@
-"""A network in virtual time: connections that carry bytes late, stall while two hosts cannot reach each other, and break.
+"""A network in virtual time: connections that carry bytes late, stall while a direction is cut, and break.
 
 The bytes of a connection arrive in order; those of different connections overtake each other. While a direction between
 two hosts is cut, bytes wait as TCP would keep them, and arrive late if nobody has closed the connection by then.
@@ -39,6 +39,7 @@ class SimulatedWire:
         host: the computer at this end.
         receiver: what takes the frames.
         peer: the other end.
+        is_client: whether requests are written at this end.
     """
 
     def __init__(self, network: Network, host: Host) -> None:
@@ -51,6 +52,7 @@ class SimulatedWire:
         self._under_way: deque[bytes | None] = deque()
         self._is_moving = False
         self._is_open = True
+        self.is_client = False
 
     @property
     def is_open(self) -> bool:
@@ -105,6 +107,10 @@ class SimulatedWire:
         if not self._under_way or self._network.is_cut(self.host, self.peer.host):
             return
         data = self._under_way.popleft()
+        if self.is_client and data is not None:
+            self._network.on_request(self.host, self.peer.host, data)
+            if not self.peer.host.is_alive:
+                return
         self.peer.take(data)
         self.move()
 
@@ -162,10 +168,14 @@ class Network:
 
     Args:
         chance: draws the times and the faults.
+
+    Attributes:
+        on_request: called with sender, receiver and bytes just before a request arrives; may end either of them.
     """
 
     def __init__(self, chance: Random) -> None:
         self._chance = chance
+        self.on_request: Callable[[Host, Host, bytes], None] = lambda sender, receiver, data: None
         self._listening: dict[Address, tuple[Host, Accept]] = {}
         #: The wires of both ends, in the order in which they were made.
         self._wires: dict[SimulatedWire, None] = {}
@@ -204,6 +214,7 @@ class Network:
                 return
             near, far = SimulatedWire(self, host), SimulatedWire(self, there)
             near.peer, far.peer = far, near
+            near.is_client = True
             self._wires[near] = self._wires[far] = None
             far.receiver = accept(far)
             near.receiver = opened(near)

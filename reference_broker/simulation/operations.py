@@ -1,4 +1,4 @@
-"""Carries out the operations of a plan: what administrators do with topics; each method is one, named by `Step.name`."""
+"""Carries out the operations of a plan, which are those of administrators; each method is one, named by `Step.name`."""
 
 from __future__ import annotations
 

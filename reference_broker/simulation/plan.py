@@ -21,6 +21,22 @@ _FIRST_MS: Final = 150
 _FAULTS_MAX: Final = 6
 _OPERATIONS_MAX: Final = 4
 
+#: Requests between brokers, and those after which a client relies on what a broker has promised.
+_APIS: Final = (
+    "ADD_PARTITIONS_TO_TXN",
+    "ALTER_PARTITION",
+    "CONTROLLED_SHUTDOWN",
+    "END_TXN",
+    "FETCH",
+    "INIT_PRODUCER_ID",
+    "LEADER_AND_ISR",
+    "OFFSET_COMMIT",
+    "PRODUCE",
+    "TXN_OFFSET_COMMIT",
+    "UPDATE_METADATA",
+    "WRITE_TXN_MARKERS",
+)
+
 _NAMES: Final = ("b1", "b2", "b3")
 
 
@@ -83,11 +99,16 @@ def _fault(chance: Random, is_synced: bool) -> Step:
     kinds += ["registry_fault", "registry_outage", "kill_transformer", "pause_client"]
     if is_synced:
         kinds += ["cut_power", "cut_power", "cut_power_in_work"]
+    kinds += ["at_request"] * 6
     kind = chance.choice(kinds)
     time_ms = _time(chance)
     match kind:
         case "kill" | "stop" | "pause" | "disconnect" | "cut_power":
             return Step(time_ms, kind, (broker_id, _down(chance)))
+        case "at_request":
+            actions = ["kill", "kill", "pause", "cut", *(["cut_power"] if is_synced else [])]
+            arguments = chance.choice(_APIS), chance.randint(1, 4), chance.choice(["sender", "receiver"])
+            return Step(time_ms, kind, (*arguments, chance.choice(actions), _down(chance)))
         case "cut_power_in_work":
             return Step(time_ms, kind, (broker_id, chance.randint(1, 60), _down(chance)))
         case "cut":

@@ -1,4 +1,4 @@
-"""A cluster in virtual time: brokers that die in each way come back on what is left of their disks.
+"""A cluster in virtual time: brokers that die in each way come back on the disks that they leave.
 
 Method: three brokers without clients.
 """
