@@ -25,7 +25,7 @@ class _AtRequest(NamedTuple):
     """See `Faults.at_request`."""
 
     api: int
-    count: int
+    left: int
     victim: str
     action: str
     down_ms: int
@@ -140,8 +140,8 @@ class Faults:
         wanted = self._at_request
         if wanted is None or _API_KEY.unpack_from(data, LENGTH_BYTES)[0] != wanted.api:
             return
-        if wanted.count > 1:
-            self._at_request = wanted._replace(count=wanted.count - 1)
+        if wanted.left > 1:
+            self._at_request = wanted._replace(left=wanted.left - 1)
             return
         victim = (sender if wanted.victim == "sender" else receiver).name
         broker_id = next((each for each in self._cluster.disks if f"b{each}" == victim), None)
