@@ -128,12 +128,12 @@ def copy_jars(pom: str, name: str, properties: Mapping[str, str]) -> Path:
 
 
 def run_tool(
-    name: str, *arguments: str, stdin: str | None = "", timeout_seconds: float = 90
+    name: str, *arguments: str, stdin: str | None = "", timeout_seconds: float = 90, release: str = RELEASE
 ) -> subprocess.CompletedProcess[str]:
     """Run one of Kafka's classes to its end and return its output; with `stdin` None, it inherits this process's."""
     with tempfile.TemporaryDirectory() as folder:
         return subprocess.run(
-            [*java_command(Path(folder)), *_SHORT_RUN, name, *arguments],
+            [*java_command(Path(folder), release=release), *_SHORT_RUN, name, *arguments],
             input=stdin,
             capture_output=True,
             text=True,

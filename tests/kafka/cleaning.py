@@ -22,9 +22,9 @@ def alter(node: ApacheKafka, topic: str, configs: dict[str, str]) -> None:
     assert result.returncode == 0, result.stderr
 
 
-def until(is_so: Callable[[], bool], what: str | Callable[[], str]) -> None:
+def until(is_so: Callable[[], bool], what: str | Callable[[], str], timeout_seconds: float = TIMEOUT_SECONDS) -> None:
     """Wait until a condition holds; if that takes too long, fail with `what`, or its result if it is a function."""
-    deadline = time.monotonic() + TIMEOUT_SECONDS
+    deadline = time.monotonic() + timeout_seconds
     while not is_so():
         assert time.monotonic() < deadline, what if isinstance(what, str) else what()
         time.sleep(PAUSE_SECONDS)

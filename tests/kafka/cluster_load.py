@@ -55,7 +55,7 @@ KEYS: Final = 24
 _UNACKNOWLEDGED_MAX: Final = 2_400
 
 #: Between two records of a key.
-_PAUSE_SECONDS: Final = 0.04
+_PAUSE_SECONDS: Final = 0.1
 
 #: Between two looks at a condition.
 _LOOK_SECONDS: Final = 0.1
@@ -210,7 +210,7 @@ def _late(records: Iterable[Stored]) -> int:
 
 
 class _Progress:
-    """When a part of the load has done something."""
+    """How much a part of the load has done, and when."""
 
     def __init__(self) -> None:
         self.done = 0
@@ -276,14 +276,17 @@ class ClusterLoad:
     ) -> None:
         self._close()
 
-    def await_progress(self, more: int = 20, *, parts: Iterable[str] = ("write", "read", "copy")) -> None:
-        """Wait until each part has done so much more: acknowledged records, commits, transactions.
+    def await_progress(self, more: int = 5) -> None:
+        """Wait until each part has done so much more.
+
+        Args:
+            more: numbers whose records are acknowledged for all keys, and so in all partitions; commits; transactions.
 
         Raises:
             AssertionError: a part makes no progress.
             KafkaWireError: a part has failed.
         """
-        goals = {part: self._progress[part].done + more for part in parts}
+        goals = {part: progress.done + more for part, progress in self._progress.items()}
 
         def are_reached() -> bool:
             return all(self._progress[part].done >= goal for part, goal in goals.items())
@@ -354,13 +357,17 @@ class ClusterLoad:
     async def _write(self) -> None:
         """Write numbers until the load ends, and wait for all acknowledgements."""
         notes, progress = self._notes, self._progress["write"]
+        missing: dict[int, int] = {}  # acknowledgements, by the number
 
         def settled(record: tuple[int, int], delivery: Delivery) -> None:
             error = delivery.exception()
             if error is None:
                 metadata = delivery.result()
                 notes.acknowledged[record] = Place(metadata.partition, metadata.offset)
-                progress.note()
+                missing[record[1]] -= 1
+                if not missing[record[1]]:
+                    del missing[record[1]]
+                    progress.note()
             else:
                 notes.failures.append(str(error))
 
@@ -376,6 +383,7 @@ class ClusterLoad:
                 number = self._number
                 waiting = number * KEYS - len(notes.acknowledged) - len(notes.failures)
                 if waiting < _UNACKNOWLEDGED_MAX:
+                    missing[number] = KEYS
                     for key in range(KEYS):
                         value, on_delivery = f"{key}:{number}", partial(settled, (key, number))
                         producer.send(
