@@ -33,18 +33,21 @@ def free_port() -> int:
     return _reserved[-1].port
 
 
-def await_port(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+def await_port(
+    port: int, process: subprocess.Popen[bytes], log: Path, timeout_seconds: float = START_TIMEOUT_SECONDS
+) -> None:
     """Wait until a process accepts connections.
 
     Args:
         port: its port on 127.0.0.1.
         process: the process, just started.
         log: the file with its output.
+        timeout_seconds: the limit.
 
     Raises:
         RuntimeError: it has ended, or does not listen in time; the message has the end of its log.
     """
-    deadline = time.monotonic() + START_TIMEOUT_SECONDS
+    deadline = time.monotonic() + timeout_seconds
     while not _listens(port):
         with suppress(subprocess.TimeoutExpired):
             process.wait(_PAUSE_SECONDS)
