@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Literal, NamedTuple, Self
 
 import pytest
 
@@ -47,6 +47,9 @@ REQUEST_TIMEOUT_MS: Final = 5_000
 STOP_SECONDS: Final = 15.0
 
 BROKERS: Final = (1, 2, 3)
+
+#: What a controller logs, as in Kafka, that does not know yet that there is another one: STALE_CONTROLLER_EPOCH.
+ZOMBIE_ERRORS: Final = ("refuses an? (UpdateMetadata|LeaderAndIsr|StopReplica) with error code 11",)
 
 
 class Scene:
@@ -144,8 +147,7 @@ def test_a_broker_is_killed_every_ten_seconds(tmp_path: Path) -> None:
 @pytest.mark.parametrize("session_seconds", [6, 20])
 def test_a_broker_is_stopped_for_fifteen_seconds(tmp_path: Path, session_seconds: int) -> None:
     """A leader, and a controller, that wake up after others have taken over acknowledge nothing that is lost."""
-    known = ["refuses an? (UpdateMetadata|LeaderAndIsr|StopReplica) with error code 11"]  # STALE_CONTROLLER_EPOCH
-    with under_load(tmp_path, {"zookeeper.session.timeout.ms": session_seconds * 1_000}, known) as scene:
+    with under_load(tmp_path, {"zookeeper.session.timeout.ms": session_seconds * 1_000}, ZOMBIE_ERRORS) as scene:
         for broker in BROKERS:
             role, begin = scene.role(broker), time.monotonic()
             scene.cluster.pause(broker)
@@ -266,10 +268,9 @@ NETWORK_CASES: Final[Mapping[str, Callable[[int, int, int], Cuts]]] = {
 STUCK_UNTIL_HEALED: Final = ("no word between the controller and another",)
 
 
-@pytest.mark.parametrize("half", [0, 1])
-def test_links_are_cut(tmp_path: Path, half: int) -> None:
-    """Any two brokers, in both directions and in one; and a broker and ZooKeeper. They heal after 10 to 20 s."""
-    random = Random(SEED)
+@contextmanager
+def gated_load(folder: Path) -> Iterator[tuple[Scene, Gates]]:
+    """Run a load on a new cluster whose members reach each other through gates; see `under_load`."""
     running: list[Cluster] = []
     with Gates(lambda: processes(running[0])) as gates:
 
@@ -277,19 +278,81 @@ def test_links_are_cut(tmp_path: Path, half: int) -> None:
             running.append(cluster)
             put_gates(cluster, gates)
 
-        with under_load(tmp_path, {"replica.lag.time.max.ms": 5_000}, prepare=prepare) as scene:
-            for name, cuts in list(NETWORK_CASES.items())[half::2]:
-                controller = scene.controller
-                a, b = random.sample([broker for broker in BROKERS if broker != controller], 2)
-                heals_at = time.monotonic() + random.uniform(10, 20)
-                for source, target, cut in cuts(a, b, controller):
-                    gates.cut(source, target, cut)
-                if name not in STUCK_UNTIL_HEALED:
-                    # Transactions wait: their coordinator may not reach the leaders of their partitions.
-                    scene.go_on(f"{name} (brokers {a} and {b}, the controller {controller})", ["read"])
-                time.sleep(max(0.0, heals_at - time.monotonic()))
-                gates.heal()
-                scene.go_on(f"{name}, and heals")
+        with under_load(folder, {"replica.lag.time.max.ms": 5_000}, ZOMBIE_ERRORS, prepare) as scene:
+            yield scene, gates
+
+
+@pytest.mark.parametrize("half", [0, 1])
+def test_links_are_cut(tmp_path: Path, half: int) -> None:
+    """Any two brokers, in both directions and in one; and a broker and ZooKeeper. They heal after 10 to 20 s."""
+    random = Random(SEED)
+    with gated_load(tmp_path) as (scene, gates):
+        for name, cuts in list(NETWORK_CASES.items())[half::2]:
+            controller = scene.controller
+            a, b = random.sample([broker for broker in BROKERS if broker != controller], 2)
+            heals_at = time.monotonic() + random.uniform(10, 20)
+            for source, target, cut in cuts(a, b, controller):
+                gates.cut(source, target, cut)
+            # Transactions wait: their coordinator may not reach the leaders of their partitions.
+            if name not in STUCK_UNTIL_HEALED:
+                scene.go_on(f"{name} (brokers {a} and {b}, the controller {controller})", ["read"])
+            time.sleep(max(0.0, heals_at - time.monotonic()))
+            if name not in STUCK_UNTIL_HEALED:
+                scene.go_on(f"{name}, still", ["read"])
+            gates.heal()
+            scene.go_on(f"{name}, and heals")
+            scene.await_in_sync()
+
+
+# Several faults.
+
+
+class Fault(NamedTuple):
+    """A fault that ends.
+
+    Attributes:
+        name: what is printed.
+        member: whom it concerns: the id of a broker, or `ZOOKEEPER`.
+        begin: makes it happen.
+        end: ends it.
+    """
+
+    name: str
+    member: int
+    begin: Callable[[], object]
+    end: Callable[[], object]
+
+
+def some_fault(random: Random, cluster: Cluster, gates: Gates, member: int) -> Fault:
+    """Return a fault of a member."""
+    named: int | Literal["zookeeper"] = member if member != ZOOKEEPER else "zookeeper"
+    kind = random.choice(["killed", "stopped", "cut off"] if member != ZOOKEEPER else ["killed", "stopped"])
+    if kind == "killed":
+        return Fault(f"{named} is killed", member, lambda: cluster.kill(named), lambda: cluster.restart(named))
+    if kind == "stopped":
+        return Fault(f"{named} is stopped", member, lambda: cluster.pause(named), lambda: cluster.resume(named))
+    other = random.choice([each for each in (ZOOKEEPER, *BROKERS) if each != member])
+    cut = random.choice(list(Cut))
+    return Fault(f"{cut.value} from {other} to {member}", member, lambda: gates.cut(member, other, cut), gates.heal)
+
+
+def test_two_faults_at_once(tmp_path: Path) -> None:
+    """Any two of them, for 1 to 15 s; nothing has to go on before both have ended."""
+    random = Random(SEED)
+    with gated_load(tmp_path) as (scene, gates):
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            members = random.sample((ZOOKEEPER, *BROKERS), 2)
+            faults = [some_fault(random, scene.cluster, gates, member) for member in members]
+            for fault in faults:
+                fault.begin()
+                time.sleep(random.uniform(0, 2))
+            time.sleep(random.uniform(1, 15))
+            gates.heal()
+            for fault in sorted(faults, key=lambda each: each.member):  # a broker starts only with a ZooKeeper
+                fault.end()
+            scene.go_on(" and ".join(fault.name for fault in faults))
+            if random.random() < 0.5:
                 scene.await_in_sync()
 
 
@@ -467,7 +530,7 @@ FULL_BYTES: Final = 20_000
 
 def test_disks_of_followers_and_leaders_fill_up(tmp_path: Path) -> None:
     """The partitions of a broker fail one by one, and others lead; it has all of them again after a restart."""
-    with under_load(tmp_path, known=[r"File too large", r"the replicas of .* are offline"]) as scene:
+    with under_load(tmp_path, known=[": the log is", "the replicas of .* are offline"]) as scene:
         cluster = scene.cluster
         for broker in BROKERS:
             led = {each[:2] for each in scene.partitions() if each.leader == broker}
