@@ -536,7 +536,7 @@ def test_disks_of_followers_and_leaders_fill_up(tmp_path: Path) -> None:
             led = {each[:2] for each in scene.partitions() if each.leader == broker}
             limit_files(processes(cluster)[broker], FULL_BYTES)
 
-            def has_failed(broker: int = broker, led: Collection[tuple[str, int]] = led) -> bool:
+            def has_failed(broker: int = broker, led: set[tuple[str, int]] = led) -> bool:
                 failed = {each[:2] for each in scene.partitions() if broker not in each.in_sync}
                 return bool(failed & led) and bool(failed - led)
 
