@@ -530,7 +530,7 @@ FULL_BYTES: Final = 20_000
 
 def test_disks_of_followers_and_leaders_fill_up(tmp_path: Path) -> None:
     """The partitions of a broker fail one by one, and others lead; it has all of them again after a restart."""
-    with under_load(tmp_path, known=[": the log is", "the replicas of .* are offline"]) as scene:
+    with under_load(tmp_path, known=["File too large", ": the log is", "the replicas of .* are offline"]) as scene:
         cluster = scene.cluster
         for broker in BROKERS:
             led = {each[:2] for each in scene.partitions() if each.leader == broker}
