@@ -8,6 +8,8 @@ Each prints its observations as one line of JSON. Clients are fetched from regis
     group PROTOCOL COUNT  read that many records as a member of the group with the topic's name, commit them, and leave
                           when standard input ends
     fetch                 read all records, without a group
+    stream                store 500 records for each line of standard input, with acks=all; tell errors when it ends
+    follow COUNT          read until there were that many different values, as a group that commits by itself
     transactions          commit one with an offset of the group with the topic's name, abort one, get fenced
     mistake KIND          make a mistake that a broker refuses, and print the error from the client
 """
@@ -77,10 +79,10 @@ class Program(NamedTuple):
         """Run a scenario, which must succeed, and return its observations."""
         return self.seen(self.start(bootstrap, *arguments))
 
-    def seen(self, process: subprocess.Popen[str]) -> dict[str, Any]:
+    def seen(self, process: subprocess.Popen[str], timeout_seconds: float = TIMEOUT_SECONDS) -> dict[str, Any]:
         """Wait for a scenario, which must succeed, and return its observations."""
         try:
-            shown, errors = process.communicate(timeout=TIMEOUT_SECONDS)
+            shown, errors = process.communicate(timeout=timeout_seconds)
         finally:
             process.kill()
         assert process.returncode == 0, f"{self.name}: {shown}{errors}"

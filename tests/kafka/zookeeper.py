@@ -100,8 +100,8 @@ class _Server:
         self._running.kill()
         self._running.wait()
 
-    def stop(self) -> None:
-        """End the server and remove its files."""
+    def shut_down(self) -> None:
+        """Have the server end by itself, and kill it if that takes too long; its files are kept."""
         process, self._process = self._process, None
         if process is not None and process.poll() is None:
             process.send_signal(signal.SIGCONT)
@@ -111,6 +111,10 @@ class _Server:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+    def stop(self) -> None:
+        """End the server and remove its files."""
+        self.shut_down()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 

@@ -1,6 +1,9 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -28,6 +31,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
 /** A user of the Java client, with its defaults. See tests/kafka/programs.py for the scenarios. */
 public final class Client {
     private static final int RECORDS = 200;
+    private static final int RECORDS_OF_A_LINE = 500;
 
     private Client() {}
 
@@ -39,6 +43,8 @@ public final class Client {
             case "admin" -> System.out.println(admin(properties, topic));
             case "produce" -> System.out.println(produce(properties, topic, arguments[3]));
             case "group" -> group(properties, topic, arguments[3], Integer.parseInt(arguments[4]));
+            case "stream" -> System.out.println(stream(properties, topic));
+            case "follow" -> System.out.println(follow(properties, topic, Integer.parseInt(arguments[3])));
             case "transactions" -> System.out.println(transactions(properties, topic));
             case "mistake" -> System.out.println(mistake(properties, topic, arguments[3]));
             default -> throw new IllegalArgumentException(arguments[1]);
@@ -99,6 +105,45 @@ public final class Client {
             System.out.println("{\"records\": " + found + "}");
             System.in.readAllBytes();
         }
+    }
+
+    private static String stream(Properties properties, String topic) throws Exception {
+        List<Future<RecordMetadata>> sent = new ArrayList<>();
+        var lines = new BufferedReader(new InputStreamReader(System.in));
+        List<String> failed = new ArrayList<>();
+        try (var producer = new KafkaProducer<>(properties, new StringSerializer(), new StringSerializer())) {
+            while (lines.readLine() != null) {
+                for (int number = 0; number < RECORDS_OF_A_LINE; number++) {
+                    String value = String.valueOf(sent.size());
+                    sent.add(producer.send(new ProducerRecord<>(topic, "key " + value, value)));
+                }
+            }
+            for (var each : sent) {
+                try {
+                    each.get();
+                } catch (ExecutionException error) {
+                    failed.add(quoted(String.valueOf(error.getCause())));
+                }
+            }
+        }
+        return "{\"sent\": %d, \"failed\": %s}".formatted(sent.size(), failed);
+    }
+
+    private static String follow(Properties properties, String topic, int count) {
+        properties.put("group.id", topic);
+        properties.put("auto.offset.reset", "earliest");
+        Set<String> found = new HashSet<>();
+        int read = 0;
+        try (var consumer = new KafkaConsumer<>(properties, new StringDeserializer(), new StringDeserializer())) {
+            consumer.subscribe(Set.of(topic));
+            while (found.size() < count) {
+                for (ConsumerRecord<String, String> each : consumer.poll(Duration.ofSeconds(1))) {
+                    found.add(each.value());
+                    read++;
+                }
+            }
+        }
+        return "{\"different\": %d, \"read\": %d}".formatted(found.size(), read);
     }
 
     private static String transactions(Properties properties, String topic) {

@@ -7,7 +7,7 @@ import sys
 from importlib import import_module
 from typing import Any
 
-from tests.kafka.clients.python.scenarios import RECORDS, asked, run, show
+from tests.kafka.clients.python.scenarios import RECORDS, RECORDS_OF_A_LINE, asked, run, show
 
 aiokafka: Any = import_module("aiokafka")
 aiokafka_admin: Any = import_module("aiokafka.admin")
@@ -117,6 +117,28 @@ async def group(bootstrap: str, topic: str, protocol: str, count: str) -> None:
         await asyncio.to_thread(sys.stdin.read)
 
 
+async def stream(bootstrap: str, topic: str) -> dict[str, Any]:
+    """Store records for each line of standard input."""
+    sent: list[Any] = []
+    async with aiokafka.AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all") as producer:
+        while await asyncio.to_thread(sys.stdin.readline):
+            for number in range(len(sent), len(sent) + RECORDS_OF_A_LINE):
+                sent.append(await producer.send(topic, key=b"key %d" % number, value=b"%d" % number))
+        outcomes = await asyncio.gather(*sent, return_exceptions=True)
+    return {"sent": len(sent), "failed": [repr(each) for each in outcomes if isinstance(each, Exception)]}
+
+
+async def follow(bootstrap: str, topic: str, count: str) -> dict[str, Any]:
+    """Read in a group until there were that many different values."""
+    found: list[int] = []
+    async with aiokafka.AIOKafkaConsumer(
+        topic, bootstrap_servers=bootstrap, group_id=topic, auto_offset_reset="earliest"
+    ) as consumer:
+        while len(set(found)) < int(count):
+            found.append(int((await consumer.getone()).value))
+    return {"different": len(set(found)), "read": len(found)}
+
+
 async def transactions(bootstrap: str, topic: str) -> dict[str, Any]:
     """Commit a transaction with an offset, abort one, and get fenced."""
     options = {"bootstrap_servers": bootstrap, "transactional_id": topic}
@@ -164,4 +186,4 @@ async def mistake(bootstrap: str, topic: str, kind: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    run(admin, administer, produce, group, transactions, mistake)
+    run(admin, administer, produce, group, stream, follow, transactions, mistake)

@@ -7,7 +7,9 @@ from importlib import import_module
 from typing import Any
 
 from tests.kafka.clients.python.scenarios import (
+    LONG_TIMEOUT_SECONDS,
     RECORDS,
+    RECORDS_OF_A_LINE,
     TIMEOUT_SECONDS,
     run,
     show,
@@ -141,6 +143,39 @@ def group(bootstrap: str, topic: str, protocol: str, count: str) -> None:
     consumer.close()
 
 
+def stream(bootstrap: str, topic: str) -> dict[str, Any]:
+    """Store records for each line of standard input."""
+    producer = confluent.Producer({"bootstrap.servers": bootstrap})  # acks=all is its default
+    failed: list[str] = []
+    sent = 0
+
+    def stored(error: Any, message: Any) -> None:
+        if error is not None:
+            failed.append(str(error))
+
+    for _ in sys.stdin:
+        for number in range(sent, sent + RECORDS_OF_A_LINE):
+            producer.produce(topic, b"%d" % number, b"key %d" % number, on_delivery=stored)
+            producer.poll(0)
+        sent += RECORDS_OF_A_LINE
+    left = producer.flush(LONG_TIMEOUT_SECONDS)
+    return {"sent": sent, "failed": failed + ["not settled"] * left}
+
+
+def follow(bootstrap: str, topic: str, count: str) -> dict[str, Any]:
+    """Read in a group until there were that many different values."""
+    consumer = confluent.Consumer({"bootstrap.servers": bootstrap, "group.id": topic, "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    found: list[int] = []
+    while len(set(found)) < int(count):
+        message = consumer.poll(LONG_TIMEOUT_SECONDS)
+        assert message is not None, f"nothing came after {len(found)} records"
+        assert message.error() is None, message.error()
+        found.append(int(message.value()))
+    consumer.close()
+    return {"different": len(set(found)), "read": len(found)}
+
+
 def transactions(bootstrap: str, topic: str) -> dict[str, Any]:
     """Commit a transaction with an offset, abort one, and get fenced."""
     options = {"bootstrap.servers": bootstrap, "transactional.id": topic}
@@ -186,4 +221,4 @@ def mistake(bootstrap: str, topic: str, kind: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    run(admin, administer, produce, group, transactions, mistake)
+    run(admin, administer, produce, group, stream, follow, transactions, mistake)

@@ -7,7 +7,9 @@ from importlib import import_module
 from typing import Any
 
 from tests.kafka.clients.python.scenarios import (
+    LONG_TIMEOUT_SECONDS,
     RECORDS,
+    RECORDS_OF_A_LINE,
     TIMEOUT_SECONDS,
     run,
     show,
@@ -132,6 +134,34 @@ def group(bootstrap: str, topic: str, protocol: str, count: str) -> None:
     consumer.close()
 
 
+def stream(bootstrap: str, topic: str) -> dict[str, Any]:
+    """Store records for each line of standard input."""
+    producer = kafka.KafkaProducer(bootstrap_servers=bootstrap)  # acks=all is its default
+    sent: list[Any] = []
+    for _ in sys.stdin:
+        for number in range(len(sent), len(sent) + RECORDS_OF_A_LINE):
+            sent.append(producer.send(topic, key=b"key %d" % number, value=b"%d" % number))
+    producer.flush(LONG_TIMEOUT_SECONDS)
+    producer.close()
+    return {"sent": len(sent), "failed": [repr(each.exception) for each in sent if each.failed()]}
+
+
+def follow(bootstrap: str, topic: str, count: str) -> dict[str, Any]:
+    """Read in a group until there were that many different values."""
+    consumer = kafka.KafkaConsumer(
+        topic,
+        bootstrap_servers=bootstrap,
+        group_id=topic,
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=LONG_TIMEOUT_SECONDS * 1000,
+    )
+    found: list[int] = []
+    while len(set(found)) < int(count):
+        found.append(int(next(consumer).value))
+    consumer.close()
+    return {"different": len(set(found)), "read": len(found)}
+
+
 def transactions(bootstrap: str, topic: str) -> dict[str, Any]:
     """Commit a transaction with an offset, abort one, and get fenced."""
     options = {"bootstrap_servers": bootstrap, "transactional_id": topic}
@@ -176,4 +206,4 @@ def mistake(bootstrap: str, topic: str, kind: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    run(admin, administer, produce, group, transactions, mistake)
+    run(admin, administer, produce, group, stream, follow, transactions, mistake)

@@ -10,10 +10,24 @@ from enum import Enum
 from inspect import iscoroutine
 from typing import Any
 
-__all__ = ["RECORDS", "TIMEOUT_SECONDS", "asked", "plain", "run", "show", "told"]
+__all__ = [
+    "LONG_TIMEOUT_SECONDS",
+    "RECORDS",
+    "RECORDS_OF_A_LINE",
+    "TIMEOUT_SECONDS",
+    "asked",
+    "plain",
+    "run",
+    "show",
+    "told",
+]
 
 RECORDS = 200
 TIMEOUT_SECONDS = 50
+
+#: What is stored for a line of standard input, and how long a scenario with failing brokers may take.
+RECORDS_OF_A_LINE = 500
+LONG_TIMEOUT_SECONDS = 280
 
 
 def show(seen: dict[str, Any]) -> None:
@@ -55,6 +69,7 @@ def run(*scenarios: Any) -> None:
     (scenario,) = (each for each in scenarios if each.__name__ == name)
     seen = scenario(bootstrap, *arguments)
     if iscoroutine(seen):
-        seen = asyncio.run(asyncio.wait_for(seen, TIMEOUT_SECONDS))
+        limit = LONG_TIMEOUT_SECONDS if name in ("stream", "follow") else TIMEOUT_SECONDS
+        seen = asyncio.run(asyncio.wait_for(seen, limit))
     if seen is not None:
         show(seen)

@@ -2,11 +2,13 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -20,6 +22,10 @@ func main() {
 	bootstrap, scenario, topic := os.Args[1], os.Args[2], os.Args[3]
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Second)
 	defer cancel()
+	if scenario == "stream" || scenario == "follow" {
+		ctx, cancel = context.WithTimeout(context.Background(), 280*time.Second)
+		defer cancel()
+	}
 	var seen any
 	switch scenario {
 	case "admin":
@@ -33,6 +39,12 @@ func main() {
 		check(err)
 		group(ctx, bootstrap, topic, os.Args[4], count)
 		return
+	case "stream":
+		seen = stream(ctx, bootstrap, topic)
+	case "follow":
+		count, err := strconv.Atoi(os.Args[4])
+		check(err)
+		seen = follow(ctx, bootstrap, topic, count)
 	case "transactions":
 		seen = transactions(ctx, bootstrap, topic)
 	case "mistake":
@@ -197,6 +209,50 @@ func group(ctx context.Context, bootstrap, topic, protocol string, count int) {
 	check(client.CommitRecords(ctx, handled...))
 	program.Show(map[string]any{"records": found})
 	program.AwaitEnd()
+}
+
+func stream(ctx context.Context, bootstrap, topic string) any {
+	client := connect(bootstrap) // acks=all is its default
+	defer client.Close()
+	var lock sync.Mutex
+	failed := []string{}
+	sent := 0
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		for range program.RecordsOfALine {
+			record := &kgo.Record{
+				Topic: topic, Key: []byte(program.Key(sent)), Value: []byte(strconv.Itoa(sent)),
+			}
+			sent++
+			client.Produce(ctx, record, func(_ *kgo.Record, err error) {
+				if err != nil {
+					lock.Lock()
+					failed = append(failed, err.Error())
+					lock.Unlock()
+				}
+			})
+		}
+	}
+	check(client.Flush(ctx))
+	return map[string]any{"sent": sent, "failed": failed}
+}
+
+func follow(ctx context.Context, bootstrap, topic string, count int) any {
+	client := connect(
+		bootstrap,
+		kgo.ConsumeTopics(topic), kgo.ConsumerGroup(topic), kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
+	)
+	defer client.Close()
+	found := map[string]bool{}
+	read := 0
+	for len(found) < count {
+		fetches := client.PollFetches(ctx)
+		check(fetches.Err())
+		for _, each := range fetches.Records() {
+			found[string(each.Value)] = true
+			read++
+		}
+	}
+	return map[string]any{"different": len(found), "read": read}
 }
 
 func transactions(ctx context.Context, bootstrap, topic string) any {

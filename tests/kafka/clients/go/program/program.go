@@ -12,6 +12,9 @@ import (
 // Records is how many records are stored.
 const Records = 200
 
+// RecordsOfALine is how many records are stored for a line of standard input.
+const RecordsOfALine = 500
+
 // Key returns the key of a record.
 func Key(number int) string {
 	return fmt.Sprintf("key %d", number)

@@ -1,0 +1,108 @@
+"""Three brokers of ours and three of Apache Kafka 3.9.1, each cluster with a ZooKeeper of its own, and equal settings.
+
+Both have the ids 1, 2 and 3, and both do the same when they are told to stop, kill or start a broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from typing import Protocol
+
+from kafkawire.testing import Cluster
+from tests.kafka.cluster import NODES
+from tests.kafka.zookeeper import ZooKeeper, ZooKeeperKafka
+
+__all__ = ["ClusterOfThree", "TheirCluster", "our_cluster", "their_cluster"]
+
+#: What the tests rely on, and what the two kinds would have different defaults for.
+_SETTINGS = {
+    "default.replication.factor": "3",
+    "num.partitions": "2",
+    "offsets.topic.replication.factor": "3",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.num.partitions": "4",
+    "transaction.state.log.min.isr": "2",
+    "group.initial.rebalance.delay.ms": "0",
+    "zookeeper.session.timeout.ms": "6000",
+    # Leaders move only when a test moves them.
+    "auto.leader.rebalance.enable": "false",
+    "controlled.shutdown.retry.backoff.ms": "500",
+}
+
+
+class ClusterOfThree(Protocol):
+    """A cluster of either kind."""
+
+    @property
+    def bootstrap(self) -> str:
+        """The addresses of all brokers."""
+        ...
+
+    @property
+    def addresses(self) -> Mapping[int, str]:
+        """The address of each broker."""
+        ...
+
+    def kill(self, member: int) -> None:
+        """End a broker as a crash would."""
+
+    def stop(self, member: int) -> None:
+        """Have a broker end by itself."""
+
+    def restart(self, member: int) -> None:
+        """Start a broker on its files."""
+
+
+class TheirCluster:
+    """Three brokers of Apache Kafka 3.9.1.
+
+    Args:
+        brokers: each broker by its id.
+    """
+
+    def __init__(self, brokers: Mapping[int, ZooKeeperKafka]) -> None:
+        self._brokers = brokers
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(self.addresses.values())
+
+    @property
+    def addresses(self) -> Mapping[int, str]:
+        return {broker_id: broker.address for broker_id, broker in self._brokers.items()}
+
+    def kill(self, member: int) -> None:
+        self._brokers[member].kill()
+
+    def stop(self, member: int) -> None:
+        self._brokers[member].shut_down()
+
+    def restart(self, member: int) -> None:
+        self._brokers[member].start()
+
+
+@contextmanager
+def our_cluster(settings: Mapping[str, str] | None = None) -> Iterator[Cluster]:
+    """Run three brokers of ours, with these settings beside the common ones."""
+    with (
+        ZooKeeper() as zookeeper,
+        Cluster(brokers=len(NODES), zookeeper=zookeeper.address, options=_SETTINGS | dict(settings or {})) as cluster,
+    ):
+        yield cluster
+
+
+@contextmanager
+def their_cluster(settings: Mapping[str, str] | None = None) -> Iterator[TheirCluster]:
+    """Run three brokers of Apache Kafka 3.9.1, with these settings beside the common ones."""
+    with ExitStack() as stack:
+        zookeeper = stack.enter_context(ZooKeeper())
+        given = _SETTINGS | dict(settings or {})
+        brokers = {broker_id: ZooKeeperKafka(broker_id, zookeeper.address, given) for broker_id in NODES}
+        for broker in brokers.values():
+            stack.callback(broker.stop)
+        with ThreadPoolExecutor(len(NODES)) as together:
+            list(together.map(ZooKeeperKafka.__enter__, brokers.values()))
+        yield TheirCluster(brokers)

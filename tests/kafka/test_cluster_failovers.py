@@ -1,0 +1,91 @@
+"""Programs with other people's clients lose nothing while brokers of ours are killed, stopped and started again.
+
+Method: a program stores keyed records with its client's defaults, and acks=all where that is not the default; another
+one reads them in a group meanwhile. Each part of the records is sent while another broker is missing. What was
+acknowledged is compared with what is stored and with what was read.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from kafkawire import NewTopic, TopicPartition, sync
+from tests.kafka.cluster import NODES
+from tests.kafka.cluster_pair import ClusterOfThree, our_cluster
+from tests.kafka.programs import BUILD_TIMEOUT_SECONDS, PROGRAMS, Program, name_of, usable
+
+#: The first test that uses a client waits until it is built.
+pytestmark = pytest.mark.timeout(BUILD_TIMEOUT_SECONDS + 600)
+
+PARTITIONS = 3
+
+#: What a program stores for each line that it gets, and how many lines it gets.
+RECORDS_OF_A_LINE = 500
+LINES = 4
+
+COUNT = RECORDS_OF_A_LINE * LINES
+
+#: A program that has not ended by then never will: a failover takes the 6 s of a session on an idle machine.
+TIMEOUT_SECONDS = 300
+
+CLIENTS = [
+    program
+    for program in PROGRAMS
+    if program.name in ("kafka-python", "aiokafka", "confluent-kafka", "java", "franz-go")
+]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[ClusterOfThree]:
+    """Three brokers for all programs; each test leaves all of them running."""
+    with our_cluster({"min.insync.replicas": "2", "auto.leader.rebalance.enable": "true"}) as running:
+        yield running
+
+
+def stored(cluster: ClusterOfThree, topic: str) -> list[int]:
+    """Return the values of all records of a topic."""
+    with sync.Consumer(cluster.bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition(topic, number) for number in range(PARTITIONS)])
+        return [int(record.value or b"") for record in consumer.records(stop_at_end=True)]
+
+
+def send_part(producer: subprocess.Popen[str]) -> None:
+    """Have a program store the next part."""
+    assert producer.stdin is not None
+    producer.stdin.write("\n")
+    producer.stdin.flush()
+
+
+@pytest.mark.parametrize("program", CLIENTS, ids=name_of)
+def test_a_program_rides_through_failovers(cluster: ClusterOfThree, program: Program) -> None:
+    usable(program)
+    topic = f"failovers-{program.name}"
+    killed, stopped, _ = NODES if CLIENTS.index(program) % 2 else reversed(NODES)
+    with sync.Admin(cluster.bootstrap) as admin:
+        admin.create_topics(NewTopic(topic, PARTITIONS, len(NODES)))
+    reader = program.start(cluster.bootstrap, "follow", topic, str(COUNT))
+    producer = program.start(cluster.bootstrap, "stream", topic)
+    try:
+        send_part(producer)
+        cluster.kill(killed)
+        send_part(producer)
+        cluster.restart(killed)
+        send_part(producer)
+        cluster.stop(stopped)
+        send_part(producer)
+        cluster.restart(stopped)
+        sent = program.seen(producer, TIMEOUT_SECONDS)
+        read = program.seen(reader, TIMEOUT_SECONDS)
+    finally:
+        for process in (producer, reader):
+            process.kill()
+            process.communicate()
+    assert sent == {"sent": COUNT, "failed": []}
+    found = stored(cluster, topic)
+    assert set(found) == set(range(COUNT)), "everything that was acknowledged is stored"
+    if program.idempotent:
+        assert len(found) == COUNT, "once"
+    assert read["different"] == COUNT

@@ -1,0 +1,84 @@
+"""Many of Kafka's command-line tools in one JVM, whose start takes longer than most of them run.
+
+`ToolRunner.java` runs them one after another, and says what each printed and how it ended.
+"""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import tempfile
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.kafka.apache import java_command
+
+__all__ = ["ToolRunner"]
+
+_PROGRAM = Path(__file__).parent / "ToolRunner.java"
+
+#: A tool that has not ended by then never will; most take half a second, and reassignments wait for brokers.
+_TIMEOUT_SECONDS = 120
+
+
+class ToolRunner:
+    """A JVM that runs tools, up inside a `with` block.
+
+    Args:
+        release: the release of Kafka whose tools they are.
+    """
+
+    def __init__(self, release: str) -> None:
+        self._release = release
+        self._folder = tempfile.TemporaryDirectory(prefix="kafkawire-tools-")
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Self:
+        command = java_command(Path(self._folder.name), "-Xmx384m", self._release)
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(
+            [*command[:-2], "-XX:TieredStopAtLevel=1", *command[-2:], str(_PROGRAM)],
+            stdin=pipe,
+            stdout=pipe,
+            text=True,
+        )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+        self._folder.cleanup()
+
+    def run(self, tool: str, *arguments: str, stdin: str = "") -> tuple[int, str]:
+        """Run a tool to its end, and return its exit status and what it printed on both streams.
+
+        Args:
+            tool: the class.
+            arguments: its arguments.
+            stdin: its standard input.
+
+        Raises:
+            RuntimeError: it does not end, or the JVM has ended.
+        """
+        process = self._process
+        assert process is not None, "the runner is used inside `with`"
+        assert process.stdin is not None
+        assert process.stdout is not None
+        fields = (base64.b64encode(each.encode()).decode() for each in (stdin, tool, *arguments))
+        process.stdin.write("\t".join(fields) + "\n")
+        process.stdin.flush()
+        limit = threading.Timer(_TIMEOUT_SECONDS, process.kill)
+        limit.start()
+        try:
+            answer = process.stdout.readline()
+        finally:
+            limit.cancel()
+        if not answer:
+            raise RuntimeError(f"{tool} {' '.join(arguments)} did not end in {_TIMEOUT_SECONDS} s, or ended the JVM")
+        status, _, printed = answer.rstrip("\n").partition("\t")
+        return int(status), base64.b64decode(printed).decode()
