@@ -59,6 +59,8 @@ class _Running:
         self.stop_timer: Cancel | None = None
         #: When the timer fires; None without one.
         self.due_ms: int | None = None
+        #: Whether an outcome is being taken, after which it has its turn anyway.
+        self.is_answered = False
 
 
 class Fetchers:
@@ -183,7 +185,9 @@ class Fetchers:
     def _wake(self, place: _Place) -> None:
         """Give a fetcher its turn, unless the end of its request will do so."""
         running = self._running.get(place)
-        if running is not None and (running.stop_request is None or not running.fetcher.partitions):
+        if running is None or running.is_answered:
+            return
+        if running.stop_request is None or not running.fetcher.partitions:
             self._set_timer(place, running, self._now_ms())
 
     def _set_timer(self, place: _Place, running: _Running, due_ms: int) -> None:
@@ -218,9 +222,12 @@ class Fetchers:
             self._set_timer(place, running, due_ms)
 
     def _answered(self, place: _Place, running: _Running, outcome: Message | Exception) -> None:
-        running.stop_request = None
-        running.fetcher.answered(outcome, self._now_ms())
-        self._take_turn(place, running)
+        running.stop_request, running.is_answered = None, True
+        try:
+            running.fetcher.answered(outcome, self._now_ms())
+        finally:
+            running.is_answered = False
+            self._take_turn(place, running)
 
     def _end(self, place: _Place, running: _Running) -> None:
         """Drop a fetcher without partitions."""

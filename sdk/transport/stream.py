@@ -66,6 +66,8 @@ class FrameProtocol(asyncio.BufferedProtocol):
         sendmsg: Callable[[Sequence[Buffer]], int] | None = None,
     ) -> None:
         self.receiver = receiver(self)
+        # Looked up once: it takes as long as a small request.
+        self._length_receiver = self.receiver if isinstance(self.receiver, LengthReceiver) else None
         self._sendmsg = sendmsg
         self._max_frame_bytes = max_frame_bytes
         self._transport: asyncio.Transport | None = None
@@ -193,8 +195,8 @@ class FrameProtocol(asyncio.BufferedProtocol):
                 self.receiver.receive_frame(bytes(self._buffer[content : content + length]))
                 start = content + length
             elif length > RECEIVE_BUFFER_BYTES - LENGTH_BYTES:
-                if isinstance(self.receiver, LengthReceiver):
-                    self.receiver.check_length(length)
+                if self._length_receiver is not None:
+                    self._length_receiver.check_length(length)
                 self._big = take_memory(length)
                 self._filled = end - content
                 self._big[: self._filled] = self._buffer[content:end]

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from threading import Lock
+from typing import Final, NamedTuple
 from weakref import ref
 
 from kafkawire.reference_broker.config.topic_configs import LogConfig
@@ -30,9 +32,27 @@ from kafkawire.sdk.records import crc32c
 from kafkawire.sdk.records.java_integers import INT32_MAX
 from kafkawire.sdk.storage.file_names import DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, file_name
 
-__all__ = ["Segment"]
+__all__ = ["BatchPlace", "Segment"]
 
 logger = logging.getLogger("kafkawire.broker")
+
+
+#: Batches whose places are kept: more than a follower that keeps up leaves between two fetches.
+_APPENDED_KEPT: Final = 8
+
+
+class BatchPlace(NamedTuple):
+    """Where a batch is in the file of its segment.
+
+    Attributes:
+        base_offset: its base offset.
+        position: its first byte.
+        size_bytes: its size.
+    """
+
+    base_offset: int
+    position: int
+    size_bytes: int
 
 
 class Segment:
@@ -87,6 +107,8 @@ class Segment:
         #: Index sizes of a sealed segment, once requested.
         self._highest: int | DecodeError | None = None
         self._bytes_since_entry = 0
+        #: The batches that were appended last: followers, and most consumers, read these.
+        self._appended: deque[BatchPlace] = deque(maxlen=_APPENDED_KEPT)
         self._first_timestamp: int | None = None
         #: Time of the first append in this run: the age of a segment whose first batch has no timestamp.
         self._since_ms: int | None = None
@@ -293,6 +315,7 @@ class Segment:
             self._bytes_since_entry = 0
         self._bytes_since_entry += batch.size_bytes
         self.next_offset = last_offset + 1
+        self._appended.append(BatchPlace(last_offset - batch.last_offset_delta, position, batch.size_bytes))
 
     def seal(self) -> None:
         """Complete the segment: no more appends; the highest timestamp ends the time index."""
@@ -519,6 +542,18 @@ class Segment:
             yield from headers(self.file, position, self.next_offset, lowest)
         except DecodeError as error:
             raise DamagedSegment(self.base_offset, error.path, error.offset, error.reason) from None
+
+    def place_of(self, offset: int) -> BatchPlace | None:
+        """Return the place of the batch with `offset` or, if compaction left a gap there, of the next one.
+
+        Raises:
+            DamagedSegment: see `find`.
+        """
+        for place in self._appended:
+            if place.base_offset == offset:
+                return place
+        batch = self.find(offset)
+        return None if batch is None else BatchPlace(batch.base_offset, batch.position, batch.size_bytes)
 
     def find(self, offset: int) -> BatchHeader | None:
         """Return the header of the batch with `offset` or, if compaction left a gap there, of the next one.

@@ -155,13 +155,13 @@ class Segments:
         """
         for segment in self.since(offset):
             prepare(segment)
-            batch = segment.find(offset)
+            batch = segment.place_of(offset)
             if batch is None:
                 continue
             if batch.base_offset >= up_to:
                 break
             end = segment.size_bytes
-            if up_to < segment.next_offset and (bound := segment.find(up_to)) is not None:
+            if up_to < segment.next_offset and (bound := segment.place_of(up_to)) is not None:
                 end = bound.position
             size = max(max_bytes, batch.size_bytes if at_least_one else 0)
             size = min(size, end - batch.position)

@@ -6,6 +6,7 @@ Method: a broker without sockets that leads a partition, or follows in it; the t
 import pytest
 
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.storage.disk.disk import FileSlice
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.tables.enums import IsolationLevel
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -66,6 +67,20 @@ def test_a_follower_waits_for_records(bench):
     bench.leader.append()
     partition = partition_in(waiting)
     assert (len(records_of(partition)), partition.high_watermark) == (len(produced(b"v")), 0)
+
+
+def test_what_a_follower_at_the_end_gets_is_not_read(bench):
+    """It is a region of a file, which the kernel sends, and its place is still known."""
+    bench.leader.append()
+    session_id = begun(bench, 1)
+    reads = []
+    bench.leader.disk.plan = lambda call: reads.append(call) if call.name == "read" else None
+    waiting = bench.follow(-1, session_id=session_id, session_epoch=1)
+    bench.leader.append()
+    records = partition_in(waiting).records
+    assert isinstance(records, FileSlice)
+    assert reads == []
+    assert len(values_in(records.read())) == 1
 
 
 def test_the_answer_to_a_fetch_that_has_waited_does_not_acknowledge(bench):

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kafkawire.reference_broker.replicas.fetcher import Fetcher
 from kafkawire.reference_broker.replicas.fetchers import Fetchers, ReplicationLinks, fetcher_number
 from kafkawire.reference_broker.replicas.followed import FollowedState
 from kafkawire.reference_broker.replicas.replication_quota import ReplicationQuota
@@ -332,3 +333,21 @@ def test_a_quota_that_is_lifted_has_an_effect_at_once() -> None:
     cluster.fetchers.heed_quota()
     cluster.run()
     assert cluster.end(0) == 1
+
+
+def test_an_answer_is_followed_by_one_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The partitions in it ask for a turn, too, which costs a timer of the broker."""
+    cluster = Cluster()
+    log = cluster.lead(0, 1)
+    plan, plans = Fetcher.plan, list[int]()
+
+    def counted(fetcher: Fetcher, now_ms: int) -> object:
+        plans.append(now_ms)
+        return plan(fetcher, now_ms)
+
+    monkeypatch.setattr(Fetcher, "plan", counted)
+    for _ in range(5):
+        log.append(b"a")
+        cluster.run()
+    assert cluster.end(0) == 5
+    assert len(plans) == len(cluster.fetches(1))

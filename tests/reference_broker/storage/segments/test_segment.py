@@ -43,6 +43,19 @@ def test_every_offset_is_found(segment):
     assert segment.find(BASE + 60) is None
 
 
+def test_the_place_of_every_offset(segment, tmp_path):
+    """Those of the last batches are known without the file."""
+    segment.seal()
+    segment.sync(with_indexes=True)
+    again = new(tmp_path, CONFIG)
+    again.load()
+    for offset in range(BASE, BASE + 60):
+        found = segment.find(offset)
+        expected = (found.base_offset, found.position, found.size_bytes)
+        assert segment.place_of(offset) == again.place_of(offset) == expected
+    assert segment.place_of(BASE + 60) is None
+
+
 def test_every_time_is_found(segment):
     for number in range(20):
         for after in (-500, 0, 2):
