@@ -1,8 +1,8 @@
 """A broker's configuration file in the format of Kafka's `server.properties`: its names become options.
 
-Files of Apache Kafka are accepted: controller listeners are left out, and times may be in hours or minutes. With
-`zookeeper.connect`, the broker belongs to a cluster and has its options, too. Names that this broker does not have are
-collected, so that they can be reported.
+Files of Apache Kafka are accepted: listeners of a controller, and those with TLS or a login, are left out, and times
+may be in hours or minutes. With `zookeeper.connect`, the broker belongs to a cluster and has its options, too. What has
+no effect is collected, so that it can be reported; what would be unsafe to ignore is refused (`unserved_configs.py`).
 
 Source: `KafkaConfig`, `ServerLogConfigs`, `KRaftConfigs`, `ZkConfigs` in Apache Kafka.
 """
@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from kafkawire.reference_broker.config.cluster_options import ClusterOptions
+from kafkawire.reference_broker.config.listeners import PLAINTEXT, SECURE_PROTOCOLS
 from kafkawire.reference_broker.config.options import BrokerOptions
+from kafkawire.reference_broker.config.unserved_configs import danger_of, reason_without_effect
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import INT32_MAX, parse_integer
 from kafkawire.sdk.storage.properties import Property, parse_properties
@@ -38,6 +40,11 @@ _DATA: Final = ("log.dirs", "log.dir")
 _ZOOKEEPER: Final = "zookeeper.connect"
 _ROLES: Final = "process.roles"
 
+_SERVED_IN_CLUSTERS: Final = frozenset(ClusterOptions.KAFKA_NAMES)
+
+#: Where a broker of a cluster listens if the file does not say it: all addresses, as in Kafka, since others connect.
+_DEFAULT_LISTENERS: Final = "PLAINTEXT://:9092"
+
 _CONTROLLERS: Final = "controller.listener.names"
 _LISTENERS: Final = ("listeners", "advertised.listeners", "listener.security.protocol.map")
 
@@ -49,15 +56,20 @@ class ConfigFile(NamedTuple):
         path: the file.
         options: see `BrokerOptions` and `ClusterOptions`, by Kafka's names.
         data_dir: the folder of the broker's files, None if not given.
-        without_effect: names that this broker does not know, in order.
+        without_effect: for each name that is not served, or not as the file says, the reason.
         lines: the line number of each name.
     """
 
     path: str
     options: dict[str, str]
     data_dir: str | None
-    without_effect: tuple[str, ...]
+    without_effect: dict[str, str]
     lines: dict[str, int]
+
+    def remarks(self) -> list[str]:
+        """Return a line about each name that is not served, or not as the file says."""
+        names = sorted(self.without_effect, key=lambda name: self.lines[name])
+        return [f"{self.path}:{self.lines[name]}: {name}: {self.without_effect[name]}" for name in names]
 
     def placed(self, error: ConfigurationError) -> ConfigurationError:
         """Return an error with the location of its option as a prefix, if the file sets the option."""
@@ -85,26 +97,38 @@ def read_config(path: str | Path) -> ConfigFile:
     values = {name: entry.value.strip() for name, entry in entries.items()}
     of_cluster = _of_cluster(path, entries)
     found: dict[str, str] = {}
-    without_effect = []
+    without_effect: dict[str, str] = {}
     for name, value in values.items():
         known = name if name in of_cluster else _SYNONYMS.get(name, name)
         if known in BrokerOptions.KAFKA_NAMES or known in of_cluster:
             found[known] = value
             lines[known] = lines[name]
         elif name not in (*_DATA, _CONTROLLERS, *(other for _, other, _ in _TIMES)):
-            without_effect.append(name)
+            danger = danger_of(name, value)
+            if danger is not None:
+                raise _placed(path, lines[name], name, value, f"{danger}; leave it out if that is what you want")
+            reason = reason_without_effect(name, is_alone=not of_cluster, served=_SERVED_IN_CLUSTERS)
+            without_effect[name] = f"without effect: {reason}"
     for name, other, factor in _TIMES:
         if name not in found and other in values:
             found[name] = _in_ms(path, entries[other], factor)
             lines[name] = lines[other]
     _leave_out_controllers(found, values.get(_CONTROLLERS, ""))
+    if of_cluster:
+        found.setdefault("listeners", _DEFAULT_LISTENERS)
+        lines.setdefault("listeners", lines[_ZOOKEEPER])
+    left_out = _leave_out_secured(found)
+    if left_out:
+        without_effect["listeners"] = left_out
     for name, value in found.items():
         try:
             # Values that contradict each other may be corrected on the command line.
             (ClusterOptions if name in of_cluster else BrokerOptions).read_value(name, value)
         except ConfigurationError as error:
             raise _placed(path, lines[name], name, value, error.reason) from None
-    return ConfigFile(str(path), found, _data_dir(path, entries), tuple(without_effect), lines)
+    data_dir, unused = _data_dir(path, entries)
+    without_effect.update(unused)
+    return ConfigFile(str(path), found, data_dir, without_effect, lines)
 
 
 def _of_cluster(path: str | Path, entries: Mapping[str, Property]) -> Mapping[str, str]:
@@ -132,16 +156,48 @@ def _in_ms(path: str | Path, entry: Property, factor: int) -> str:
     return str(count * factor if count > 0 else count)
 
 
-def _data_dir(path: str | Path, entries: Mapping[str, Property]) -> str | None:
+def _data_dir(path: str | Path, entries: Mapping[str, Property]) -> tuple[str | None, dict[str, str]]:
+    """Return the folder of the broker's files, and what is said of others.
+
+    Of several folders the first is used, as long as the others have no files: those may be the only copies of records.
+    """
     entry = next((entries[name] for name in _DATA if name in entries), None)
     if entry is None:
-        return None
+        return None, {}
     folders = [folder.strip() for folder in entry.value.split(",") if folder.strip()]
-    if len(folders) != 1:
-        raise _placed(
-            path, entry.line, entry.name, entry.value, f"there are {len(folders)} folders, but this broker has one"
-        )
-    return folders[0]
+    if not folders:
+        raise _placed(path, entry.line, entry.name, entry.value, "there is no folder")
+    first, *others = folders
+    for each in others:
+        if Path(each).is_dir() and any(Path(each).iterdir()):
+            reason = f"this broker has one folder, {first}, and {each} has files, too; move its partitions first"
+            raise _placed(path, entry.line, entry.name, entry.value, reason)
+    unused = f"this broker has one folder, {first}; it does not use {', '.join(others)}"
+    return first, {entry.name: unused} if others else {}
+
+
+def _leave_out_secured(options: dict[str, str]) -> str:
+    """Remove listeners that need TLS or a login; return what is said of them, or nothing if none is removed.
+
+    Clients then cannot connect there, and nobody can who could not in Kafka. If brokers need such a listener, or there
+    is no other, all stay, and starting the broker fails.
+    """
+    pairs = (entry.partition(":") for entry in options.get(_LISTENERS[2], "").split(","))
+    protocols = {name.strip().upper(): protocol.strip().upper() for name, _, protocol in pairs}
+    entries = [entry.strip() for entry in options.get("listeners", "").split(",") if entry.strip()]
+    names = [entry.partition(":")[0].upper() for entry in entries]
+    needed = {name: protocols.get(name, name if name in SECURE_PROTOCOLS else PLAINTEXT) for name in names}
+    removed = [name for name in names if needed[name] in SECURE_PROTOCOLS]
+    between = options.get("inter.broker.listener.name", options.get("security.inter.broker.protocol", PLAINTEXT))
+    used = {between.upper(), options.get("control.plane.listener.name", "").upper()}
+    if not removed or len(removed) == len(names) or used & set(removed):
+        return ""
+    for option in _LISTENERS:
+        if option in options:
+            kept = [each.strip() for each in options[option].split(",")]
+            options[option] = ",".join(each for each in kept if each.partition(":")[0].upper() not in removed)
+    what = ", ".join(f"{name} ({needed[name]})" for name in removed)
+    return f"only {PLAINTEXT} is served; clients cannot connect to {what}"
 
 
 def _leave_out_controllers(options: dict[str, str], controllers: str) -> None:

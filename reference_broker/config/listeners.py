@@ -18,7 +18,7 @@ from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import Option, number
 from kafkawire.sdk.transport.wire import MAX_PORT, Address
 
-__all__ = ["ANY_HOSTS", "PLAINTEXT", "ListenerRoles", "read_listener_roles", "read_listeners"]
+__all__ = ["ANY_HOSTS", "PLAINTEXT", "SECURE_PROTOCOLS", "ListenerRoles", "read_listener_roles", "read_listeners"]
 
 #: Hosts that stand for all addresses of the machine, which clients cannot connect to.
 ANY_HOSTS = ("", "0.0.0.0", "::")
@@ -26,8 +26,8 @@ ANY_HOSTS = ("", "0.0.0.0", "::")
 #: The protocol without TLS and login, the only one supported.
 PLAINTEXT = "PLAINTEXT"
 
-#: Kafka's other protocols: a listener with such a name would be misleading.
-_MISSING = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
+#: Kafka's other protocols, which are not supported: a listener with such a name would be misleading.
+SECURE_PROTOCOLS = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 _PORT: Option = number(0, 0, MAX_PORT)
 
@@ -81,10 +81,10 @@ def read_listener_roles(
         between_brokers = _listener(option, inter_broker_listener_name, names)
     else:
         option, protocol = "security.inter.broker.protocol", security_inter_broker_protocol or PLAINTEXT
-        if protocol.upper() in _MISSING:
+        if protocol.upper() in SECURE_PROTOCOLS:
             raise ConfigurationError(option, protocol, f"only {PLAINTEXT} is supported")
         if protocol.upper() != PLAINTEXT:
-            raise ConfigurationError(option, protocol, f"expected one of {', '.join((PLAINTEXT, *_MISSING))}")
+            raise ConfigurationError(option, protocol, f"expected one of {', '.join((PLAINTEXT, *SECURE_PROTOCOLS))}")
         between_brokers = _listener(option, protocol, names)
     if control_plane_listener_name is None:
         return ListenerRoles(between_brokers)
@@ -156,15 +156,15 @@ def _entries(option: str, text: str) -> dict[str, Address]:
 
 def _check_protocols(options: BrokerOptions, names: dict[str, Address]) -> None:
     option, text = "listener.security.protocol.map", options.listener_security_protocol_map
-    protocols = {name: name for name in _MISSING}
+    protocols = {name: name for name in SECURE_PROTOCOLS}
     for entry in filter(None, (entry.strip() for entry in text.split(","))):
         name, colon, protocol = entry.partition(":")
-        if not colon or protocol.upper() not in (PLAINTEXT, *_MISSING):
+        if not colon or protocol.upper() not in (PLAINTEXT, *SECURE_PROTOCOLS):
             raise ConfigurationError(option, text, f"{entry!r} is not NAME:PROTOCOL with {PLAINTEXT}")
         protocols[name.upper()] = protocol.upper()
     for name in names:
         if (protocol := protocols.get(name, PLAINTEXT)) != PLAINTEXT:
             reason = f"listener {name} needs {protocol}, but only {PLAINTEXT} is supported"
-            if name in _MISSING:
+            if name in SECURE_PROTOCOLS:
                 raise ConfigurationError("listeners", options.listeners, reason)
             raise ConfigurationError(option, text, reason)

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import pytest
 
+from kafkawire.reference_broker.config.cluster_options import ClusterOptions, split_options
 from kafkawire.reference_broker.config.config_file import read_config
+from kafkawire.reference_broker.config.listeners import read_listeners
 from kafkawire.reference_broker.config.options import read_options
+from kafkawire.reference_broker.server import Broker
 from kafkawire.sdk.errors import ConfigurationError
 
 #: The file that comes with Apache Kafka, shortened.
@@ -60,15 +63,150 @@ def test_a_broker_of_a_cluster(written):
     text = "broker.id=7\nzookeeper.connect=host:2181\nbroker.rack=a\nreserved.broker.max.id=5\nnum.io.threads=3"
     config = read_config(written(text))
     assert config.options == {
+        "listeners": "PLAINTEXT://:9092",  # as in Kafka: the others have to reach it
         "broker.id": "7",
         "zookeeper.connect": "host:2181",
         "broker.rack": "a",
         "reserved.broker.max.id": "5",
     }
-    assert config.without_effect == ("num.io.threads",)
+    assert list(config.without_effect) == ["num.io.threads"]
     alone = read_config(written(text.replace("zookeeper.connect=host:2181", "")))
     assert alone.options == {"node.id": "7"}
     assert set(alone.without_effect) == {"broker.rack", "reserved.broker.max.id", "num.io.threads"}
+
+
+#: What the file of Apache Kafka 3.9 for a cluster with ZooKeeper sets.
+WITH_ZOOKEEPER = """\
+broker.id=0
+#listeners=PLAINTEXT://:9092
+num.network.threads=3
+num.io.threads=8
+socket.send.buffer.bytes=102400
+socket.receive.buffer.bytes=102400
+socket.request.max.bytes=104857600
+log.dirs=/tmp/kafka-logs
+num.partitions=1
+num.recovery.threads.per.data.dir=1
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+log.retention.hours=168
+log.retention.check.interval.ms=300000
+zookeeper.connect=localhost:2181
+zookeeper.connection.timeout.ms=18000
+group.initial.rebalance.delay.ms=0
+"""
+
+#: As operators write it: listeners for each network, several disks, a chroot, an id from ZooKeeper.
+OF_OPERATORS = """\
+broker.id=-1
+broker.rack=eu-west-1a
+listeners=REPLICATION://0.0.0.0:9091,INTERNAL://0.0.0.0:9092,EXTERNAL://0.0.0.0:9093
+advertised.listeners=REPLICATION://b1.internal:9091,INTERNAL://b1.internal:9092,EXTERNAL://b1.example.com:9093
+listener.security.protocol.map=REPLICATION:PLAINTEXT,INTERNAL:PLAINTEXT,EXTERNAL:SASL_SSL
+inter.broker.listener.name=REPLICATION
+listener.name.external.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+sasl.enabled.mechanisms=SCRAM-SHA-512
+ssl.keystore.location=/etc/kafka/keystore.jks
+ssl.keystore.password=changeit
+log.dirs={first},{second}
+zookeeper.connect=zk1:2181,zk2:2181,zk3:2181/kafka/production
+min.insync.replicas=2
+default.replication.factor=3
+unclean.leader.election.enable=false
+num.replica.fetchers=4
+background.threads=10
+replica.fetch.max.bytes=10485760
+auto.create.topics.enable=false
+metric.reporters=com.example.Reporter
+client.quota.callback.class=com.example.Quotas
+log.message.format.version=2.8
+authorizer.class.name=
+remote.log.storage.system.enable=false
+confluent.support.metrics.enable=false
+min.insync.replica=2
+"""
+
+
+def test_the_file_of_a_cluster_with_zookeeper(written):
+    config = read_config(written(WITH_ZOOKEEPER))
+    own, cluster = split_options(config.options)
+    read_options(own)
+    options = ClusterOptions.read(cluster.items())
+    assert (options.configured_broker_id, options.zookeeper_connect) == (0, "localhost:2181")
+    assert (config.options["listeners"], config.data_dir) == ("PLAINTEXT://:9092", "/tmp/kafka-logs")
+    assert set(config.without_effect) == {
+        "num.network.threads",
+        "num.io.threads",
+        "num.recovery.threads.per.data.dir",
+    }
+
+
+def test_a_file_of_operators(written, tmp_path):
+    first, second = tmp_path / "disk1", tmp_path / "disk2"
+    second.mkdir()
+    config = read_config(written(OF_OPERATORS.format(first=first, second=second)))
+    own, cluster = split_options(config.options)
+    options, of_cluster = read_options(own), ClusterOptions.read(cluster.items())
+    assert [listener.name for listener in read_listeners(options, "", 0, "host")] == ["REPLICATION", "INTERNAL"]
+    assert of_cluster.configured_broker_id is None
+    assert of_cluster.zookeeper_connect.endswith("/kafka/production")
+    assert of_cluster.num_replica_fetchers == 4
+    assert options.topic_defaults["min.insync.replicas"] == "2"
+    assert config.data_dir == str(first)
+    assert config.without_effect["listeners"] == (
+        "only PLAINTEXT is served; clients cannot connect to EXTERNAL (SASL_SSL)"
+    )
+    assert config.without_effect["log.dirs"] == f"this broker has one folder, {first}; it does not use {second}"
+    assert "did you mean min.insync.replicas" in config.without_effect["min.insync.replica"]
+    remarks = config.remarks()
+    assert len(remarks) == len(config.without_effect) == 14
+    assert remarks[0].startswith(f"{config.path}:3: listeners: only PLAINTEXT")
+    assert not any("changeit" in remark for remark in remarks), "values may be secret"
+    (second / "t-0").mkdir()
+    reason = rf"log.dirs=.*: this broker has one folder, .*, and {second} has files"
+    with pytest.raises(ConfigurationError, match=reason):
+        read_config(written(OF_OPERATORS.format(first=first, second=second)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "listeners=SASL_SSL://:1",
+        "listeners=A://:1,B://:2\nlistener.security.protocol.map=A:SSL,B:PLAINTEXT\ninter.broker.listener.name=a",
+        "listeners=SSL://:1,PLAINTEXT://:2\nsecurity.inter.broker.protocol=SSL",
+        "listeners=A://:1,B://:2\nlistener.security.protocol.map=A:SSL,B:PLAINTEXT\ncontrol.plane.listener.name=A\n"
+        "inter.broker.listener.name=B",
+    ],
+    ids=["the only one", "between brokers", "between brokers, by protocol", "of the controller"],
+)
+def test_a_listener_that_is_needed_is_not_left_out(written, text):
+    config = read_config(written(f"zookeeper.connect=z:1\n{text}"))
+    assert config.without_effect == {}
+    with pytest.raises(ConfigurationError, match="only PLAINTEXT is supported"):
+        Broker(None, **config.options)
+
+
+@pytest.mark.parametrize(
+    ("text", "danger"),
+    [
+        ("authorizer.class.name=kafka.security.authorizer.AclAuthorizer", "everybody could do everything"),
+        ("create.topic.policy.class.name=com.example.Policy", "would create topics that it refuses"),
+        ("alter.config.policy.class.name=com.example.Policy", "would accept what it refuses"),
+        ("config.providers=vault", r"would take values such as ..file:…. as they are written"),
+        ("remote.log.storage.system.enable=TRUE", "would not find the segments in remote storage"),
+        ("zookeeper.metadata.migration.enable=true", "cannot move to KRaft"),
+        ("zookeeper.ssl.crl.enable=true", "would accept revoked certificates"),
+        ("zookeeper.ssl.cipher.suites=TLS_AES_256_GCM_SHA384", "would also use other ciphers"),
+    ],
+)
+def test_what_would_be_unsafe_to_ignore_is_refused(written, text, danger):
+    path = written(f"zookeeper.connect=z:1\n{text}")
+    with pytest.raises(ConfigurationError, match=rf":2: .*: this broker .*{danger}.*; leave it out if") as caught:
+        read_config(path)
+    assert str(caught.value).startswith(str(path))
+    name, _, _ = text.partition("=")
+    assert read_config(written(f"zookeeper.connect=z:1\n{name}=")).without_effect.keys() == {name}
 
 
 @pytest.mark.parametrize(
@@ -108,8 +246,7 @@ def test_values(written, text, options):
         ("log.roll.jitter.hours=-1", 1, "Value must be at least 0"),
         ("log.cleanup.policy=remove", 1, "String must be one of: compact, delete"),
         ("auto.create.topics.enable=maybe", 1, "expected True or False"),
-        ("log.dirs=/a,/b", 1, "there are 2 folders, but this broker has one"),
-        ("log.dir=", 1, "0 folders"),
+        ("log.dir=", 1, "there is no folder"),
         ("zookeeper.connect=a:1\nprocess.roles=broker", 2, "a broker with zookeeper.connect has no roles"),
         ("zookeeper.connect=a:1\nbroker.id=x", 2, "expected an integer"),
     ],

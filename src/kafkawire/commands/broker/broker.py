@@ -67,8 +67,8 @@ def _settings(
     parser: Parser, given: argparse.Namespace, config: ConfigFile | None
 ) -> tuple[dict[str, object], str | None]:
     """Return the options, in which the command line overrides the file, and the folder, or None for no files."""
-    if config is not None and config.without_effect:
-        _log.warning("%s: without effect here: %s", config.path, ", ".join(config.without_effect))
+    for remark in () if config is None else config.remarks():
+        _log.warning("%s", remark)
     known = {**BrokerOptions.KAFKA_NAMES, **ClusterOptions.KAFKA_NAMES}
     own = {known.get(name, name) for name, _ in given.option}
     if given.listen is not None:

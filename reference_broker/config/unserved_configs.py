@@ -1,0 +1,95 @@
+"""Configurations of Apache Kafka that this broker does not serve: which of them are safe to ignore, and why.
+
+A configuration is unsafe to ignore if a broker without it would accept what it forbids, or lose what it keeps.
+
+Source: `KafkaConfig`, `ZkConfigs`, `ServerConfigs`, `ReplicationConfigs` in Apache Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from kafkawire.sdk.near_names import did_you_mean
+from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS
+
+__all__ = ["danger_of", "reason_without_effect"]
+
+
+class _Unsafe(NamedTuple):
+    """A configuration that must not be ignored.
+
+    Attributes:
+        danger: what would happen.
+        harmless: the values with which it has no effect in Kafka either, in lower case.
+    """
+
+    danger: str
+    harmless: tuple[str, ...] = ("",)
+
+
+_OFF: Final = ("", "false")
+
+_UNSAFE: Final = {
+    "authorizer.class.name": _Unsafe("this broker has no authorizer, and everybody could do everything"),
+    "create.topic.policy.class.name": _Unsafe("this broker has no policies, and would create topics that it refuses"),
+    "alter.config.policy.class.name": _Unsafe("this broker has no policies, and would accept what it refuses"),
+    "config.providers": _Unsafe("this broker would take values such as ${file:…} as they are written"),
+    "remote.log.storage.system.enable": _Unsafe("this broker would not find the segments in remote storage", _OFF),
+    "zookeeper.metadata.migration.enable": _Unsafe("this broker cannot move to KRaft", _OFF),
+    "zookeeper.ssl.cipher.suites": _Unsafe("this broker would also use other ciphers"),
+    "zookeeper.ssl.crl.enable": _Unsafe("this broker would accept revoked certificates", _OFF),
+    "zookeeper.ssl.ocsp.enable": _Unsafe("this broker would accept revoked certificates", _OFF),
+}
+
+#: Why configurations whose names match have no effect; the first match counts.
+_REASONS: Final = (
+    (r"listener\.name\..*", "only PLAINTEXT listeners are served, and they have no configurations of their own"),
+    (r"(sasl|ssl|security|principal|delegation|connections\.max\.reauth|password\.encoder)\b.*",
+     "only PLAINTEXT listeners are served, and there is no login"),
+    (r"super\.users|allow\.everyone\.if\.no\.acl\.found", "there is no authorizer"),
+    (r".*\bthreads\b.*|queued\.max\.requests", "one event loop does the work of these threads"),
+    (r"(.*\.)?(metrics?|jmx|reporters?)\b.*", "metrics of the broker are not reported"),
+    (r".*(quota|throttled|max\.bytes\.per\.second|max\.connection\.creation\.rate).*", "there are no quotas"),
+    (r"(controller\.quorum|metadata|broker\.(heartbeat|session)|initial\.broker\.registration)\..*|process\.roles",
+     "the broker is not part of a KRaft quorum"),
+    (r"remote\..*|.*\.local\.retention\..*", "there is no remote storage"),
+    (r".*purgatory\..*", "waiting requests need no purging"),
+    (r"(group\.)?share\..*|group\.(share|streams)\..*", "there are no share groups and no streams groups"),
+    (r"log\.message\.format\.version", "records always have the newest format, as in Kafka since 3.0"),
+    (r"zookeeper\.(max\.in\.flight\.requests|sync\.time\.ms)", "requests to ZooKeeper are always pipelined"),
+    (r"confluent\..*", "it is a configuration of Confluent's servers"),
+)  # fmt: skip
+
+_WITH_REASONS: Final = tuple((re.compile(pattern), reason) for pattern, reason in _REASONS)
+
+
+def danger_of(name: str, value: str) -> str | None:
+    """Return what would happen if a configuration was ignored; None if that is safe.
+
+    Args:
+        name: its name.
+        value: its value, as in a file.
+    """
+    unsafe = _UNSAFE.get(name)
+    return None if unsafe is None or value.strip().lower() in unsafe.harmless else unsafe.danger
+
+
+def reason_without_effect(name: str, *, is_alone: bool, served: frozenset[str]) -> str:
+    """Return why a configuration has no effect.
+
+    Args:
+        name: its name.
+        is_alone: whether the broker belongs to no cluster.
+        served: the names of the configurations that brokers of a cluster have.
+    """
+    if is_alone and name in served:
+        return "the broker is alone; with zookeeper.connect it would join a cluster"
+    if name in _UNSAFE:
+        return "this is the value without effect"
+    for pattern, reason in _WITH_REASONS:
+        if pattern.fullmatch(name):
+            return reason
+    if name in BROKER_CONFIGS:
+        return "this broker has no such function"
+    return f"it is not known here{did_you_mean(name, [*served, *BROKER_CONFIGS])}"
