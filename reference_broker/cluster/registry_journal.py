@@ -125,7 +125,8 @@ class RegistryJournal:
 
         Raises:
             DamagedFile: the journal is damaged elsewhere.
-            OSError: it cannot be read, or not be written for another reason than want of room or of descriptors.
+            OSError: it cannot be read, or not be written for another reason than want of room or of descriptors. If it
+                cannot be opened, as for want of descriptors, nothing has happened, and it can be loaded again.
         """
         try:
             file = self._disk.open(self._path)

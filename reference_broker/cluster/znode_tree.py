@@ -119,6 +119,22 @@ class Notification(NamedTuple):
     event: WatchEvent
 
 
+class _Watched(NamedTuple):
+    """A change of a node, with who may read what of it: a session that may not is not told, as in ZooKeeper 3.8.4.
+
+    Attributes:
+        path: the node.
+        kind: what is done to it.
+        acl: its access control list.
+        parent_acl: that of its parent.
+    """
+
+    path: str
+    kind: ChangeKind
+    acl: tuple[Acl, ...]
+    parent_acl: tuple[Acl, ...]
+
+
 class Answer(NamedTuple):
     """What became of an operation.
 
@@ -289,9 +305,9 @@ class ZnodeTree:
         self.zxid += 1
         change = NodeChange(ChangeKind.CLOSE_SESSION, "", session_id=session_id)
         transaction = TreeTransaction(self.zxid, now_ms, (change,))
-        deleted = self._owned(session_id)
+        deleted = [self._watched(NodeChange(ChangeKind.DELETE, path)) for path in self._owned(session_id)]
         self.apply(transaction)
-        return transaction, self._fired((path, ChangeKind.DELETE) for path in deleted)
+        return transaction, self._fired(deleted)
 
     def drop_watches(self, session_id: int) -> None:
         """Forget the watches of a session that has lost its connection; `set_watches` follows if it has another."""
@@ -369,15 +385,17 @@ class ZnodeTree:
     def _carry_out(self, session_id: int, operation: Change | SetAcl, change: NodeChange, now_ms: int) -> Answer:
         self.zxid += 1
         transaction = TreeTransaction(self.zxid, now_ms, (change,))
+        watched = self._watched(change)
         self.apply(transaction)
         result = self._result(operation, change)
-        return Answer(result, self._fired([(change.path, change.kind)]), transaction)
+        return Answer(result, self._fired([watched]), transaction)
 
     def _transact(self, session_id: int, operations: Sequence[Change | Check], now_ms: int) -> Answer:
         """Carry out operations one after the other; undo them if one fails."""
         changes: list[NodeChange] = []
         results: list[Created | Stat | Deleted | VersionChecked] = []
         inverses: list[Callable[[], None]] = []
+        watched: list[_Watched] = []
         zxid = self.zxid + 1
         for index, operation in enumerate(operations):
             try:
@@ -395,15 +413,13 @@ class ZnodeTree:
                 codes = [*before, refused.code, *[RegistryCode.RUNTIME_INCONSISTENCY] * after]
                 return Answer(TransactionFailed(operations, codes))
             inverses.append(self._inverse(change))
+            watched.append(self._watched(change))
             self._change(change, zxid, now_ms)
             changes.append(change)
             results.append(self._result(operation, change))
-        committed = Committed(tuple(results))
-        if not changes:
-            return Answer(committed)
         self.zxid = zxid
-        events = self._fired((change.path, change.kind) for change in changes)
-        return Answer(committed, events, TreeTransaction(zxid, now_ms, tuple(changes)))
+        events = self._fired(watched)
+        return Answer(Committed(tuple(results)), events, TreeTransaction(zxid, now_ms, tuple(changes)))
 
     def _inverse(self, change: NodeChange) -> Callable[[], None]:
         """Return what undoes a change that has not been made yet."""
@@ -502,11 +518,14 @@ class ZnodeTree:
 
     def _permits(self, session_id: int, node: _Node, wanted: Permission) -> bool:
         """Return whether a session has one of the permissions."""
+        return self._allows(session_id, node.acl, wanted)
+
+    def _allows(self, session_id: int, acl: Iterable[Acl], wanted: Permission) -> bool:
         identities = self._identities[session_id]
         return any(
             entry.permissions & wanted
             and ((entry.scheme, entry.id) == ("world", "anyone") or (entry.scheme, entry.id) in identities)
-            for entry in node.acl
+            for entry in acl
         )
 
     def _resolved(self, session_id: int, acl: Sequence[Acl]) -> tuple[Acl, ...]:
@@ -608,25 +627,32 @@ class ZnodeTree:
             )
         return NodeAcl(acl, node.stat())
 
-    def _fired(self, changes: Iterable[tuple[str, ChangeKind]]) -> tuple[Notification, ...]:
-        """Return the notifications of changes, in order; their watches have ended."""
+    def _watched(self, change: NodeChange) -> _Watched:
+        """Return a change that has not been made yet, as watches see it."""
+        path = change.path
+        acl = change.acl if change.kind is ChangeKind.CREATE else self._nodes[path].acl
+        return _Watched(path, change.kind, acl, self._nodes[parent_of(path)].acl)
+
+    def _fired(self, changes: Iterable[_Watched]) -> tuple[Notification, ...]:
+        """Return the notifications of changes, in order; their watches have ended, also those that are told nothing."""
         notifications: list[Notification] = []
 
-        def fire(sessions: Iterable[int], path: str, kind: EventKind) -> None:
-            notifications.extend(Notification(session, WatchEvent(path, kind)) for session in sessions)
+        def fire(sessions: Iterable[int], path: str, kind: EventKind, acl: tuple[Acl, ...]) -> None:
+            readers = [session for session in sessions if self._allows(session, acl, Permission.READ)]
+            notifications.extend(Notification(session, WatchEvent(path, kind)) for session in readers)
 
-        for path, kind in changes:
+        for path, kind, acl, parent_acl in changes:
             if kind is ChangeKind.SET_DATA:
-                fire(self._data_watches.pop(path, {}), path, EventKind.CHANGED)
+                fire(self._data_watches.pop(path, {}), path, EventKind.CHANGED, acl)
             elif kind is ChangeKind.CREATE:
-                fire(self._data_watches.pop(path, {}), path, EventKind.CREATED)
+                fire(self._data_watches.pop(path, {}), path, EventKind.CREATED, acl)
             elif kind is ChangeKind.DELETE:
                 # One notification for a session with both kinds of watches.
                 sessions = {**self._data_watches.pop(path, {}), **self._child_watches.pop(path, {})}
-                fire(sessions, path, EventKind.DELETED)
+                fire(sessions, path, EventKind.DELETED, acl)
             if kind in (ChangeKind.CREATE, ChangeKind.DELETE):
                 parent = parent_of(path)
-                fire(self._child_watches.pop(parent, {}), parent, EventKind.CHILDREN_CHANGED)
+                fire(self._child_watches.pop(parent, {}), parent, EventKind.CHILDREN_CHANGED, parent_acl)
         return tuple(notifications)
 
 

@@ -165,6 +165,22 @@ def test_each_call_is_short_of_room_or_descriptors(
             assert persistent(load(disk.crash(seed))) == every[-1], number
 
 
+def test_a_journal_that_cannot_be_opened_can_be_loaded_again() -> None:
+    disk = MemoryDisk()
+    bench = EmbeddedBench(disk)
+    bench.owner.ask(bench.registry(), Create("/a"))
+
+    def refuse(call: DiskCall) -> None:
+        raise OSError(errno.EMFILE, "planned", call.path)
+
+    journal = RegistryJournal(disk)
+    disk.plan = refuse
+    with pytest.raises(OSError, match="planned"):
+        journal.load()
+    disk.plan = None
+    assert contents(journal.load()) == contents(bench.embedded.tree)
+
+
 def test_a_journal_grows_on_without_room_for_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry_journal, "COMPACTION_BYTES_MIN", 2_000)
     disk = MemoryDisk()

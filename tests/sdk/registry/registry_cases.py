@@ -586,6 +586,40 @@ def lists_are_read(bench: RegistryBench) -> None:
     assert shown.stat == owner.ask(bob, Exists("/a"))
 
 
+def watches_tell_only_what_may_be_read(bench: RegistryBench) -> None:
+    """A watch of a node that its session may not read is spent without a word."""
+    alice, bob, owner = bench.registry([ALICE]), bench.registry([BOB]), bench.owner
+    owner.ask_all(alice, Create("/data", b"x"), Create("/folder"), Create("/gone"), Create("/shown"))
+    told: list[WatchEvent] = []
+    owner.ask_all(
+        bob,
+        Exists("/new", told.append),
+        GetData("/data", told.append),
+        GetChildren("/folder", told.append),
+        GetData("/gone", told.append),
+        GetData("/shown", told.append),
+    )
+    owner.ask_all(alice, *(SetAcl(path, CREATOR_ACL) for path in ("/data", "/folder", "/gone")))
+    changes = (Create("/new", acl=CREATOR_ACL), SetData("/data", b"y"), Create("/folder/child"), Delete("/gone"))
+    owner.ask_all(alice, *changes)
+    owner.ask_all(alice, *(SetAcl(path, OPEN_ACL) for path in ("/new", "/data", "/folder")))
+    owner.ask_all(alice, SetData("/new", b"z"), SetData("/data", b"z"), Create("/folder/other"), SetData("/shown", b""))
+    owner.until(lambda: bool(told))
+    assert told == [WatchEvent("/shown", EventKind.CHANGED)]
+
+
+def checks_alone_are_a_transaction(bench: RegistryBench) -> None:
+    one, owner = bench.registry(), bench.owner
+    owner.ask(one, Create("/a"))
+    before = owner.ask(one, Exists("/a"))
+    assert isinstance(before, Stat)
+    assert owner.ask(one, Transaction((Check("/a", 0),))) == Committed((VersionChecked("/a"),))
+    owner.ask(one, Create("/b"))
+    after = owner.ask(one, Exists("/b"))
+    assert isinstance(after, Stat)
+    assert after.czxid == before.czxid + 2
+
+
 # Steps.
 
 
@@ -641,5 +675,7 @@ CASES: Final[Sequence[Callable[[RegistryBench], None]]] = (
     a_listener_that_was_removed,
     lists_permit,
     lists_are_read,
+    watches_tell_only_what_may_be_read,
+    checks_alone_are_a_transaction,
     steps_of_a_broker,
 )

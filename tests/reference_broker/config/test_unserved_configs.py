@@ -1,0 +1,63 @@
+"""Each configuration that is not served is either dangerous to ignore, or has a reason that fits it.
+
+Method: every configuration that Apache Kafka has for brokers, and names of other releases and vendors.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.reference_broker.config.cluster_options import ClusterOptions
+from kafkawire.reference_broker.config.options import BrokerOptions
+from kafkawire.reference_broker.config.unserved_configs import danger_of, reason_without_effect
+from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS
+
+SERVED = frozenset({*ClusterOptions.KAFKA_NAMES, *BrokerOptions.KAFKA_NAMES})
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("num.network.threads", "one event loop"),
+        ("log.cleaner.threads", "one event loop"),
+        ("queued.max.requests", "one event loop"),
+        ("metric.reporters", "metrics"),
+        ("auto.include.jmx.reporter", "metrics"),
+        ("ssl.keystore.location", "only PLAINTEXT"),
+        ("sasl.enabled.mechanisms", "only PLAINTEXT"),
+        ("listener.name.external.ssl.client.auth", "only PLAINTEXT"),
+        ("super.users", "no authorizer"),
+        ("quota.window.num", "no quotas"),
+        ("leader.replication.throttled.rate", "no quotas"),
+        ("process.roles", "KRaft"),
+        ("controller.quorum.voters", "KRaft"),
+        ("remote.log.manager.thread.pool.size", "remote storage"),
+        ("zookeeper.max.in.flight.requests", "pipelined"),
+        ("log.message.format.version", "newest format"),
+        ("confluent.license", "Confluent"),
+        ("log.preallocate", "no such function"),
+        ("authorizer.class.name", "the value without effect"),
+        ("zookeeper.conect", "not known here; did you mean zookeeper.connect"),
+    ],
+)
+def test_reasons(name: str, reason: str) -> None:
+    assert reason in reason_without_effect(name, is_alone=False, served=SERVED)
+
+
+def test_a_broker_that_is_alone() -> None:
+    name = "default.replication.factor"
+    assert "would join a cluster" in reason_without_effect(name, is_alone=True, served=SERVED)
+
+
+def test_all_of_kafka_is_safe_or_named() -> None:
+    unserved = BROKER_CONFIGS.keys() - SERVED
+    dangerous = {name for name in unserved if danger_of(name, "true")}
+    assert dangerous == {
+        "alter.config.policy.class.name",
+        "authorizer.class.name",
+        "config.providers",
+        "create.topic.policy.class.name",
+        "remote.log.storage.system.enable",
+    }
+    assert not any("not known" in reason_without_effect(name, is_alone=False, served=SERVED) for name in unserved)
+    assert danger_of("authorizer.class.name", " ") is danger_of("remote.log.storage.system.enable", "False") is None
