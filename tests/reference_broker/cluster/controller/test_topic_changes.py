@@ -74,6 +74,16 @@ def test_configs_of_brokers_are_announced(cluster: Cluster) -> None:
     ]
 
 
+def test_a_configuration_is_stored_before_it_is_announced(cluster: Cluster) -> None:
+    """Brokers read it once, when they hear of it."""
+    cluster.create("t", (1,))
+    do(cluster, change_topic_config("t", lambda before: {"retention.ms": "1"}))
+    do(cluster, change_broker_config(1, lambda before: {"log.retention.ms": "1"}))
+    for number, path in enumerate(("/config/topics/t", "/config/brokers/1")):
+        announcement = cluster.tree.nodes[f"/config/changes/config_change_000000000{number}"]
+        assert 0 < cluster.tree.nodes[path].zxid < announcement.zxid
+
+
 def _without_controller(cluster: Cluster) -> None:
     cluster.tree.loop.clear()
     cluster.tree.watches.clear()
