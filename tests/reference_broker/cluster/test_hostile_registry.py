@@ -2,6 +2,7 @@
 
 Method: a cluster of scripted brokers, with a topic `whole` that nobody touches. A node gets hostile content, under a
 controller in office and before the next one reads everything; time passes; then a leader fails, and topics are created.
+At the end, a whole broker without sockets, the only one of its cluster, meets all of it together.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ import pytest
 
 from kafkawire.reference_broker.cluster.controller.broker_requests import RETRY_BACKOFF_MS
 from kafkawire.reference_broker.cluster.controller.controller import LOOK_AGAIN_DELAY_MS, REELECTION_DELAY_MS
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
+from kafkawire.sdk.protocol.messages.produce import ProduceRequest
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.tables.znodes import (
     BROKER,
     BROKER_SEQUENCE,
@@ -27,8 +31,10 @@ from kafkawire.sdk.protocol.tables.znodes import (
     TOPIC_CONFIG,
     TOPIC_DELETION,
 )
-from kafkawire.sdk.registry.registry import Create, Delete, RegistryCode, SetData
+from kafkawire.sdk.registry.registry import Create, Created, Delete, Outcome, RegistryCode, SetData
 from tests.reference_broker.cluster.controller.scripted_cluster import Cluster
+from tests.reference_broker.member_bench import MemberBench
+from tests.reference_broker.storage.produced_batches import produced
 
 #: A UUID that no other topic has.
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAmQ"
@@ -422,3 +428,82 @@ def test_a_node_that_cannot_be_read_is_told_once(
     assert cluster.controller.context.epoch == 2
     cluster.create("more", (1, 2))
     assert cluster.state("more").leader == 1
+
+
+HOSTILE_NODES: dict[str, bytes] = {
+    "/brokers/topics/x": b"{",
+    "/brokers/topics/a b": topic(partitions={"0": [1]}),
+    "/brokers/topics/negative": topic(partitions={"-1": [1]}),
+    "/brokers/topics/large": topic(partitions={"2147483647": [1]}),
+    "/brokers/ids/-1": registration(),
+    "/brokers/ids/9": b"garbage",
+    "/config/topics/t": b"\xff",
+    "/config/topics/z": b"[]",
+    "/config/brokers/1": b"x",
+    "/config/brokers/<default>": b'{"version":1,"config":{"no.such":"1","log.retention.ms":"x"}}',
+    "/config/changes/config_change_0000000000": b"junk",
+    "/config/changes/config_change_0000000001": b'{"version":2,"entity_path":"topics/t"}',
+    "/config/changes/config_change_0000000002": b'{"version":2,"entity_path":"brokers/1"}',
+    "/config/changes/config_change_0000000003": b'{"version":2,"entity_path":"brokers/<default>"}',
+    "/config/changes/config_change_0000000004": b'{"version":2,"entity_path":"nonsense/../.."}',
+    "/config/changes/other": b"junk",
+    ISR_CHANGE: b"\xff",
+    LOG_DIR_EVENT: b"\xff",
+    REASSIGN: b"!",
+    ELECT: b"!",
+    "/admin/delete_topics/z": b"!",
+}
+
+#: What the log says of them.
+TOLD = (
+    "/brokers/topics/x: ",
+    "/brokers/topics/a b: ",
+    "/brokers/topics/negative: ",
+    "partition 2147483647 of 'large'",
+    "/brokers/ids/-1: ",
+    "/brokers/ids/9: ",
+    "/config/topics/t: ",
+    "/config/brokers/1: ",
+    "log.retention.ms='x'",
+    "/config/changes/config_change_0000000000: ",
+    f"{ISR_CHANGE}: ",
+    f"{LOG_DIR_EVENT}: ",
+    f"{REASSIGN}: ",
+    f"{ELECT}: ",
+    "topics that do not exist are not deleted: ['z']",
+)
+
+
+def test_a_whole_broker(caplog: pytest.LogCaptureFixture) -> None:
+    """It serves its topics, and its log has a few lines, which do not come again."""
+    bench = MemberBench(MemoryDisk())
+    bench.create("t")
+    retention_ms = bench.core.directory.of("t")[0].config.retention_ms
+    other = bench.registry.session(bench.owner.post)
+    other.start()
+    bench.settle()
+    for path, content in HOSTILE_NODES.items():
+        outcomes: list[tuple[Outcome, ...]] = []
+        other.submit((Create(path, content),), outcomes.append)
+        bench.settle()
+        if not isinstance(outcomes[0][0], Created):
+            other.submit((SetData(path, content),), outcomes.append)
+        bench.advance(200)
+    for _ in range(30):
+        bench.advance(1_000)
+    found = lines(caplog)
+    assert all(found.count(line) <= 2 for line in found)
+    for said in TOLD:
+        assert any(said in line for line in found), said
+    for _ in range(30):
+        bench.advance(1_000)
+    assert lines(caplog) == []
+    bench.create("u")
+    for name in ("t", "u"):
+        data = ProduceRequest.PartitionProduceData(0, produced(b"v"))
+        topics = [ProduceRequest.TopicProduceData(name, partition_data=[data])]
+        request = ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=topics)
+        (response,) = bench.ask(request, 9).responses
+        assert response.partition_responses[0].error_code == ErrorCode.NONE
+    assert sorted(bench.core.metadata.image.topics) == ["t", "u"]
+    assert bench.core.directory.of("t")[0].config.retention_ms == retention_ms
