@@ -47,6 +47,7 @@ from kafkawire.sdk.errors import Closed, ConfigurationError, LocalProtocolError
 from kafkawire.sdk.options import INT32_MAX, INT64_MAX
 from kafkawire.sdk.transport import fork
 from kafkawire.sdk.transport.io_thread import check_threads
+from kafkawire.sdk.transport.log_lines import begin_io_thread, end_io_thread, guard_loggers
 from kafkawire.sdk.transport.own_loop import own_loop
 from kafkawire.sdk.transport.wire import Address, Wire
 
@@ -206,6 +207,7 @@ class Broker:
         async with self._stopping:
             if self._core is not None:
                 raise LocalProtocolError("the broker is running already")
+            guard_loggers()
             await self._start()
 
     async def _start(self) -> None:
@@ -499,7 +501,7 @@ class BackgroundBroker:
                 raise LocalProtocolError("the broker is running already")
             check_threads()
             self._loop = own_loop(loop_factory(self._broker.options.event_loop))
-            self._thread = threading.Thread(target=self._loop.run_forever, name="kafkawire-broker", daemon=True)
+            self._thread = threading.Thread(target=_run, args=(self._loop,), name="kafkawire-broker", daemon=True)
             self._thread.start()
             try:
                 asyncio.run_coroutine_threadsafe(self._broker.start(), self._loop).result(self._patience_seconds)
@@ -559,6 +561,14 @@ class BackgroundBroker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    begin_io_thread()
+    try:
+        loop.run_forever()
+    finally:
+        end_io_thread()
 
 
 def _new_id() -> str:

@@ -29,6 +29,7 @@ from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.transport import fork, loop_watch, waiting
 from kafkawire.sdk.transport.connection import BrokerConnection, ConnectionSettings
 from kafkawire.sdk.transport.driver_interface import AnyCall, AnyLink, Machine, NextPoll, Open, Router, Send
+from kafkawire.sdk.transport.log_lines import guard_loggers
 from kafkawire.sdk.transport.owner import CLIENT, Owner
 from kafkawire.sdk.transport.promise import Promise, Result
 from kafkawire.sdk.transport.tasks import new_task
@@ -103,6 +104,7 @@ class Driver(Generic[AnyLink, AnyCall]):
     def start(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         """Start on the event loop of an `IoThread`; None for that of the caller."""
         self._loop = asyncio.get_running_loop() if loop is None else loop
+        guard_loggers()
         self._context = copy_context()
         waiting.driving.add(self._loop)
         fork.watch(self)
@@ -491,12 +493,12 @@ class Driver(Generic[AnyLink, AnyCall]):
 
     def _defect(self, error: BaseException) -> None:
         """End the owner because of an unexpected error, after which its decisions cannot be relied upon."""
-        self._owner.logger.error("the %s has ended because of a defect", self._owner.name, exc_info=error)
         is_first = self._ended is None
         failure = self._ended_by(error)
         self._stop(failure)
         if is_first and self._on_defect is not None:
             self._on_defect(failure)
+        self._owner.logger.error("the %s has ended because of a defect", self._owner.name, exc_info=error)
 
     def _ended_by(self, defect: BaseException) -> KafkaWireError:
         """Return the error for everything that is unsettled when a defect ends the owner."""

@@ -15,6 +15,7 @@ from threading import Thread, current_thread
 from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.transport import loop_watch, waiting
 from kafkawire.sdk.transport.latch import Latch
+from kafkawire.sdk.transport.log_lines import begin_io_thread, end_io_thread
 from kafkawire.sdk.transport.own_loop import own_loop
 
 __all__ = ["STOP_SECONDS", "IoThread", "check_threads"]
@@ -79,12 +80,14 @@ class IoThread:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
+        begin_io_thread()
         try:
             self.loop.run_forever()
         finally:
             try:
                 self._end()
             finally:
+                end_io_thread()
                 self._ended.set()
 
     def _end(self) -> None:

@@ -1,0 +1,153 @@
+"""Log lines: what the handlers of an application do ends no client, and no I/O thread waits for their locks.
+
+A handler or filter that raises is reported with its own `handleError`, and the client goes on.
+
+`logging` locks each handler while it writes, is flushed or is closed, and everything while `dictConfig` runs. A thread
+that waits for a client may hold such a lock: a log handler that sends to Kafka starts a producer when it is made, and
+closes it at the end of the program. If the I/O thread waited for the same lock to write a line, both would wait for
+ever. So it waits for a moment only, and then leaves the line to another thread, for which nothing waits.
+"""
+
+from __future__ import annotations
+
+import logging
+from _thread import get_ident
+from collections import deque
+from collections.abc import Iterator
+from queue import SimpleQueue
+from threading import RLock, Thread
+from typing import Final
+
+from kafkawire.sdk.transport.user_code import contained
+
+__all__ = ["LATE_LINES_MAX", "LOGGERS", "PATIENCE_SECONDS", "begin_io_thread", "end_io_thread", "guard_loggers"]
+
+#: The loggers of the clients and of the broker. Those of Spark are used by its workers, that of kazoo by kazoo.
+LOGGERS: Final = (
+    "kafkawire.broker",
+    "kafkawire.broker.requests",
+    "kafkawire.client",
+    "kafkawire.consumer",
+    "kafkawire.group",
+    "kafkawire.producer",
+    "kafkawire.registry",
+    "kafkawire.security",
+)
+
+#: How long an I/O thread waits for the lock of a handler: long enough for other threads that write their lines, and
+#: short compared with a heartbeat interval.
+PATIENCE_SECONDS: Final = 0.1
+
+#: Lines that may wait for their handlers at a time; further ones are dropped. Lines about outages are limited to one in
+#: ten seconds for each subject, so this is more than an hour of them.
+LATE_LINES_MAX: Final = 1_000
+
+_RLOCK: Final = type(RLock())
+
+_io_threads: set[int] = set()
+
+
+def guard_loggers() -> None:
+    """Have the loggers behave as this module says; call this before a client or a broker starts."""
+    for name in LOGGERS:
+        logger = logging.getLogger(name)
+        if not isinstance(logger, _Guarded):
+            logger.__class__ = _guarded(type(logger))
+
+
+def begin_io_thread() -> None:
+    """Count the calling thread among the I/O threads, until `end_io_thread`."""
+    _io_threads.add(get_ident())
+
+
+def end_io_thread() -> None:
+    """End what `begin_io_thread` began; the calling thread may wait for locks again."""
+    _io_threads.discard(get_ident())
+
+
+class _Guarded(logging.Logger):
+    """A logger for threads that must go on."""
+
+    def isEnabledFor(self, level: int) -> bool:
+        if get_ident() not in _io_threads:
+            return super().isEnabledFor(level)
+        # `logging` remembers the answer, for which it needs a lock
+        return not self.disabled and self.manager.disable < level and level >= self.getEffectiveLevel()
+
+    def callHandlers(self, record: logging.LogRecord) -> None:
+        is_io_thread = get_ident() in _io_threads
+        for handler in self._all_handlers():
+            if record.levelno >= handler.level:
+                if is_io_thread:
+                    _hand_over(handler, record)
+                else:
+                    _handle(handler, record)
+
+    def _all_handlers(self) -> Iterator[logging.Handler]:
+        """Yield the handlers of this logger and of those above it, or else the one of last resort."""
+        logger: logging.Logger | None = self
+        found = False
+        while logger is not None:
+            for handler in logger.handlers:
+                found = True
+                yield handler
+            logger = logger.parent if logger.propagate else None
+        if not found and logging.lastResort is not None:
+            yield logging.lastResort
+
+
+def _guarded(kind: type[logging.Logger]) -> type[_Guarded]:
+    """Return a guarded class, which is also of the class that an application has for its loggers."""
+    return _Guarded if kind is logging.Logger else type(kind.__name__, (_Guarded, kind), {})
+
+
+def _handle(handler: logging.Handler, record: logging.LogRecord) -> None:
+    try:
+        handler.handle(record)
+    except BaseException as error:
+        contained(error)
+        handler.handleError(record)
+
+
+def _hand_over(handler: logging.Handler, record: logging.LogRecord) -> None:
+    """Write a line in an I/O thread, now or later."""
+    lock = handler.lock
+    if not isinstance(lock, _RLOCK):  # the handler does not lock, as `NullHandler`, or does so in a way of its own
+        _handle(handler, record)
+    elif lock.acquire(timeout=0 if _late_lines.are_waiting() else PATIENCE_SECONDS):
+        try:
+            _handle(handler, record)
+        finally:
+            lock.release()
+    else:
+        _late_lines.add(handler, record)
+
+
+class _LateLines:
+    """Lines whose handlers were locked, and the thread that waits for these."""
+
+    def __init__(self) -> None:
+        self._lines: deque[tuple[logging.Handler, logging.LogRecord]] = deque()
+        self._added: SimpleQueue[None] = SimpleQueue()
+        self._thread: Thread | None = None
+
+    def are_waiting(self) -> bool:
+        return len(self._lines) > 0
+
+    def add(self, handler: logging.Handler, record: logging.LogRecord) -> None:
+        if len(self._lines) >= LATE_LINES_MAX:
+            return
+        self._lines.append((handler, record))
+        self._added.put(None)
+        if self._thread is None or not self._thread.is_alive():  # such as in a forked child
+            self._thread = Thread(target=self._write, name="kafkawire-log", daemon=True)
+            self._thread.start()
+
+    def _write(self) -> None:
+        while True:
+            self._added.get()
+            _handle(*self._lines[0])
+            self._lines.popleft()
+
+
+_late_lines: Final = _LateLines()
