@@ -79,7 +79,7 @@ class _Options:
     connections_max_idle_ms: int = 2**40
 
 
-class Surroundings(Protocol):
+class _Surroundings(Protocol):
     """What a client needs of the simulation."""
 
     scheduler: Scheduler
@@ -90,7 +90,7 @@ class Client:
     """A client on a host of its own.
 
     Args:
-        surroundings: see `Surroundings`.
+        surroundings: has the scheduler and the network.
         name: of the client and of its host.
         bootstrap_servers: the brokers.
         topics: those whose leaders it has to know.
@@ -105,7 +105,7 @@ class Client:
     """
 
     def __init__(
-        self, surroundings: Surroundings, name: str, bootstrap_servers: tuple[Address, ...], topics: set[str]
+        self, surroundings: _Surroundings, name: str, bootstrap_servers: tuple[Address, ...], topics: set[str]
     ) -> None:
         scheduler = surroundings.scheduler
         self.name = name

@@ -14,7 +14,7 @@ from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 __all__ = ["BROKERS", "SimulatedCluster"]
 
 #: The ids of the brokers.
-BROKERS: Final = (1, 2, 3)
+BROKERS: Final[tuple[int, ...]] = (1, 2, 3)
 
 #: How far the clocks of brokers may differ, and how differently they may run.
 _OFFSET_MS_MAX: Final = 400
@@ -60,7 +60,7 @@ class SimulatedCluster:
             for broker_id in BROKERS
         }
         self.brokers: dict[int, SimulatedBroker] = {}
-        self.lives = dict.fromkeys(BROKERS, 0)
+        self.lives: dict[int, int] = dict.fromkeys(BROKERS, 0)
         self.when_cut: Callable[[int], None] = lambda broker_id: None
         #: The registry, and all that happens on no computer of the cluster.
         self.outside = Host(scheduler, "outside", clock, scheduler.chance("outside"))

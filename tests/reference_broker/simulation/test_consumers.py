@@ -29,7 +29,7 @@ def test_aborted_values_are_left_out() -> None:
         (3, batch_of((b"c", b"d"), 1, (1, 0), 1, is_transactional=True)),
     ):
         moved = bytearray(batch)
-        place(moved, offset)
+        place(moved, offset, 0)
         batches += moved
     part = FetchResponse.PartitionData(
         records=bytes(batches), aborted_transactions=[FetchResponse.AbortedTransaction(1, 0)]

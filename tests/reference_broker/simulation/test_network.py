@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kafkawire.reference_broker.simulation.network import Network, SimulatedWire
 from kafkawire.reference_broker.simulation.scheduler import Clock, Host, Scheduler
-from kafkawire.sdk.protocol.frames import frame
+from kafkawire.sdk.protocol.frames import frame as framed
 from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.transport.wire import Address, FrameReceiver, Wire
 
@@ -22,8 +22,8 @@ class End:
         self.frames: list[bytes] = []
         self.losses = 0
 
-    def receive_frame(self, data: Buffer) -> None:
-        self.frames.append(bytes(data))
+    def receive_frame(self, frame: Buffer) -> None:
+        self.frames.append(bytes(frame))
 
     def connection_lost(self, error: Exception | None) -> None:
         self.losses += 1
@@ -65,8 +65,8 @@ def test_frames_arrive_whole_and_in_order() -> None:
     bench = Bench()
     near, far = bench.connect()
     for content in numbered(20):
-        near.wire.write([frame(content)[:3], frame(content)[3:]])
-    far.wire.write([frame(b"answer")])
+        near.wire.write([framed(content)[:3], framed(content)[3:]])
+    far.wire.write([framed(b"answer")])
     bench.run()
     assert far.frames == numbered(20)
     assert near.frames == [b"answer"]
@@ -82,7 +82,7 @@ def test_nobody_listens_there() -> None:
 def test_what_is_written_before_the_end_arrives_before_it() -> None:
     bench = Bench()
     near, far = bench.connect()
-    near.wire.write([frame(b"last")])
+    near.wire.write([framed(b"last")])
     near.wire.close()
     bench.run()
     assert (far.frames, far.losses, near.losses) == ([b"last"], 1, 1)
@@ -94,8 +94,8 @@ def test_a_cut_holds_one_direction_until_it_is_healed() -> None:
     bench = Bench()
     near, far = bench.connect()
     bench.network.cut([("a", "b")])
-    near.wire.write([frame(b"there")])
-    far.wire.write([frame(b"back")])
+    near.wire.write([framed(b"there")])
+    far.wire.write([framed(b"back")])
     bench.run()
     assert (far.frames, near.frames) == ([], [b"back"])
     bench.network.heal()
@@ -109,7 +109,7 @@ def test_a_connection_breaks_in_the_middle_of_a_frame() -> None:
         bench = Bench(seed)
         near, far = bench.connect()
         for content in numbered(5):
-            near.wire.write([frame(content * 50)])
+            near.wire.write([framed(content * 50)])
         assert isinstance(near.wire, SimulatedWire)
         near.wire.break_off(bench.scheduler.chance("break"))
         bench.run()
