@@ -286,7 +286,7 @@ def answers(cluster: Cluster, kind: type[Message], response: Callable[[], Messag
     def answer(request: Message) -> Message:
         return response() if isinstance(request, kind) else Broker.answer(broker, request)
 
-    broker.answer = answer  # type: ignore[method-assign]
+    broker.answer = answer  # type: ignore[method-assign]  # of this broker alone
 
 
 def goes_on(cluster: Cluster) -> None:

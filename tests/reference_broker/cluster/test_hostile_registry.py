@@ -368,7 +368,7 @@ def test_other_nodes(cluster: Cluster, path: str, content: bytes) -> None:
 
 @pytest.mark.parametrize("content", [b"many", b"", b"-7", b"2147483647", b"9999999999", b"\xff"])
 def test_an_epoch_that_has_no_next_one(cluster: Cluster, caplog: pytest.LogCaptureFixture, content: bytes) -> None:
-    """As in Kafka there is no controller then; brokers look again, and say so once, until somebody mends the node."""
+    """As in Kafka there is no controller then; brokers look again until it is mended, and say so once."""
     put(cluster, CONTROLLER_EPOCH.path(), content)
     cluster.kill(0)
     pass_time(cluster)
