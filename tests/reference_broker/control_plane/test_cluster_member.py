@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from kafkawire import Admin, NewTopic, Producer
+from kafkawire.reference_broker.cluster import membership
+from kafkawire.reference_broker.cluster.registry_topics import ReplicationFactors
 from kafkawire.reference_broker.config.cluster_options import RACK_AWARE_SELECTOR
 from kafkawire.reference_broker.control_plane import cluster_member
 from kafkawire.reference_broker.replicas.cluster_replica import ClusterReplica
@@ -159,6 +161,26 @@ def test_options_of_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert made["Fetchers"][2] == FetcherOptions(broker_id, 11, 12, 1_300, 1_400, 15, 16)
     assert made["Fetchers"][-1] == 3
     assert made["Surroundings"][:2] == (broker_id, 17)
+
+
+def test_replication_factors(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {
+        "default_replication_factor": 3,
+        "offsets_topic_replication_factor": 4,
+        "transaction_state_log_replication_factor": 5,
+        "transaction_state_log_min_isr": 2,
+    }
+    for name, value in options.items():
+        monkeypatch.setitem(member_bench._OPTIONS, name, value)
+    made: list[ReplicationFactors] = []
+
+    def make(*arguments: int) -> ReplicationFactors:
+        made.append(ReplicationFactors(*arguments))
+        return made[-1]
+
+    monkeypatch.setattr(membership, "ReplicationFactors", make)
+    MemberBench(MemoryDisk())
+    assert made == [ReplicationFactors(3, 4, 5, 2)]
 
 
 def test_replicas_are_looked_at_twice_in_the_time_that_followers_may_lag(monkeypatch: pytest.MonkeyPatch) -> None:
