@@ -235,6 +235,9 @@ def test_a_pause_ends_when_the_controller_moves(asking: Asking) -> None:
     asking.client.moved(2)
     asking.simulation.run(5)
     assert isinstance(outcomes.one, AllocateProducerIdsResponse)
+    asked = len(asking.simulation.sent)
+    asking.simulation.run(LONG_MS)
+    assert len(asking.simulation.sent) == asked, "the pause does not end a second time"
 
 
 def test_this_broker_is_asked_in_the_process_if_it_is_the_controller(asking: Asking) -> None:

@@ -111,6 +111,30 @@ def test_the_power_is_cut_at_each_call(compaction_bytes_min: int, monkeypatch: p
             assert set(again) == {*found, "/after"}
 
 
+class DoubtfulDisk(MemoryDisk):
+    """Renames, and says that it could not, once it is in doubt."""
+
+    is_in_doubt = False
+
+    def rename(self, old: str, new: str) -> None:
+        super().rename(old, new)
+        if self.is_in_doubt:
+            raise OSError(errno.ENOSPC, "no room")
+
+
+def test_a_snapshot_that_may_be_there_is_written_again() -> None:
+    """Otherwise the next operations could be appended to a file that has no name any more."""
+    disk = DoubtfulDisk()
+    journal = RegistryJournal(disk)
+    tree = journal.load()
+    journal.replace(journal.compacted_content(tree))
+    assert not journal.is_compaction_due
+    disk.is_in_doubt = True
+    with pytest.raises(OSError, match="no room"):
+        journal.replace(journal.compacted_content(tree))
+    assert journal.is_compaction_due
+
+
 @SIZES
 def test_each_call_fails(compaction_bytes_min: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry_journal, "COMPACTION_BYTES_MIN", compaction_bytes_min)

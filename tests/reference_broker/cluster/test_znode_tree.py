@@ -318,6 +318,18 @@ def test_a_session_that_is_closed_twice() -> None:
     assert tree.close_session(session, 3) == (None, ())
 
 
+def test_the_end_of_a_session_changes_the_parents_of_its_nodes() -> None:
+    tree = ZnodeTree()
+    one, other = tree.open_session(), tree.open_session()
+    tree.submit(one, Create("/p"), 1)
+    tree.submit(other, Create("/p/e", mode=CreateMode.EPHEMERAL), 1)
+    transaction, _ = tree.close_session(other, 99_000)
+    assert transaction is not None
+    stat = tree.submit(one, Exists("/p"), 1).outcome
+    assert isinstance(stat, Stat)
+    assert (stat.pzxid, stat.children) == (transaction.zxid, 0)
+
+
 @pytest.mark.parametrize("part", [Create("/new"), SetData("/a", b"1"), Delete("/a")])
 def test_a_transaction_that_fails_is_not_told_to_watchers_later(part: Any) -> None:
     tree = ZnodeTree()
