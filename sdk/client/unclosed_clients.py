@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple, ParamSpec, TypeVar
 from weakref import WeakMethod
 
-__all__ = ["Place", "caller", "warn_unclosed", "weakly"]
+__all__ = ["Place", "caller", "check_copied", "warn_unclosed", "weakly"]
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -51,6 +51,20 @@ def warn_unclosed(client: object, name: str, made_at: Place, consequence: str) -
     """
     text = f"unclosed {name}, made at {made_at}: {consequence}; close it, or use it in a `with` block"
     warnings.warn(text, ResourceWarning, stacklevel=3, source=client)
+
+
+def check_copied(kind: str, core: object) -> None:
+    """Refuse to copy or pickle a client in use: the first of two objects to be dropped would end what drives both.
+
+    Args:
+        kind: the kind of the client.
+        core: what drives it; None before `start`.
+
+    Raises:
+        TypeError: the client was started.
+    """
+    if core is not None:
+        raise TypeError(f"a {kind} in use cannot be copied or pickled; create another where it is needed")
 
 
 def weakly(method: Callable[Given, Result], otherwise: Result) -> Callable[Given, Result]:

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapp
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, SupportsIndex, TypeVar
 
 from kafkawire.sdk.client.arguments import (
     MAX_INT32,
@@ -30,7 +30,7 @@ from kafkawire.sdk.client.method_hints import CONSUMER, Hinting
 from kafkawire.sdk.client.options import ConsumerOptions, read_options
 from kafkawire.sdk.client.summary import State, summary
 from kafkawire.sdk.client.times import is_datetime, to_ms
-from kafkawire.sdk.client.unclosed_clients import caller, warn_unclosed, weakly
+from kafkawire.sdk.client.unclosed_clients import caller, check_copied, warn_unclosed, weakly
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.batch import ConsumerBatch
 from kafkawire.sdk.consumer.position import Place
@@ -145,6 +145,10 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
             group = "" if self._options.group_id is None else f" of group {self._options.group_id!r}"
             consequence = "it leaves its group" if group else "it disconnects"
             warn_unclosed(self, f"consumer {self._options.client_id!r}{group}", self._made_at, consequence)
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> str | tuple[Any, ...]:
+        check_copied("consumer", self._core)
+        return super().__reduce_ex__(protocol)
 
     def __repr__(self) -> str:
         return summary(self, *self._state())

@@ -8,7 +8,9 @@ Programs in processes of their own exit, and fork, with clients that they have n
 from __future__ import annotations
 
 import asyncio
+import copy
 import gc
+import pickle
 import subprocess
 import sys
 import threading
@@ -266,3 +268,26 @@ def test_what_is_called_weakly() -> None:
     gc.collect()
     call("c", end="!")
     assert heard == [("a", "b", "!")]
+
+
+@pytest.mark.parametrize("make", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_client_in_use_is_not_copied(make: Callable[[object], object]) -> None:
+    """A copy would end the client when it is dropped. A client that was not started is only its options."""
+
+    async def run() -> None:
+        with Broker(ephemeral=True) as broker:
+            for client in (Producer(broker.bootstrap), Consumer(broker.bootstrap, "t"), Admin(broker.bootstrap)):
+                make(client)
+                async with client:
+                    with pytest.raises(TypeError, match=r"^a [a-z]+ in use cannot be copied or pickled"):
+                        make(client)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("make", [copy.deepcopy, pickle.dumps])
+def test_a_blocking_client_in_use_is_not_copied(make: Callable[[object], object]) -> None:
+    with Broker(ephemeral=True) as broker, kafkawire.sync.Producer(broker.bootstrap) as producer:
+        with pytest.raises(TypeError, match=r"^a producer in use cannot be copied or pickled"):
+            make(producer)
+        assert producer.send("t", b"still there").result().offset == 0
