@@ -207,6 +207,11 @@ class SimulatedBroker:
         self.is_announced = True
         self.host.scheduler.note(f"broker {self.broker_id} is up")
 
+    @property
+    def has_failed_logs(self) -> bool:
+        """Whether a log was taken offline by its disk."""
+        return self.core is not None and any(log.is_offline for _, _, log in self.core.directory.logs())
+
     # Clients.
 
     def _accept(self, wire: SimulatedWire) -> FrameReceiver:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Final, NamedTuple
@@ -17,6 +19,9 @@ from kafkawire.sdk.registry.registry import RegistryCode
 
 __all__ = ["Faults"]
 
+
+#: The calls of a disk that change nothing.
+_READS: Final = frozenset({"lock", "names", "open", "read", "size_of", "volume"})
 
 _API_KEY: Final = Struct(">h")
 
@@ -73,9 +78,11 @@ class Faults:
             broker = cluster.brokers.get(broker_id)
             if broker is None:
                 cluster.start(broker_id)
-            else:
-                broker.disk.plan = None
-                broker.session.reconnect()
+                continue
+            broker.disk.plan = None
+            broker.session.reconnect()
+            if broker.has_failed_logs:  # a log that has failed is opened again by the next start
+                self.kill(broker_id, 0)
 
     # Brokers.
 
@@ -97,12 +104,27 @@ class Faults:
         disk, left = broker.disk, [calls]
 
         def plan(call: DiskCall) -> None:
-            left[0] -= call.name not in ("read", "size_of", "names", "open")
+            left[0] -= call.name not in _READS
             if left[0] <= 0:
                 raise PowerCut(call)
 
         disk.plan = plan
         self._cluster.when_cut = lambda dead: self._later(down_ms, lambda: self._cluster.start(dead))
+
+    def fail_disk(self, broker_id: int, calls: int) -> None:
+        """Let a later call of a disk fail, once; the log that it was for goes offline."""
+        broker = self._cluster.brokers.get(broker_id)
+        if broker is None:
+            return
+        left = [calls]
+
+        def plan(call: DiskCall) -> None:
+            left[0] -= call.name not in _READS
+            if left[0] == 0 and call.name not in _READS:
+                self._cluster.scheduler.note(f"the disk of broker {broker_id} fails: {call.name} {call.path}")
+                raise OSError(errno.EIO, os.strerror(errno.EIO), call.path)
+
+        broker.disk.plan = plan
 
     def stop(self, broker_id: int, down_ms: int) -> None:
         """Stop a broker in order."""

@@ -98,7 +98,7 @@ def _fault(chance: Random, is_synced: bool) -> Step:
     kinds = ["kill", "kill", "stop", "pause", "cut", "cut", "cut_one_way", "break_connections", "disconnect", "expire"]
     kinds += ["registry_fault", "registry_outage", "kill_transformer", "pause_client"]
     if is_synced:
-        kinds += ["cut_power", "cut_power", "cut_power_in_work"]
+        kinds += ["cut_power", "cut_power", "cut_power_in_work", "fail_disk", "fail_disk"]
     kinds += ["at_request"] * 6
     kind = chance.choice(kinds)
     time_ms = _time(chance)
@@ -109,6 +109,8 @@ def _fault(chance: Random, is_synced: bool) -> Step:
             actions = ["kill", "kill", "pause", "cut", *(["cut_power"] if is_synced else [])]
             arguments = chance.choice(_APIS), chance.randint(1, 4), chance.choice(["sender", "receiver"])
             return Step(time_ms, kind, (*arguments, chance.choice(actions), _down(chance)))
+        case "fail_disk":
+            return Step(time_ms, kind, (broker_id, chance.randint(1, 60)))
         case "cut_power_in_work":
             return Step(time_ms, kind, (broker_id, chance.randint(1, 60), _down(chance)))
         case "cut":

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.thorough
         (Step(800, "kill", (1, 500)), "broker 1 is killed"),
         (Step(800, "cut_power", (2, 300)), "broker 2 loses power"),
         (Step(800, "cut_power_in_work", (3, 20, 300)), "broker 3 loses power"),
+        (Step(800, "fail_disk", (3, 20)), "the disk of broker 3 fails"),
         (Step(800, "stop", (1, 300)), "broker 1 has stopped"),
         (Step(800, "pause", (2, 1_200)), "broker 2 is paused for 1200 ms"),
         (Step(800, "cut", ("b1", "b2", 900)), "the network is cut between b1 and b2"),
