@@ -9,19 +9,15 @@ from typing import Any
 from unittest.mock import patch
 
 from kafkawire.reference_broker.cluster.controller import leader_elections, partition_states
-from kafkawire.reference_broker.cluster.controller.isr_changes import IsrChanges
 from kafkawire.reference_broker.coordinators.partition import CoordinatorPartition
 from kafkawire.reference_broker.replicas import followed, follower_reads
 from kafkawire.reference_broker.replicas.cluster_replica import ClusterReplica
-from kafkawire.reference_broker.replicas.control_requests import ControlRequests
-from kafkawire.reference_broker.replicas.replica import Replica
 from kafkawire.reference_broker.storage.disk.memory import _MemoryFile
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
 from kafkawire.reference_broker.storage.producers.producers import Producers
 from kafkawire.reference_broker.transactions.shard import TransactionShard
 from kafkawire.reference_broker.transactions.transaction import Transaction
 from kafkawire.sdk.protocol.tables.enums import Acks
-from kafkawire.sdk.registry.registry import ANY_VERSION, SetData
 
 __all__ = ["PLANTS", "planted"]
 
@@ -78,73 +74,8 @@ def _truncation_to_the_high_watermark() -> Any:
 
 
 @_plant
-def _no_leader_epoch_at_fetch() -> Any:
-    real = Replica.check
-
-    def check(self: Any, epoch: int = -1) -> None:
-        real(self)
-
-    return patch.object(Replica, "check", check)
-
-
-@_plant
-def _shrunk_isr_counts_at_once() -> Any:
-    """As before KIP-497: the high watermark does not wait for what the controller says to a smaller ISR."""
-    real = ClusterReplica._submit
-
-    def submit(self: Any, proposed: Any) -> None:
-        in_sync = self._in_sync
-        in_sync.maximal = frozenset(proposed.isr)
-        in_sync.isr = proposed.isr
-        real(self, proposed)
-        self.moved()
-
-    return patch.object(ClusterReplica, "_submit", submit)
-
-
-@_plant
 def _isr_never_grows() -> Any:
     return patch.object(ClusterReplica, "_may_join", lambda self, in_sync, position: False)
-
-
-@_plant
-def _anybody_joins_the_isr() -> Any:
-    def may_join(self: Any, in_sync: Any, position: Any) -> bool:
-        return bool(in_sync.state.name == "COMMITTED" and position.broker_id not in in_sync.isr)
-
-    return patch.object(ClusterReplica, "_may_join", may_join)
-
-
-@_plant
-def _no_epochs_of_partitions_at_the_controller() -> Any:
-    """AlterPartition and elections overwrite what others have written: no version is expected."""
-    real_judged = IsrChanges._judged
-
-    def judged(self: Any, partition: Any, wanted: Any, version: int) -> Any:
-        current = self._context.leaderships.get(partition)
-        if current is not None and wanted.leader_epoch == current.leader_epoch:
-            wanted = wanted._replace(partition_epoch=current.partition_epoch)
-        return real_judged(self, partition, wanted, version)
-
-    return patch.multiple(IsrChanges, _judged=judged)
-
-
-@_plant
-def _no_epoch_of_the_controller() -> Any:
-    """A controller that was replaced writes on, and brokers obey it."""
-    from kafkawire.reference_broker.cluster.controller import leadership_store
-
-    def checked(check: Any, changes: Any) -> Any:
-        free = [change._replace(version=ANY_VERSION) if isinstance(change, SetData) else change for change in changes]
-        outcomes = yield free
-        return tuple(outcomes)
-
-    stack = contextlib.ExitStack()
-    stack.enter_context(patch.object(leadership_store, "checked", checked))
-    stack.enter_context(
-        patch.object(ControlRequests, "controller_epoch", property(lambda self: 0, lambda self, v: None), create=True)
-    )
-    return stack
 
 
 @_plant
