@@ -159,7 +159,7 @@ class MixedCluster:
             self._registry = KazooClient(zookeeper.address)
             self._stack.callback(self._registry.close)
             self._stack.callback(self._registry.stop)
-            self._registry.start()
+            self._registry.start(_PATIENCE_SECONDS)
             for broker_id, kind in enumerate(self._kinds, 1):
                 folder = self._folder / f"{broker_id}-{kind.value}"
                 settings = self._settings.get(kind, {})

@@ -22,14 +22,15 @@ __all__ = ["ClusterBench", "partition_in"]
 
 
 class _Replicas:
-    """The only replica of the broker."""
+    """The replicas of the broker: that of its partition, and those that tests add to `others`."""
 
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
+        self.others: dict[tuple[str, int], Replica] = {}
         self.checkpoints: list[Callable[[BrokerError | None], None]] = []
 
     def get(self, topic: str, number: int) -> Replica | None:
-        return self._replica if (topic, number) == ("t", 0) else None
+        return self._replica if (topic, number) == ("t", 0) else self.others.get((topic, number))
 
     def leader(self, topic: str, number: int, epoch: int = NO_PARTITION_LEADER_EPOCH) -> Replica:
         replica = self.get(topic, number)
@@ -62,6 +63,7 @@ class ClusterBench(BrokerBench):
     Attributes:
         leader: the replica and its surroundings.
         topic_id: the id of the topic.
+        replicas: all replicas.
     """
 
     def __init__(self, folder: Path, **arguments: Any) -> None:
@@ -69,7 +71,8 @@ class ClusterBench(BrokerBench):
         self.topic_id = self.create("t", 2)
         self.leader = LeaderBench(**arguments)
         self.leader.topic_id = self.topic_id
-        self.use(replicas=_Replicas(self.leader.replica))
+        self.replicas = _Replicas(self.leader.replica)
+        self.use(replicas=self.replicas)
 
     def advance(self, milliseconds: int) -> None:
         """Let time pass."""

@@ -8,10 +8,10 @@ import pytest
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.storage.disk.disk import FileSlice
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
-from kafkawire.sdk.protocol.tables.enums import IsolationLevel
+from kafkawire.sdk.protocol.tables.enums import Acks, IsolationLevel
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.apis.cluster_bench import ClusterBench, partition_in
-from tests.reference_broker.replicas.leader_bench import EPOCH, LAG_MAX_MS
+from tests.reference_broker.replicas.leader_bench import EPOCH, LAG_MAX_MS, LeaderBench
 from tests.reference_broker.storage.produced_batches import produced, values_in
 
 
@@ -81,6 +81,21 @@ def test_what_a_follower_at_the_end_gets_is_not_read(bench):
     assert isinstance(records, FileSlice)
     assert reads == []
     assert len(values_in(records.read())) == 1
+
+
+def test_what_the_next_partition_causes_to_be_appended_is_sent(bench):
+    """A coordinator, elected once its partition is committed, writes markers into a partition that was just read."""
+    other = LeaderBench(isr=(1, 2)).lead(topic_id=bench.topic_id)
+    bench.replicas.others["t", 1] = other.replica
+    other.append()
+    other.replica.when_acknowledged(Acks.ALL, 1, lambda error: bench.leader.append())
+    wanted = [FetchRequest.FetchPartition(number, EPOCH, number, partition_max_bytes=2**20) for number in (0, 1)]
+    topics = [FetchRequest.FetchTopic(topic_id=bench.topic_id, partitions=wanted)]
+    request = FetchRequest(topics=topics, replica_state=FetchRequest.ReplicaState(2, 102), session_epoch=0)
+    first = bench.ask(request, 17)
+    assert bench.leader.log.next_offset == 1
+    response = bench.follow(-1, session_id=first.session_id, session_epoch=1, max_wait_ms=0)
+    assert len(values_in(records_of(partition_in(response)))) == 1
 
 
 def test_the_answer_to_a_fetch_that_has_waited_does_not_acknowledge(bench):
