@@ -26,7 +26,9 @@ _SETTINGS = {
     "transaction.state.log.num.partitions": "4",
     "transaction.state.log.min.isr": "2",
     "group.initial.rebalance.delay.ms": "0",
-    "zookeeper.session.timeout.ms": "6000",
+    # Kafka's default, which outlives pauses of a loaded machine.
+    "zookeeper.session.timeout.ms": "18000",
+    "zookeeper.connection.timeout.ms": "120000",
     # Leaders move only when a test moves them.
     "auto.leader.rebalance.enable": "false",
     "controlled.shutdown.retry.backoff.ms": "500",
