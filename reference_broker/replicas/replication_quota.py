@@ -74,7 +74,7 @@ class ReplicationQuota:
             topic: its name.
             partitions: their numbers, or `ALL_PARTITIONS`; empty for none.
         """
-        after = ALL_PARTITIONS if partitions is ALL_PARTITIONS else frozenset(partitions)
+        after = None if partitions is None else frozenset(partitions)
         if after == self._throttled.get(topic, _NO_PARTITIONS):
             return
         if after == _NO_PARTITIONS:

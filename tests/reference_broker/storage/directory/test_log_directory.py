@@ -432,8 +432,9 @@ def test_folder_that_is_set_aside_leaves_no_checkpoints():
     directory = created(disk, place(0))
     for _ in range(3):
         append(directory.log("t", 0), b"a")
-    directory.log("t", 0).commit_to(3)
-    directory.log("t", 0).begin_at(2)
+    log = directory.of("t")[0]
+    log.commit_to(3)
+    log.begin_at(2)
     directory.close()
     directory = opened(disk, expected=[])
     directory.create([place(0, SECOND)], lambda errors: None)
@@ -594,9 +595,10 @@ def test_log_that_is_closed_during_a_truncation_does_not_make_the_others_unclean
         for value in (b"a", b"b", b"c"):
             append(log, value)
     work.run()
-    directory.log("t", 0).truncate_to(2, lambda error: None)
+    log = directory.of("t")[0]
+    log.truncate_to(2, lambda error: None)
     work.run(1)
-    assert directory.log("t", 0).is_unsettled
+    assert log.is_unsettled
     directory.close()
     directory = opened(disk.crash())
     assert directory.was_clean

@@ -264,6 +264,7 @@ def test_an_index_that_is_wrong_does_not_keep_what_has_to_go():
         replica.log.append(data, parse_header(data), NOW_MS, lambda result: None)
     index = replica.log.segments.last._index
     assert index.position_for(20)
-    index._values = [position + 7 for position in index._values]
+    for entry, position in enumerate(index._values):
+        index._values[entry] = position + 7
     replica.truncate_to(20)
     assert replica.log.next_offset == 20
