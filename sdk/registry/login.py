@@ -67,8 +67,8 @@ def login_of(option: str, path: str, section: str) -> SaslDigest | None:
         raise ConfigurationError(option, path, f"cannot be read: {error}") from error
     try:
         modules = _sections(text).get(section)
-    except _Malformed as error:
-        raise ConfigurationError(option, path, f"line {error.line}: {error}") from None
+    except ValueError as error:
+        raise ConfigurationError(option, path, str(error)) from None
     if modules is None:
         return None
     if [name for name, _ in modules] != [_DIGEST]:
@@ -80,14 +80,6 @@ def login_of(option: str, path: str, section: str) -> SaslDigest | None:
         missing = "username" if not user else "password"
         raise ConfigurationError(option, path, f"section {section}: {missing} is missing")
     return SaslDigest(user, Secret(password))
-
-
-class _Malformed(Exception):
-    """The file does not have the syntax of login modules."""
-
-    def __init__(self, line: int, reason: str) -> None:
-        super().__init__(reason)
-        self.line = line
 
 
 class _Tokens:
@@ -104,7 +96,7 @@ class _Tokens:
         """Read the next token into `sign`, if it is one of { } ; = or the end (empty), or else into `word`."""
         match = _TOKEN.match(self._text, self._place)
         if match is None:
-            raise _Malformed(self._text.count("\n", 0, self._place) + 1, "a quotation mark is not closed")
+            raise ValueError(f"line {self._text.count(chr(10), 0, self._place) + 1}: a quotation mark is not closed")
         self._place = match.end()
         self.line = self._text.count("\n", 0, match.end()) + 1
         quoted = match["quoted"]
@@ -115,7 +107,7 @@ class _Tokens:
     def take_word(self, what: str) -> str:
         """Return a word, and read the next token."""
         if self.sign or self.is_end:
-            raise _Malformed(self.line, f"expected {what}")
+            raise ValueError(f"line {self.line}: expected {what}")
         word = self.word
         self.advance()
         return word
@@ -123,12 +115,16 @@ class _Tokens:
     def take_sign(self, sign: str) -> None:
         """Read past one of { } ; =."""
         if self.sign != sign:
-            raise _Malformed(self.line, f"expected {sign}")
+            raise ValueError(f"line {self.line}: expected {sign}")
         self.advance()
 
 
 def _sections(text: str) -> Mapping[str, list[tuple[str, dict[str, str]]]]:
-    """Return the login modules with their options, by section."""
+    """Return the login modules with their options, by section.
+
+    Raises:
+        ValueError: the text does not have the syntax of login modules; the error names the line.
+    """
     tokens, sections = _Tokens(text), dict[str, list[tuple[str, dict[str, str]]]]()
     while not tokens.is_end:
         modules = sections[tokens.take_word("the name of a section")] = []
@@ -137,7 +133,7 @@ def _sections(text: str) -> Mapping[str, list[tuple[str, dict[str, str]]]]:
             name = tokens.take_word("a login module")
             flag = tokens.take_word("required")
             if flag.lower() not in _FLAGS:
-                raise _Malformed(tokens.line, f"expected one of {', '.join(_FLAGS)}, not {flag}")
+                raise ValueError(f"line {tokens.line}: expected one of {', '.join(_FLAGS)}, not {flag}")
             options: dict[str, str] = {}
             while tokens.sign != ";":
                 key = tokens.take_word("an option, or ;")

@@ -6,8 +6,6 @@ options like all others.
 Source: `ZkConfigs`, `JaasUtils` in Apache Kafka 3.9; `X509Util`, `KeyStoreFileType` in Apache ZooKeeper.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -81,8 +79,8 @@ class ZooKeeperSecurity(NamedTuple):
         has_identity: whether the servers know who the program is: by its login, or by its certificate.
     """
 
-    tls: ssl.SSLContext | None = None
-    sasl: SaslDigest | None = None
+    tls: "ssl.SSLContext | None" = None
+    sasl: "SaslDigest | None" = None
     has_identity: bool = False
 
 
@@ -162,7 +160,7 @@ class ZooKeeperSecurityOptions(Options):
         has_certificate = tls is not None and self.zookeeper_ssl_keystore_location is not None
         return ZooKeeperSecurity(tls, sasl, sasl is not None or has_certificate)
 
-    def _login(self) -> SaslDigest | None:
+    def _login(self) -> "SaslDigest | None":
         path = self.java_security_auth_login_config
         if path is None:
             return None
@@ -174,7 +172,7 @@ class ZooKeeperSecurityOptions(Options):
             raise ConfigurationError("zookeeper_sasl_client", False, reason)
         return login
 
-    def _tls(self) -> ssl.SSLContext:
+    def _tls(self) -> "ssl.SSLContext":
         from kafkawire.sdk.registry.key_stores import KeyStore, context_of  # few programs have TLS here
 
         trusted = KeyStore(
