@@ -235,9 +235,21 @@ def test_a_pause_ends_when_the_controller_moves(asking: Asking) -> None:
     asking.client.moved(2)
     asking.simulation.run(5)
     assert isinstance(outcomes.one, AllocateProducerIdsResponse)
-    asked = len(asking.simulation.sent)
-    asking.simulation.run(LONG_MS)
-    assert len(asking.simulation.sent) == asked, "the pause does not end a second time"
+
+
+def test_a_pause_that_was_ended_does_not_end_again(asking: Asking) -> None:
+    """A second attempt would give up the first, which is about to be answered."""
+    asking.answers(1, ErrorCode.NOT_CONTROLLER)
+    late = Later()
+    asking.handle(2, lambda request, version: late)
+    outcomes = asking.ask()
+    asking.simulation.run(2_000)
+    asking.client.moved(2)
+    asking.simulation.run(2_900)
+    late.answer(response())
+    asking.simulation.run(5)
+    assert isinstance(outcomes.one, AllocateProducerIdsResponse)
+    assert [node for _, node, kind, _ in asking.simulation.sent].count(2) == 1
 
 
 def test_this_broker_is_asked_in_the_process_if_it_is_the_controller(asking: Asking) -> None:
