@@ -1,6 +1,6 @@
 """Log lines: what the handlers of an application do ends no client, and no I/O thread waits for their locks.
 
-A handler or filter that raises is reported with its own `handleError`, and the client goes on.
+A handler that raises is reported with its `handleError`, a filter as handlers report their errors by default.
 
 `logging` locks each handler while it writes, is flushed or is closed, and everything while `dictConfig` runs. A thread
 that waits for a client may hold such a lock: a log handler that sends to Kafka starts a producer when it is made, and
@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Iterator
 from queue import SimpleQueue
 from threading import RLock, Thread
-from typing import Final
+from typing import Any, Final
 
 from kafkawire.sdk.transport.user_code import contained
 
@@ -43,6 +43,9 @@ PATIENCE_SECONDS: Final = 0.1
 LATE_LINES_MAX: Final = 1_000
 
 _RLOCK: Final = type(RLock())
+
+#: Reports the errors of filters as handlers report theirs.
+_REPORTER: Final = logging.NullHandler()
 
 _io_threads: set[int] = set()
 
@@ -73,6 +76,14 @@ class _Guarded(logging.Logger):
             return super().isEnabledFor(level)
         # `logging` remembers the answer, for which it needs a lock
         return not self.disabled and self.manager.disable < level and level >= self.getEffectiveLevel()
+
+    def filter(self, record: logging.LogRecord) -> Any:  # since Python 3.12 it may be another record
+        try:
+            return super().filter(record)
+        except BaseException as error:
+            contained(error)
+            _REPORTER.handleError(record)
+            return True
 
     def callHandlers(self, record: logging.LogRecord) -> None:
         is_io_thread = get_ident() in _io_threads

@@ -221,6 +221,20 @@ def test_a_handler_that_raises(kept: Kept, is_io_thread: bool) -> None:
     assert broken.failed == kept.lines == ["one"]
 
 
+def test_a_filter_that_raises(kept: Kept, capsys: pytest.CaptureFixture[str]) -> None:
+    def refuse(record: logging.LogRecord) -> bool:
+        raise LookupError(f"no {record.getMessage()}")
+
+    CLIENT.addFilter(refuse)
+    try:
+        CLIENT.warning("one")
+        in_io_thread(CLIENT.warning, "two")
+    finally:
+        CLIENT.removeFilter(refuse)
+    assert kept.lines == ["one", "two"]
+    assert capsys.readouterr().err.count("LookupError: no ") == 2
+
+
 def test_a_late_line_whose_handler_raises_keeps_back_no_other(kept: Kept) -> None:
     broken = Broken()
     CLIENT.handlers.insert(0, broken)
