@@ -124,6 +124,8 @@ def test_a_topic_gets_an_id_or_keeps_that_which_it_has() -> None:
 def test_the_last_state_of_a_partition_counts() -> None:
     changes = decide(leader_and_isr(state(), state(leader=2, leader_epoch=4)), {})
     assert (changes.leaders, [term.leader_epoch for term in changes.followers.values()]) == ({}, [4])
+    changes = decide(leader_and_isr(state(leader=6), state(replicas=[2])), {})
+    assert (changes.codes, list(changes.terms())) == ({P0: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}, [])
     changes = decide(leader_and_isr(state(), state(replicas=[2])), {})
     assert (changes.codes, changes.leaders) == ({P0: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}, {})
 
