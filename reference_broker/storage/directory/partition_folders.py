@@ -32,7 +32,7 @@ from kafkawire.sdk.storage.partition_metadata import (
     parse_partition_metadata,
     partition_metadata_content,
 )
-from kafkawire.sdk.storage.partitions import Partition, folder_of, partition_folder
+from kafkawire.sdk.storage.partitions import Partition, folder_of, has_folder_name, partition_folder
 
 __all__ = ["PartitionFolders"]
 
@@ -219,13 +219,13 @@ class PartitionFolders:
         """Rename the folder of a deleted partition, of any topic id, and return it; nothing is synced.
 
         Returns:
-            The new name; None if there is no such folder.
+            The new name; None if there is no such folder, or can be none.
 
         Raises:
             OSError: the disk failed.
         """
         folder = folder_of(*place)
-        if not self._exists(folder):
+        if not has_folder_name(*place) or not self._exists(folder):
             return None
         retired = self._free_name(place, _id_in(self._readable_metadata(folder)) or ZERO_UUID, _DELETED)
         self._disk.rename(folder, retired)

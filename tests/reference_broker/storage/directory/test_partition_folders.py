@@ -6,11 +6,13 @@ Method: only folders and metadata, on a disk in memory; one file per partition s
 from __future__ import annotations
 
 import errno
+from pathlib import Path
 
 import pytest
 
 from kafkawire.reference_broker.storage.directory.partition_folders import PartitionFolders
 from kafkawire.reference_broker.storage.disk.disk import read_file, remove_tree, write_file
+from kafkawire.reference_broker.storage.disk.machine import MachineDisk
 from kafkawire.reference_broker.storage.disk.memory import DiskCall, MemoryDisk
 from kafkawire.sdk.storage.partition_metadata import partition_metadata_content
 
@@ -162,6 +164,17 @@ def test_folder_of_a_log_is_retired_whatever_its_metadata_say(content: bytes, na
     write_file(disk, METADATA, content)
     assert folders.retire_one(PLACE) == name
     assert disk.names("") == folders.retired() == [name]
+
+
+@pytest.mark.parametrize("place", [("../t", 0), ("t-", -1), ("t\0", 0)])
+def test_no_other_folder_is_retired(tmp_path: Path, place: tuple[str, int]) -> None:
+    """A hostile controller names what is no partition: `t--1` is partition 1 of topic `t-`."""
+    data = tmp_path / "data"
+    folders = {tmp_path / "t-0", data, data / "t--1"}
+    for folder in sorted(folders):
+        folder.mkdir()
+    assert PartitionFolders(MachineDisk(data)).retire_one(place) is None
+    assert set(tmp_path.rglob("*")) == folders
 
 
 def test_what_does_not_belong_there_is_named_and_left_alone(caplog: pytest.LogCaptureFixture) -> None:
