@@ -364,7 +364,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
     async def subscribe(
         self, *topics: str | Iterable[str], pattern: str | None = None, excluded_pattern: str | None = None
     ) -> None:
-        """Replace the subscription, at any time; a group then rebalances.
+        """Replace the subscription, at any time; if the topics are others, a group then rebalances.
 
         Args:
             topics: the topics to read from now on, as separate arguments or in one list.

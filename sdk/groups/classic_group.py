@@ -179,8 +179,10 @@ class ClassicGroup:
         self._subscription = subscription
         if self._keep_known(now_ms):
             self._reports.forget()
-            self._assignment_changes.keep_to(subscription.topics(self._router.metadata))
-            self._wants_join = "the subscription changed"
+            topics = subscription.topics(self._router.metadata)
+            self._assignment_changes.keep_to(topics)
+            if topics != self._topics or self.state is State.OUTSIDE:
+                self._wants_join = "the subscription changed"
 
     def acknowledge(self, event: Event, now_ms: int) -> None:
         self._assignment_changes.acknowledge(event, now_ms)

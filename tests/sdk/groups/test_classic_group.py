@@ -195,6 +195,22 @@ def test_a_subscription_that_changes_during_a_join_takes_effect(assignor: str) -
     cluster.settle(first, second, third, count=9, share=1)
 
 
+@ALL
+def test_a_subscription_to_the_same_topics_disturbs_nobody(assignor: str) -> None:
+    """A listener that subscribes in `on_assigned` would otherwise keep its group rebalancing."""
+    cluster = Cluster.of_classic(assignor, topics={"t": 6, "u": 3})
+    first, second = cluster.member("a", Subscription(["t", "u"])), cluster.member("b", Subscription(["t", "u"]))
+    cluster.settle(first, second, count=9)
+    joins, told = len(coordinator(cluster).joins), [kinds(first), kinds(second)]
+    for subscription in (Subscription(["u", "t"]), Subscription(pattern="[tu]")):
+        first.group.subscribe(subscription, first.now_ms)
+        cluster.run(10_000)
+    assert len(coordinator(cluster).joins) == joins
+    assert [kinds(first), kinds(second)] == told
+    first.group.subscribe(Subscription(["t"]), first.now_ms)
+    cluster.until(lambda: len(coordinator(cluster).joins) > joins)
+
+
 def test_nothing_is_handed_out_of_topics_that_are_no_longer_subscribed_to() -> None:
     cluster = Cluster.of_classic("cooperative-sticky", topics={"t": 6, "u": 3})
     member = cluster.member("a", Subscription(["t", "u"]))
