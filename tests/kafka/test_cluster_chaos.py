@@ -32,10 +32,10 @@ from tests.kafka.cluster_load import ClusterLoad, segments_equal
 from tests.needs import LINUX, SPARK
 from tests.ports import free_port
 
-pytestmark = [pytest.mark.timeout(900), LINUX.mark]
-
 SECONDS: Final = int(os.environ.get("KAFKAWIRE_TEST_CHAOS_SECONDS", "60"))
 SEED: Final = int(os.environ.get("KAFKAWIRE_TEST_CHAOS_SEED", "1"))
+
+pytestmark = [pytest.mark.timeout(SECONDS + 840), LINUX.mark]
 
 #: A killed broker is missed after its session, 6 s; a cluster goes on within 10 s on an idle machine.
 LIMIT_SECONDS: Final = 90.0
@@ -47,6 +47,9 @@ REQUEST_TIMEOUT_MS: Final = 5_000
 STOP_SECONDS: Final = 15.0
 
 BROKERS: Final = (1, 2, 3)
+
+#: What the controller logs when all replicas in sync are gone.
+NO_LEADER: Final = r"no leader was elected for \S+: no replica can lead it \(offline\)"
 
 #: What a controller logs, as in Kafka, that does not know yet that there is another one: STALE_CONTROLLER_EPOCH.
 ZOMBIE_ERRORS: Final = ("refuses an? (UpdateMetadata|LeaderAndIsr|StopReplica) with error code 11",)
@@ -269,7 +272,7 @@ STUCK_UNTIL_HEALED: Final = ("no word between the controller and another",)
 
 
 @contextmanager
-def gated_load(folder: Path) -> Iterator[tuple[Scene, Gates]]:
+def gated_load(folder: Path, known: Iterable[str] = ZOMBIE_ERRORS) -> Iterator[tuple[Scene, Gates]]:
     """Run a load on a new cluster whose members reach each other through gates; see `under_load`."""
     running: list[Cluster] = []
     with Gates(lambda: processes(running[0])) as gates:
@@ -278,7 +281,7 @@ def gated_load(folder: Path) -> Iterator[tuple[Scene, Gates]]:
             running.append(cluster)
             put_gates(cluster, gates)
 
-        with under_load(folder, {"replica.lag.time.max.ms": 5_000}, ZOMBIE_ERRORS, prepare) as scene:
+        with under_load(folder, {"replica.lag.time.max.ms": 5_000}, known, prepare) as scene:
             yield scene, gates
 
 
@@ -339,7 +342,10 @@ def some_fault(random: Random, cluster: Cluster, gates: Gates, member: int) -> F
 def test_two_faults_at_once(tmp_path: Path) -> None:
     """Any two of them, for 1 to 15 s; nothing has to go on before both have ended."""
     random = Random(SEED)
-    with gated_load(tmp_path) as (scene, gates):
+    # A leader that was stopped takes its followers for slow when it wakes up, as in Kafka, so it is the whole ISR
+    # for a moment. If its session has ended, its partitions have no leader until it has registered again.
+    known = (*ZOMBIE_ERRORS, NO_LEADER)
+    with gated_load(tmp_path, known) as (scene, gates):
         end = time.monotonic() + SECONDS
         while time.monotonic() < end:
             members = random.sample((ZOOKEEPER, *BROKERS), 2)
@@ -394,14 +400,21 @@ def test_a_partition_waits_for_its_in_sync_replica(tmp_path: Path) -> None:
         lost = ["first"] * 10 + ["after"] * 5 + ["last"] * 3
         assert values(cluster, "unclean") == lost
         assert values(cluster, "switched") == lost
-        check_told(tmp_path, [r"no leader was elected for (waits|switched|__consumer_offsets)-\d+"])
+        check_told(tmp_path, [NO_LEADER])
         folders = {broker: tmp_path / f"broker-{broker}" for broker in (1, 2)}
         assert not segments_equal(folders, names, replicas=2).different
 
 
 def look(cluster: Cluster) -> ClusterView:
-    view = asyncio.run(look_at(cluster.addresses))
-    assert view is not None
+    """Return what the brokers say, as soon as one of them answers."""
+    views: list[ClusterView | None] = []
+
+    def has_answered() -> bool:
+        views.append(asyncio.run(look_at(cluster.addresses)))
+        return views[-1] is not None
+
+    until(has_answered, "no broker answers", LIMIT_SECONDS)
+    (view,) = filter(None, views)
     return view
 
 
@@ -484,7 +497,7 @@ def test_ids_of_brokers(tmp_path: Path) -> None:
     with Cluster(tmp_path / "cluster", brokers=3) as cluster:
         with OtherBroker(cluster, tmp_path / "second") as second:
             assert second.process.wait(LIMIT_SECONDS) == 2
-            assert "broker.id=1: another broker has registered this id" in second.told
+            assert "broker.id='1': another broker has registered this id" in second.told
             assert "Traceback" not in second.told
         with (
             OtherBroker(cluster, tmp_path / "first without id", without_id=True) as first,
