@@ -195,8 +195,8 @@ class _Fetch:
             watched = None if is_error or not isinstance(replica, Replica) else replica
             session.was_read(partition, watched, is_at_end=is_at_end)
             if session.is_follower:
-                # The next read tells where the follower is. That may commit records of its partition, and whoever has
-                # waited for them, such as a coordinator that is being elected, may append to this one.
+                # The next read tells where the follower is. That may commit records of its partition, and a coordinator
+                # that has waited for them, to be elected, may append to this partition at once.
                 session.follow()
             if session.is_full or is_answer or partition.is_news(data):
                 found[partition] = data
