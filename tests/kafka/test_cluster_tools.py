@@ -406,9 +406,10 @@ def usable(side: Side) -> dict[int, dict[str, str]]:
     status, lines = told(side.cluster, side.tools, Command(VERSIONS, ""), {})
     assert status == 0
     found: dict[int, dict[str, str]] = {}
+    versions: dict[str, str] = {}
     for line in lines:
         if line.startswith("broker-"):
-            versions = found.setdefault(int(line.split()[2]), {})
+            versions = found[int(line.split()[2])] = {}
         elif "[usable: " in line:
             versions[line.split("(")[0].strip()] = line.partition("[usable: ")[2].rstrip("],")
     return found

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -257,7 +258,7 @@ func follow(ctx context.Context, bootstrap, topic string, count int) any {
 
 func transactions(ctx context.Context, bootstrap, topic string) any {
 	session, err := kgo.NewGroupTransactSession(
-		kgo.SeedBrokers(bootstrap), kgo.TransactionalID(topic), kgo.ConsumerGroup(topic), kgo.ConsumeTopics(topic),
+		kgo.SeedBrokers(strings.Split(bootstrap, ",")...), kgo.TransactionalID(topic), kgo.ConsumerGroup(topic), kgo.ConsumeTopics(topic),
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 	)
 	check(err)
@@ -320,7 +321,7 @@ func mistake(ctx context.Context, bootstrap, topic, kind string) any {
 }
 
 func connect(bootstrap string, options ...kgo.Opt) *kgo.Client {
-	client, err := kgo.NewClient(append(options, kgo.SeedBrokers(bootstrap))...)
+	client, err := kgo.NewClient(append(options, kgo.SeedBrokers(strings.Split(bootstrap, ",")...))...)
 	check(err)
 	return client
 }
