@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import Protocol
 
+from kafkawire import sync
 from kafkawire.testing import Cluster
 from tests.kafka.cluster import NODES
 from tests.kafka.zookeeper import ZooKeeper, ZooKeeperKafka
@@ -93,6 +94,10 @@ def our_cluster(settings: Mapping[str, str] | None = None) -> Iterator[Cluster]:
         ZooKeeper() as zookeeper,
         Cluster(brokers=len(NODES), zookeeper=zookeeper.address, options=_SETTINGS | dict(settings or {})) as cluster,
     ):
+        for address in cluster.addresses.values():
+            with sync.Admin(address) as admin:
+                while len(admin.describe_cluster().brokers) < len(NODES):
+                    pass  # brokers learn of each other a little later
         yield cluster
 
 
