@@ -294,6 +294,8 @@ class _Fetch:
         topics: list[FetchResponse.FetchableTopicResponse] = []
         last: tuple[str, bytes] | None = None
         partitions: list[PartitionData] = []
+        if len(self._found) >= AT_A_TIME:
+            session.follow()  # to notice data that arrives before the response is complete
         entries = [*self._found.items()] if len(self._found) == 1 else (yield from self._in_order())
         pieces = Pieces(AT_A_TIME)
         for partition, data in entries:

@@ -107,3 +107,28 @@ def test_session_that_is_used_by_another_between_two_turns(bench, epoch):
 def fetch_of_one(**fields: Any) -> FetchRequest:
     partition = FetchRequest.FetchPartition(0, partition_max_bytes=1000)
     return FetchRequest(topics=[FetchRequest.FetchTopic("t", partitions=[partition])], max_wait_ms=0, **fields)
+
+
+def test_records_that_come_at_any_time_are_sent(bench):
+    """Those of a partition that was just read come with the next response."""
+    count = 500
+    bench.create(partitions=count)
+    wanted = [FetchRequest.FetchPartition(number, partition_max_bytes=1000) for number in range(count)]
+    whole = FetchRequest(topics=[FetchRequest.FetchTopic("t", partitions=wanted)], session_epoch=0, max_wait_ms=0)
+    last, steps = count - 1, 0
+    while True:
+        answer = begun(bench, whole)
+        for _ in range(steps):
+            answer.step()
+        if answer.response is not None:
+            break
+        offset = bench.produce(produced(b"x"), partition=last).base_offset
+        all_steps(answer)
+        response = response_of(answer)
+        sent = {part.partition_index: part.records for part in response.responses[0].partitions}
+        if not sent[last]:
+            news = bench.ask(FetchRequest(session_id=response.session_id, session_epoch=1, max_wait_ms=0), 12)
+            assert [part.partition_index for part in news.responses[0].partitions] == [last], f"after {steps} steps"
+        wanted[last].fetch_offset = offset + 1
+        steps += 1
+    assert steps > 3
