@@ -69,6 +69,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("sleeping", "tests/kafka/cluster_load.py"): "a load has a pace, and brokers do not report when others catch up",
     ("sleeping", "tests/kafka/cluster_faults.py"): "brokers do not report when others have noticed a fault",
     ("sleeping", "tests/kafka/test_cluster_chaos.py"): "a fault has a duration, which is what is tested",
+    ("sleeping", "tests/kafka/told_commands.py"): "brokers do not report when a tool would see a change",
     ("sleeping", "tests/kafka/apache.py"): "polls a process of another language that gives no signal when it is up",
 }
 

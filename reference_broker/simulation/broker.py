@@ -243,7 +243,7 @@ class SimulatedBroker:
         membership.end_control()
         core.close()
         self._end_links()
-        membership.leave()
+        membership.leave(lambda: None)
         self.host.end()
         self._surroundings.network.vanish(self.host, is_silent=False)
         done()

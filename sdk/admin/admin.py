@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Self
 
 from kafkawire.sdk.admin.arguments import (
     checked_config_changes,
@@ -39,7 +39,7 @@ from kafkawire.sdk.client.arguments import checked_names, checked_partitions, ch
 from kafkawire.sdk.client.method_hints import ADMIN, Hinting
 from kafkawire.sdk.client.options import AdminOptions, read_options
 from kafkawire.sdk.client.summary import State, summary
-from kafkawire.sdk.client.unclosed_clients import caller, check_copied, warn_unclosed
+from kafkawire.sdk.client.unclosed_clients import caller, reduce_unstarted, warn_unclosed
 from kafkawire.sdk.errors import Closed, LocalProtocolError
 from kafkawire.sdk.protocol.tables import enums
 from kafkawire.sdk.routing.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
@@ -96,9 +96,7 @@ class Admin(Hinting, hints=ADMIN):
         if started is not None and not is_finalizing() and started[0].let_go():
             warn_unclosed(self, f"admin {self._options.client_id!r}", self._made_at, "it disconnects")
 
-    def __reduce_ex__(self, protocol: SupportsIndex, /) -> str | tuple[Any, ...]:
-        check_copied("admin", self._started)
-        return super().__reduce_ex__(protocol)
+    __reduce_ex__ = reduce_unstarted("admin", "_started")
 
     def __repr__(self) -> str:
         return summary(self, *self._state())

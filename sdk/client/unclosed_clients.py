@@ -10,10 +10,10 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
-from typing import NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, SupportsIndex, TypeVar
 from weakref import WeakMethod
 
-__all__ = ["Place", "caller", "check_copied", "warn_unclosed", "weakly"]
+__all__ = ["Place", "caller", "reduce_unstarted", "warn_unclosed", "weakly"]
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -53,18 +53,22 @@ def warn_unclosed(client: object, name: str, made_at: Place, consequence: str) -
     warnings.warn(text, ResourceWarning, stacklevel=3, source=client)
 
 
-def check_copied(kind: str, core: object) -> None:
-    """Refuse to copy or pickle a client in use: the first of two objects to be dropped would end what drives both.
+def reduce_unstarted(kind: str, started: str) -> Callable[[Any, SupportsIndex], str | tuple[Any, ...]]:
+    """Return `__reduce_ex__` of a client: one in use cannot be copied or pickled.
+
+    The first of two objects to be dropped would end what drives both.
 
     Args:
         kind: the kind of the client.
-        core: what drives it; None before `start`.
-
-    Raises:
-        TypeError: the client was started.
+        started: the attribute with what drives it, None before `start`.
     """
-    if core is not None:
-        raise TypeError(f"a {kind} in use cannot be copied or pickled; create another where it is needed")
+
+    def reduce(client: Any, protocol: SupportsIndex, /) -> str | tuple[Any, ...]:
+        if getattr(client, started) is not None:
+            raise TypeError(f"a {kind} in use cannot be copied or pickled; create another where it is needed")
+        return object.__reduce_ex__(client, protocol)
+
+    return reduce
 
 
 def weakly(method: Callable[Given, Result], otherwise: Result) -> Callable[Given, Result]:

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapp
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 
 from kafkawire.sdk.client.arguments import (
     MAX_INT32,
@@ -30,7 +30,7 @@ from kafkawire.sdk.client.method_hints import CONSUMER, Hinting
 from kafkawire.sdk.client.options import ConsumerOptions, read_options
 from kafkawire.sdk.client.summary import State, summary
 from kafkawire.sdk.client.times import is_datetime, to_ms
-from kafkawire.sdk.client.unclosed_clients import caller, check_copied, warn_unclosed, weakly
+from kafkawire.sdk.client.unclosed_clients import caller, reduce_unstarted, warn_unclosed, weakly
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.batch import ConsumerBatch
 from kafkawire.sdk.consumer.position import Place
@@ -146,9 +146,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
             consequence = "it leaves its group" if group else "it disconnects"
             warn_unclosed(self, f"consumer {self._options.client_id!r}{group}", self._made_at, consequence)
 
-    def __reduce_ex__(self, protocol: SupportsIndex, /) -> str | tuple[Any, ...]:
-        check_copied("consumer", self._core)
-        return super().__reduce_ex__(protocol)
+    __reduce_ex__ = reduce_unstarted("consumer", "_core")
 
     def __repr__(self) -> str:
         return summary(self, *self._state())
@@ -437,7 +435,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
                 neither a record nor a batch.
         """
         assignment = self._started().assignment
-        for each in given_several(done, _can_be_finished):
+        for each in given_several(done, lambda each: isinstance(each, Record | ConsumerBatch)):
             if isinstance(each, Record):
                 assignment.finish(TopicPartition(each.topic, each.partition), each.offset)
             elif isinstance(each, ConsumerBatch):
@@ -798,7 +796,3 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         if given is None:
             return MAX_INT32, self._options.max_poll_records
         return checked_number("max_batches", given, 1, MAX_INT32), None
-
-
-def _can_be_finished(given: object) -> bool:
-    return isinstance(given, Record | ConsumerBatch)

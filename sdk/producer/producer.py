@@ -12,13 +12,13 @@ from asyncio import CancelledError
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Final, Generic, Self
 
 from kafkawire.sdk.client.arguments import checked_timeout_ms
 from kafkawire.sdk.client.method_hints import PRODUCER, Hinting
 from kafkawire.sdk.client.options import ProducerOptions
 from kafkawire.sdk.client.summary import State, summary
-from kafkawire.sdk.client.unclosed_clients import caller, check_copied, warn_unclosed
+from kafkawire.sdk.client.unclosed_clients import caller, reduce_unstarted, warn_unclosed
 from kafkawire.sdk.clock import monotonic_ms, now_ms
 from kafkawire.sdk.errors import BufferFull, Closed, KafkaWireError, LocalProtocolError, RequestTimedOut
 from kafkawire.sdk.producer.arguments import checked_values, contents, wanted_partition
@@ -99,9 +99,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
             consequence = "its transaction is aborted" if core.is_transactional else "what it has buffered is sent"
             warn_unclosed(self, f"producer {self._options.client_id!r}", self._made_at, consequence)
 
-    def __reduce_ex__(self, protocol: SupportsIndex, /) -> str | tuple[Any, ...]:
-        check_copied("producer", self._core)
-        return super().__reduce_ex__(protocol)
+    __reduce_ex__ = reduce_unstarted("producer", "_core")
 
     def __repr__(self) -> str:
         return summary(self, *self._state())

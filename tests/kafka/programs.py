@@ -1,12 +1,10 @@
 """Programs that use other people's clients, each in the client's language: PROGRAM BOOTSTRAP SCENARIO TOPIC [ARGUMENT…]
 
-Each prints its observations as one line of JSON. Clients are fetched from registries on first use; builds are cached.
-
+Each prints one line of JSON. Clients are fetched from registries on first use; builds are cached.
     admin                 create the topic, describe its partitions and `retention.ms`, delete it, list the others
     administer MS         change a topic, and the broker's `log.retention.ms` to MS; describe all; print each answer
     produce CODEC KIND    store 200 records; KIND is `default`, or `idempotent` where that is not the default
-    group PROTOCOL COUNT  read that many records as a member of the group with the topic's name, commit them, and leave
-                          when standard input ends
+    group PROTOCOL COUNT  read that many as a member of the group with the topic's name, commit, leave when stdin ends
     fetch                 read all records, without a group
     stream                store 500 records for each line of standard input, with acks=all; tell errors when it ends
     follow COUNT          read until there were that many different values, as a group that commits by itself

@@ -7,8 +7,9 @@ chroot of its own, with `zookeeper.set.acl`, and the access control lists of bot
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,7 @@ def login(tmp_path: Path) -> Path:
     return path
 
 
-def tls_options(certificates: Certificates, folder: Path) -> dict[str, object]:
+def tls_options(certificates: Certificates, folder: Path) -> dict[str, Any]:
     """Return the options of a client with a certificate."""
     authority = folder / "authority.pem"
     authority.write_text(certificates.authority.read_text())
@@ -79,21 +80,14 @@ def test_a_session_with_tls(zookeeper: ZooKeeper, certificates: Certificates, tm
     owner = Owner()
     options = ZooKeeperSecurityOptions.read(tls_options(certificates, tmp_path).items())
     registry = registry_of(owner, f"localhost:{zookeeper.secure_port}/tls", options.zookeeper_security())
-    with closing_registry(registry):
+    with ExitStack() as stack:
+        stack.callback(registry.close, 10_000)
         assert owner.ask(registry, Create("/a")) == Created("/a")
         # More in one answer than a record of TLS has.
         owner.ask_all(registry, *(Create(f"/a/{'x' * 200}{number}") for number in range(300)))
         children = owner.ask(registry, GetChildren("/a"))
         assert isinstance(children, Children)
         assert len(children.names) == 300
-
-
-def closing_registry(registry: ZooKeeperRegistry) -> closing[object]:
-    class Closing:
-        def close(self) -> None:
-            registry.close(10_000)
-
-    return closing(Closing())
 
 
 @pytest.mark.parametrize("mistake", ["no certificate", "another authority"])

@@ -137,7 +137,7 @@ class MemberBench(BrokerBench):
                 self.registry.expire(session_id)
         else:
             self.membership.end_control()
-            self.membership.leave()
+            self.membership.leave(lambda: None)
         self.owner.run_all()
 
 

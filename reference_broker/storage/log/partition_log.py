@@ -108,8 +108,7 @@ class PartitionLog:
         self.on_sealed: Callable[[], None] | None = None
         self.on_truncated: Callable[[PartitionLog, int, Settled], None] | None = None
         self.turns = Turns()
-        self.truncations = 0
-        self.truncated_bytes = 0
+        self.truncations = self.truncated_bytes = 0
         self._services = services
         self._files = FileWork(services)
         self._durability = Durability(services, folder, self.snapshots)
@@ -126,8 +125,7 @@ class PartitionLog:
         try:
             if problem is not None:
                 raise problem
-            known = CheckpointedLog(is_clean, log_start_offset, recovery_point, last_epoch, high_watermark)
-            self._open(known)
+            self._open(CheckpointedLog(is_clean, log_start_offset, recovery_point, last_epoch, high_watermark))
         except OSError as error:
             self.fail(error)
         except Exception as error:

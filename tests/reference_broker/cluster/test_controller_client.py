@@ -249,7 +249,7 @@ def test_a_pause_that_was_ended_does_not_end_again(asking: Asking) -> None:
     late.answer(response())
     asking.simulation.run(5)
     assert isinstance(outcomes.one, AllocateProducerIdsResponse)
-    assert [node for _, node, kind, _ in asking.simulation.sent].count(2) == 1
+    assert [node for _, node, *_ in asking.simulation.sent].count(2) == 1
 
 
 def test_this_broker_is_asked_in_the_process_if_it_is_the_controller(asking: Asking) -> None:

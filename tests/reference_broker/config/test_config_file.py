@@ -5,6 +5,8 @@ Method: typical files, then one mistake at a time.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kafkawire.reference_broker.config.cluster_options import ClusterOptions, split_options
@@ -131,6 +133,7 @@ min.insync.replica=2
 def test_the_file_of_a_cluster_with_zookeeper(written):
     config = read_config(written(WITH_ZOOKEEPER))
     own, cluster = split_options(config.options)
+    assert cluster is not None
     read_options(own)
     options = ClusterOptions.read(cluster.items())
     assert (options.configured_broker_id, options.zookeeper_connect) == (0, "localhost:2181")
@@ -147,6 +150,7 @@ def test_a_file_of_operators(written, tmp_path):
     second.mkdir()
     config = read_config(written(OF_OPERATORS.format(first=first, second=second)))
     own, cluster = split_options(config.options)
+    assert cluster is not None
     options, of_cluster = read_options(own), ClusterOptions.read(cluster.items())
     assert [listener.name for listener in read_listeners(options, "", 0, "host")] == ["REPLICATION", "INTERNAL"]
     assert of_cluster.configured_broker_id is None
@@ -183,8 +187,9 @@ def test_a_file_of_operators(written, tmp_path):
 def test_a_listener_that_is_needed_is_not_left_out(written, text):
     config = read_config(written(f"zookeeper.connect=z:1\n{text}"))
     assert config.without_effect == {}
+    options: dict[str, Any] = {**config.options}
     with pytest.raises(ConfigurationError, match="only PLAINTEXT is supported"):
-        Broker(None, **config.options)
+        Broker(None, **options)
 
 
 @pytest.mark.parametrize(

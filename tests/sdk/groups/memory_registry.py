@@ -257,6 +257,10 @@ class MemoryRegistry:
         self._tree.end_session(self.session_id)
         self.session_id = 0
 
+    def begin_to_close(self, timeout_ms: int, closed: Callable[[], None]) -> None:
+        self.close(timeout_ms)
+        self.deliver(closed)
+
     def abandon(self) -> None:
         self._fail_all(RegistryCode.CLOSED)
         self.session_id = 0

@@ -92,7 +92,7 @@ class ScriptedServer:
     def _run(self) -> None:
         for script in self._scripts:
             connected, _ = self._listener.accept()
-            with connected, suppress(ssl.SSLError if self._tls else ()):
+            with connected, suppress(*([ssl.SSLError] if self._tls else [])):
                 secured = connected if self._tls is None else self._tls.wrap_socket(connected, server_side=True)
                 with secured:
                     script(ScriptedConnection(secured))

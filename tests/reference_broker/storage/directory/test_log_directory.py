@@ -18,6 +18,7 @@ from kafkawire.reference_broker.storage.services import LogServices
 from kafkawire.reference_broker.work.background import at_once, one_by_one
 from kafkawire.sdk.errors import BrokerError, ConfigurationError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.storage.partition_metadata import partition_metadata_content
 from tests.reference_broker.storage.directories import append, create, create_logs, on
 from tests.reference_broker.storage.held_work import HeldWork
@@ -469,12 +470,9 @@ def test_folder_that_is_being_opened_is_not_deleted():
     assert (hosted(directory), "t-0" in disk.names("")) == ([("t", 0)], True)
 
 
-NO_ID = bytes(16)
-
-
 def test_topic_that_gets_an_id():
     disk, told = MemoryDisk(), []
-    directory = created(disk, place(0, NO_ID))
+    directory = created(disk, place(0, ZERO_UUID))
     append(directory.log("t", 0), b"a")
     assert "partition.metadata" not in disk.names("t-0"), "Kafka refuses an id of zeros"
     directory.identify({("t", 0): FIRST}, told.append)
@@ -485,18 +483,18 @@ def test_topic_that_gets_an_id():
 
 def test_topic_without_an_id_keeps_its_folder():
     disk, told = MemoryDisk(), []
-    directory = created(disk, place(0, NO_ID))
+    directory = created(disk, place(0, ZERO_UUID))
     append(directory.log("t", 0), b"a")
     directory.close()
-    assert opened(disk.crash(), expected=[place(0, NO_ID)]).of("t")[0].next_offset == 1
+    assert opened(disk.crash(), expected=[place(0, ZERO_UUID)]).of("t")[0].next_offset == 1
     directory = opened(disk, expected=[])
-    directory.create([place(0, NO_ID), place(1, NO_ID)], told.append)
+    directory.create([place(0, ZERO_UUID), place(1, ZERO_UUID)], told.append)
     assert (told, directory.of("t")[0].next_offset, directory.of("t")[1].next_offset) == ([{}], 1, 0)
 
 
 def test_log_whose_id_cannot_be_noted_is_offline():
     disk, told = MemoryDisk(), []
-    directory = created(disk, place(0, NO_ID), place(1, NO_ID))
+    directory = created(disk, place(0, ZERO_UUID), place(1, ZERO_UUID))
 
     def plan(call):
         if call.path.startswith("t-0/partition.metadata"):
