@@ -356,7 +356,7 @@ class ClientWire(asyncio.BufferedProtocol):
             piece = file.read(position, min(end - position, _PIECE_BYTES)) if position < end else b""
         except OSError as error:
             if not isinstance(error, ConnectionError):
-                self.session.break_off(f"records cannot be read: {error}")
+                self.session.break_off(f"records cannot be read: {error}", is_own_fault=True)
             self.abort()
             return
         if piece:
@@ -385,5 +385,6 @@ class ClientWire(asyncio.BufferedProtocol):
 
     def _file_is_short(self, position: int, end: int) -> None:
         """Close a connection whose current response cannot be completed."""
-        self.session.break_off(f"a file of records ends at {position}, so {end - position} bytes of it are missing")
+        reason = f"a file of records ends at {position}, so {end - position} bytes of it are missing"
+        self.session.break_off(reason, is_own_fault=True)
         self.abort()

@@ -252,9 +252,15 @@ class Session:
             self._lines.exception("session", self._clock(), "closing the connection of %s", self.peer)
             self._close()
 
-    def break_off(self, reason: str) -> None:
-        """Close the connection and log the reason."""
-        self._lines.info("closed", self._clock(), "closing the connection of %s: %s", self.peer, reason)
+    def break_off(self, reason: str, *, is_own_fault: bool = False) -> None:
+        """Close the connection and log the reason.
+
+        Args:
+            reason: for the log.
+            is_own_fault: whether the disk failed, and not the client.
+        """
+        tell = self._lines.error if is_own_fault else self._lines.info
+        tell("closed", self._clock(), "closing the connection of %s: %s", self.peer, reason)
         self._close()
 
     def _close(self) -> None:

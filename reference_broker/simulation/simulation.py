@@ -26,6 +26,7 @@ from kafkawire.sdk.protocol.tables.enums import IsolationLevel
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.routing.call import CONTROLLER
 from kafkawire.sdk.routing.partitions import TopicPartition
+from kafkawire.sdk.transport.log_lines import LOGGERS
 from kafkawire.sdk.transport.wire import Address
 
 _INPUT: Final = (TopicPartition("in", 0), TopicPartition("in", 1))
@@ -102,16 +103,20 @@ class _Defects(logging.Handler):
 @contextmanager
 def quiet() -> Iterator[_Defects]:
     """Collect defects, and write no lines of the log."""
-    logger, defects = logging.getLogger("kafkawire"), _Defects()
-    before = logger.level, logger.propagate
-    logger.setLevel(logging.ERROR)
-    logger.propagate = False
-    logger.addHandler(defects)
+    defects = _Defects()
+    loggers = [logging.getLogger(name) for name in LOGGERS]
+    before = [(logger.level, logger.propagate) for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+        logger.propagate = False
+        logger.addHandler(defects)
     try:
         yield defects
     finally:
-        logger.removeHandler(defects)
-        logger.level, logger.propagate = before
+        for logger, (level, propagate) in zip(loggers, before, strict=True):
+            logger.removeHandler(defects)
+            logger.setLevel(level)
+            logger.propagate = propagate
 
 
 class Simulation:

@@ -330,7 +330,7 @@ def test_answers_to_leader_and_isr(cluster: Cluster, name: str) -> None:
 def test_answers_to_update_metadata(cluster: Cluster, caplog: pytest.LogCaptureFixture, code: int) -> None:
     answers(cluster, UpdateMetadataRequest, lambda: UpdateMetadataResponse(code))
     cluster.create("own", (2, 0))
-    assert any(f"refuses an UpdateMetadata with error code {code:d}" in each.getMessage() for each in caplog.records)
+    assert any(f"refuses UpdateMetadata with error code {code:d}" in each.getMessage() for each in caplog.records)
     goes_on(cluster)
 
 

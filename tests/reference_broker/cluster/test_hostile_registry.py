@@ -247,8 +247,8 @@ STATES = [
     (b"!", "/brokers/topics/t/partitions/0/state: not JSON"),
     (state(isr="x"), "/brokers/topics/t/partitions/0/state: isr: "),
     (state(leader_recovery_state=9), "/brokers/topics/t/partitions/0/state: leader_recovery_state: "),
-    (state(isr=[]), "no leader was elected for t-0: no replica can lead it"),
-    (state(isr=[7, 8], leader=7), "no leader was elected for t-0: no replica can lead it"),
+    (state(isr=[]), "no leader was elected for t-0: Failed to elect leader for partition t-0"),
+    (state(isr=[7, 8], leader=7), "no leader was elected for t-0: Failed to elect leader for partition t-0"),
     (state(controller_epoch=99), "the leader of t-0 was written in epoch 99 of the controller; this one has epoch 2"),
     (state(leader_epoch=2**31 - 1), "no leader was elected for t-0: leader_epoch: 2147483648 is not an int32"),
 ]

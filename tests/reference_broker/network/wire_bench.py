@@ -46,7 +46,7 @@ class Played:
     def writing_blocked(self, is_blocked: bool) -> None:
         self.blocked.append(is_blocked)
 
-    def break_off(self, reason: str) -> None:
+    def break_off(self, reason: str, *, is_own_fault: bool = False) -> None:
         self.reasons.append(reason)
         self.close()
 

@@ -75,6 +75,15 @@ KAFKA_DEFAULTS += """
 zookeeper.connect=null zookeeper.session.timeout.ms=6000 offsets.storage=zookeeper dual.commit.enabled=null
 """
 
+#: Of its connection to ZooKeeper, those of the brokers of Apache Kafka 3.9 and of the JVM.
+KAFKA_DEFAULTS += """
+java.security.auth.login.config=null zookeeper.clientCnxnSocket=null zookeeper.sasl.client=true
+zookeeper.sasl.clientconfig=Client zookeeper.ssl.client.enable=false zookeeper.ssl.enabled.protocols=null
+zookeeper.ssl.endpoint.identification.algorithm=HTTPS zookeeper.ssl.keystore.location=null
+zookeeper.ssl.keystore.password=null zookeeper.ssl.keystore.type=null zookeeper.ssl.protocol=TLSv1.2
+zookeeper.ssl.truststore.location=null zookeeper.ssl.truststore.password=null zookeeper.ssl.truststore.type=null
+"""
+
 #: Dotted names that only librdkafka has.
 LIBRDKAFKA_NAMES = {"sasl.password", "sasl.username", "socket.keepalive.enable", "ssl.key.location"}
 
@@ -89,6 +98,7 @@ OWN_DEFAULTS = {
     "sasl_mechanism": None,
     "ssl_keystore_type": "PEM",
     "ssl_truststore_type": "PEM",
+    "zookeeper_ssl_protocol": None,  # the newest that both sides have
 }
 
 #: The numeric options whose range is not 1 to `INT32_MAX`.
