@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from kafkawire.reference_broker.simulation.plan import Plan
@@ -11,9 +9,9 @@ from kafkawire.reference_broker.simulation.simulation import Simulation, quiet
 
 
 @pytest.fixture(scope="session")
-def calm() -> Iterator[Simulation]:
+def calm() -> Simulation:
     """A run that is over, in which nothing was broken."""
     with quiet() as defects:
         simulation = Simulation(Plan(1, is_synced=False, steps=()), defects)
         simulation.run()
-        yield simulation
+    return simulation
