@@ -7,7 +7,7 @@ Source: `ZkConfigs`, `JaasUtils` in Apache Kafka 3.9; `X509Util`, `KeyStoreFileT
 """
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import Options, Reader, flag, listed, literal, option, read_text, text
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     import ssl
 
     from kafkawire.sdk.registry.login import SaslDigest
+    from kafkawire.sdk.registry.zookeeper_security import ZooKeeperSecurity
 
-__all__ = ["OPEN_CONNECTION", "ZooKeeperSecurity", "ZooKeeperSecurityOptions"]
+__all__ = ["ZooKeeperSecurityOptions"]
 
 #: The class of Java's client that can have TLS, and the one that cannot.
 _NETTY: Final = "org.apache.zookeeper.ClientCnxnSocketNetty"
@@ -68,24 +69,6 @@ def _read_versions(name: str, value: object) -> tuple[str, ...] | None:
         if each not in _VERSIONS:
             raise ConfigurationError(name, value, f"expected {' or '.join(_VERSIONS)}, or both with a comma")
     return versions
-
-
-class ZooKeeperSecurity(NamedTuple):
-    """How a connection to a ZooKeeper is made.
-
-    Attributes:
-        tls: the configuration of TLS; None for a connection without it.
-        sasl: the login; None for none.
-        has_identity: whether the servers know who the program is: by its login, or by its certificate.
-    """
-
-    tls: "ssl.SSLContext | None" = None
-    sasl: "SaslDigest | None" = None
-    has_identity: bool = False
-
-
-#: Without TLS and without a login.
-OPEN_CONNECTION: Final = ZooKeeperSecurity()
 
 
 class ZooKeeperSecurityOptions(Options):
@@ -149,12 +132,14 @@ class ZooKeeperSecurityOptions(Options):
                 if value is not None:
                     raise ConfigurationError(name, value, "has no effect without zookeeper.ssl.client.enable=true")
 
-    def zookeeper_security(self) -> ZooKeeperSecurity:
+    def zookeeper_security(self) -> "ZooKeeperSecurity":
         """Read the files, and return how a connection is made.
 
         Raises:
             ConfigurationError: a file cannot be used.
         """
+        from kafkawire.sdk.registry.zookeeper_security import ZooKeeperSecurity  # few programs need it
+
         tls = self._tls() if self.zookeeper_ssl_client_enable else None
         sasl = self._login()
         has_certificate = tls is not None and self.zookeeper_ssl_keystore_location is not None

@@ -45,9 +45,9 @@ from kafkawire.sdk.registry.registry import (
     refusal_of,
     request_size_bytes,
 )
-from kafkawire.sdk.registry.security_options import OPEN_CONNECTION, ZooKeeperSecurity
 from kafkawire.sdk.registry.steps import Steps, create_with_parents, stat_of
 from kafkawire.sdk.registry.watches import WatchKind, WatchTable
+from kafkawire.sdk.registry.zookeeper_security import OPEN_CONNECTION, ZooKeeperSecurity
 from kafkawire.sdk.secret import Secret
 from kafkawire.sdk.states import Edges
 

@@ -30,9 +30,9 @@ from kafkawire.sdk.registry.registry import (
     Stat,
     WatchEvent,
 )
-from kafkawire.sdk.registry.security_options import OPEN_CONNECTION, ZooKeeperSecurity
 from kafkawire.sdk.registry.steps import read, set_or_create
 from kafkawire.sdk.registry.zookeeper import SessionState, ZooKeeperRegistry
+from kafkawire.sdk.registry.zookeeper_security import OPEN_CONNECTION, ZooKeeperSecurity
 from kafkawire.sdk.secret import Secret
 from tests.kafka.zookeeper import ZooKeeper, ZooKeeperKafka
 from tests.sdk.registry.owner import Owner, SessionNotes

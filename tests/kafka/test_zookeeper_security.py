@@ -18,8 +18,9 @@ from kafkawire.reference_broker.server import BackgroundBroker
 from kafkawire.sdk.errors import ConfigurationError, RequestTimedOut
 from kafkawire.sdk.registry.acls import Permission
 from kafkawire.sdk.registry.registry import Children, Create, Created, GetAcl, GetChildren, NodeAcl
-from kafkawire.sdk.registry.security_options import OPEN_CONNECTION, ZooKeeperSecurity, ZooKeeperSecurityOptions
+from kafkawire.sdk.registry.security_options import ZooKeeperSecurityOptions
 from kafkawire.sdk.registry.zookeeper import ZooKeeperRegistry
+from kafkawire.sdk.registry.zookeeper_security import OPEN_CONNECTION, ZooKeeperSecurity
 from kafkawire.sync import Admin
 from tests.certificates import Certificates
 from tests.kafka.zookeeper import ZooKeeper, ZooKeeperKafka

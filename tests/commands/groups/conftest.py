@@ -8,7 +8,7 @@ import pytest
 
 from kafkawire.commands.groups import offset_migration
 from kafkawire.sdk.registry.registry import Post
-from kafkawire.sdk.registry.security_options import ZooKeeperSecurity
+from kafkawire.sdk.registry.zookeeper_security import ZooKeeperSecurity
 from kafkawire.sync import Admin
 from kafkawire.testing import Broker
 from tests.commands.groups.migrating import Scene

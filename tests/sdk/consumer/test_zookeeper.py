@@ -24,7 +24,7 @@ from kafkawire.sdk.registry.registry import (
     RegistryCode,
     RegistryError,
 )
-from kafkawire.sdk.registry.security_options import ZooKeeperSecurity
+from kafkawire.sdk.registry.zookeeper_security import ZooKeeperSecurity
 from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.transport.promise import Promise
 from tests.sdk.consumer.grouped import QUICK

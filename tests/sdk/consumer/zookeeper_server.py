@@ -17,9 +17,9 @@ from kafkawire.sdk.registry.registry import (
     Post,
     SessionListener,
 )
-from kafkawire.sdk.registry.security_options import ZooKeeperSecurity
 from kafkawire.sdk.registry.steps import Steps, create_with_parents, run
 from kafkawire.sdk.registry.zookeeper import SessionState
+from kafkawire.sdk.registry.zookeeper_security import ZooKeeperSecurity
 
 __all__ = ["Session", "ZooKeeper"]
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from kafkawire.sdk.errors import ConfigurationError
-from kafkawire.sdk.registry.security_options import OPEN_CONNECTION, ZooKeeperSecurityOptions
+from kafkawire.sdk.registry.security_options import ZooKeeperSecurityOptions
+from kafkawire.sdk.registry.zookeeper_security import OPEN_CONNECTION
 from tests.certificates import Certificates
 
 NETTY = "org.apache.zookeeper.ClientCnxnSocketNetty"

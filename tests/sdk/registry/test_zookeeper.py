@@ -37,13 +37,13 @@ from kafkawire.sdk.registry.registry import (
     Transaction,
     WatchEvent,
 )
-from kafkawire.sdk.registry.security_options import ZooKeeperSecurity
 from kafkawire.sdk.registry.zookeeper import (
     IN_FLIGHT_MAX,
     SESSION_EDGES,
     SessionState,
     ZooKeeperRegistry,
 )
+from kafkawire.sdk.registry.zookeeper_security import ZooKeeperSecurity
 from kafkawire.sdk.secret import Secret
 from tests.edges import taken
 from tests.sdk.registry.fake_kazoo import FakeBench
