@@ -100,8 +100,8 @@ def on_broker(broker_id: object) -> str:
     return f"--entity-type brokers --entity-name {broker_id}"
 
 
-#: Kafka says where a timed-out call was, and when; a group and a transaction have coordinators by chance.
-CALLS: Masks = ((r"deadlineMs=.*attempt\(s\)", "TIMES"),)
+#: Kafka says where a call was when its time was up, in three ways.
+CALLS: Masks = ((r"TimeoutException: .*", "TimeoutException"),)
 #: The client or the broker is faster, by chance.
 TIMED_OUT: Masks = ((r"Call\(.*attempt\(s\)|The request timed out\.", "TIMED OUT"),)
 #: Records share batches by chance.
@@ -335,7 +335,7 @@ SEQUENCES: dict[str, list[Step]] = {
             " --transactional-id perf --transaction-duration-ms 100000 --producer-props bootstrap.servers=ADDRESSES",
             masks=SPEED,
         ),
-        Command(TRANSACTIONS, "list", masks=(*OF_COORDINATOR, (r"\t\d+ +\t", "\tID\t"))),
+        Command(TRANSACTIONS, "list", until="CompleteCommit", masks=(*OF_COORDINATOR, (r"\t\d+ +\t", "\tID\t"))),
         Command(
             TRANSACTIONS, "describe --transactional-id perf", masks=(*OF_COORDINATOR, (r"perf( +\t)\d+", r"perf\1ID"))
         ),
