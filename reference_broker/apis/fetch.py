@@ -194,10 +194,6 @@ class _Fetch:
                 self._note_answer(partition, data)
             watched = None if is_error or not isinstance(replica, Replica) else replica
             session.was_read(partition, watched, is_at_end=is_at_end)
-            if session.is_follower:
-                # The next read tells where the follower is. That may commit records of its partition, and a coordinator
-                # that has waited for them, to be elected, may append to this partition at once.
-                session.follow()
             if session.is_full or is_answer or partition.is_news(data):
                 found[partition] = data
             else:
@@ -294,8 +290,6 @@ class _Fetch:
         topics: list[FetchResponse.FetchableTopicResponse] = []
         last: tuple[str, bytes] | None = None
         partitions: list[PartitionData] = []
-        if len(self._found) >= AT_A_TIME:
-            session.follow()  # to notice data that arrives before the response is complete
         entries = [*self._found.items()] if len(self._found) == 1 else (yield from self._in_order())
         pieces = Pieces(AT_A_TIME)
         for partition, data in entries:
@@ -326,6 +320,7 @@ class _Fetch:
         for entry in self._found.items():
             places[_UNKNOWN.get(entry[1].error_code, 0)].append(entry)
             if pieces.ends():
+                self._session.follow()  # to notice data that arrives before the response is complete
                 yield
         if self._reads > 1:  # after a single read, they already are in order
             for entries in places:

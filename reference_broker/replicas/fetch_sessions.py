@@ -327,12 +327,17 @@ class FetchSession:
             log: its log; None if it has none.
             is_at_end: whether the read reached the end without an error, so that the log will report more data.
         """
-        if partition.read_from(log):
-            self._unfollowed.append(partition)
+        is_new = partition.read_from(log)
         if is_at_end:
             self._ready.pop(partition, None)
             if self.is_follower:
                 partition.rest()
+        if is_new and self.is_follower:
+            # The next read tells where the follower is. That may commit records of its partition, and a coordinator
+            # that has waited for them, to be elected, may append to this partition at once.
+            self._follow(partition)
+        elif is_new:
+            self._unfollowed.append(partition)
 
     def changed(self, partition: SessionPartition, size_bytes: int) -> None:
         """Record that a partition may have news."""
