@@ -14,7 +14,7 @@ import pytest
 
 from kafkawire.local_cluster import member as module
 from kafkawire.local_cluster.cluster_folder import ClusterError, MemberRecord
-from kafkawire.local_cluster.member import Member
+from kafkawire.local_cluster.member import Member, listens
 from kafkawire.local_cluster.member_state import MemberState
 from kafkawire.local_cluster.port_reservation import reserve_free_port
 from kafkawire.local_cluster.process_identity import ProcessIdentity, is_running, send_signal
@@ -51,6 +51,8 @@ class Scene:
 
     async def _can_be_used(self, address: Address) -> bool:
         assert str(address) == self.member.record.address
+        if not await listens(address):
+            return False
         self.refusals -= 1
         return self.refusals < 0
 

@@ -26,7 +26,7 @@ from kafkawire.local_cluster.member_state import MEMBER_EDGES, MemberState
 from kafkawire.local_cluster.process_identity import ProcessIdentity, identify
 from kafkawire.sdk.transport.wire import Address
 
-__all__ = ["Member"]
+__all__ = ["Member", "listens"]
 
 #: A broker needs half a second on an idle machine, ZooKeeper one; a loaded machine takes longer.
 _START_SECONDS: Final = 60.0
@@ -52,7 +52,7 @@ class Member:
         command: what runs it.
         log: the file to which its output is appended.
         on_change: called after each change of the record.
-        can_be_used: tells whether a member that accepts connections can be used.
+        can_be_used: tells whether the member can be used; see `listens`.
 
     Attributes:
         record: what it does now.
@@ -199,7 +199,7 @@ class Member:
         """Try until the member can be used."""
         address = Address.parse("address", self.record.address)
         while process is self._process and self.state is not MemberState.STOPPING:
-            if not await _listens(address) or not await self._can_be_used(address):
+            if not await self._can_be_used(address):
                 await asyncio.sleep(_ATTEMPT_SECONDS)
                 continue
             self._is_usable = True
@@ -249,7 +249,8 @@ class Member:
         return f"{self.record.full_name} {how} during its start; its log {self.log} ends: {_last_line(self.log)}"
 
 
-async def _listens(address: Address) -> bool:
+async def listens(address: Address) -> bool:
+    """Tell whether a process accepts connections."""
     try:
         _, writer = await asyncio.open_connection(address.host, address.port)
     except OSError:

@@ -30,7 +30,7 @@ from kafkawire.local_cluster.cluster_folder import (
 )
 from kafkawire.local_cluster.control import ControlServer
 from kafkawire.local_cluster.known_brokers import known_brokers
-from kafkawire.local_cluster.member import Member
+from kafkawire.local_cluster.member import Member, listens
 from kafkawire.local_cluster.member_state import MemberState
 from kafkawire.local_cluster.port_reservation import PortReservation, reserve_free_port, reserve_port
 from kafkawire.local_cluster.process_identity import is_running, send_signal
@@ -293,7 +293,7 @@ class Supervisor:
                 _log.warning("%s cannot be written: %s", self.folder.record_path, error)
             self._on_change(member.record)
 
-        can_be_used = _listens if record.name == ZOOKEEPER else partial(_is_announced, int(record.name))
+        can_be_used = listens if record.name == ZOOKEEPER else partial(_is_announced, int(record.name))
         member = Member(record, command, self.folder.log_path(record.name), changed, can_be_used)
         self._members[record.name] = member
         self._busy[record.name] = asyncio.Lock()
@@ -351,11 +351,6 @@ def end_left_members(folder: ClusterFolder) -> ClusterRecord | None:
     now = record._replace(brokers=brokers, zookeeper=corrected.get(ZOOKEEPER))
     folder.write(now)
     return now
-
-
-async def _listens(address: Address) -> bool:
-    """Tell that a ZooKeeper which accepts connections can be used."""
-    return True
 
 
 async def _is_announced(broker_id: int, address: Address) -> bool:
