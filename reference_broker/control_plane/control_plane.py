@@ -22,7 +22,7 @@ __all__ = ["ControlPlane"]
 
 
 class ControlPlane(Protocol):
-    """Who gives a broker its topics and its replicas their roles.
+    """What gives a broker its topics, and its replicas their roles.
 
     Attributes:
         sources: see `Sources`.
