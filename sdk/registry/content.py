@@ -610,17 +610,32 @@ def _decoded(content: bytes | None, path: str) -> str:
 
 
 def _parsed(content: bytes | None, path: str) -> object:
-    """Return the JSON at the start of a content; like Kafka, ignore what follows it."""
+    """Return the JSON at the start of a content; like Kafka, ignore what follows it.
+
+    An unpaired surrogate, which only an escape can bring, becomes `?`, as it does when Kafka sends the text on.
+    """
     text = _decoded(content, path).removeprefix("\ufeff")
     if (depth := _depth(content or b"")) > NESTING_MAX:
         raise DamagedZnode(path, "", f"{depth} objects and arrays are nested, but the limit is {NESTING_MAX}")
     start = _SPACE.match(text)
     try:
-        return _DECODER.raw_decode(text, start.end() if start else 0)[0]
+        found = _DECODER.raw_decode(text, start.end() if start else 0)[0]
     except json.JSONDecodeError as error:  # the content is not shown, since a damaged one may have a secret
         raise DamagedZnode(path, "", f"not JSON: {error.msg} at character {error.pos}") from None
     except ValueError as error:
         raise DamagedZnode(path, "", f"not JSON: {error}") from None
+    return _sendable(found) if "\\u" in text else found
+
+
+def _sendable(found: object) -> object:
+    """Return a parsed value with texts that UTF-8 can represent."""
+    if isinstance(found, str):
+        return found.encode("utf-8", "replace").decode()
+    if isinstance(found, list):
+        return [_sendable(each) for each in found]
+    if isinstance(found, dict):
+        return {_sendable(key): _sendable(each) for key, each in found.items()}
+    return found
 
 
 def _depth(content: bytes) -> int:

@@ -151,7 +151,7 @@ def test_text_in_json_is_escaped_as_by_jackson() -> None:
     config = EntityConfig({"k\ud800": "\udfff\x7f\x80\u2028"})
     content = TOPIC_CONFIG.encode(config)
     assert content == '{"version":1,"config":{"k\\uD800":"\\uDFFF\x7f\x80\u2028"}}'.encode()
-    assert TOPIC_CONFIG.decode(content) == config
+    assert TOPIC_CONFIG.decode(content) == EntityConfig({"k?": "?\x7f\x80\u2028"}), "they cannot be sent to a client"
 
 
 # Any value comes back.
@@ -196,7 +196,7 @@ def scalar_values(field: ZnodeFieldSpec, version: int) -> st.SearchStrategy[Any]
     if name in STRUCTURES:
         return values_of(STRUCTURES[name], version)
     return {
-        "string": st.text(st.characters()) | st.just("\ud800"),
+        "string": st.text(),
         "sanitized": st.text(),
         "uuid": st.binary(min_size=16, max_size=16),
     }[name]

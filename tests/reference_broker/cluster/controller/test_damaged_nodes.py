@@ -34,6 +34,7 @@ from kafkawire.sdk.protocol.tables.znodes import (
 from kafkawire.sdk.registry.registry import Create, Operation, RegistryCode, SetData, Transaction
 from kafkawire.sdk.routing.partitions import TopicPartition
 from tests.reference_broker.cluster.controller.scripted_cluster import Cluster, check, scenario
+from tests.thorough import IS_SAMPLE
 
 #: Nodes that a cluster has besides the topic that stays whole, with good content.
 NODES: dict[str, bytes] = {
@@ -124,7 +125,7 @@ def is_in_office(cluster: Cluster) -> bool:
 
 
 @given(damaged=st.lists(damages(), min_size=1, max_size=3), is_before=st.booleans(), data=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50 if IS_SAMPLE else 150, deadline=None)
 def test_damage(damaged: list[tuple[str, bytes]], is_before: bool, data: st.DataObject) -> None:
     """A cluster is damaged while a controller is in office, and before the next one reads everything."""
     cluster = Cluster(0, 1, 2)
@@ -151,6 +152,16 @@ def test_damage(damaged: list[tuple[str, bytes]], is_before: bool, data: st.Data
     cluster.create("last", (0, 1))
     assert cluster.state("last").leader == 0
     assert active[0].is_active
+
+
+def test_text_that_no_request_can_carry() -> None:
+    """A rack of which half a character is missing reaches the other brokers as Kafka sends it."""
+    cluster = Cluster(0, 1, 2)
+    cluster.create("t", (1, 0, 2))
+    put(cluster, BROKER.path(8), NODES[BROKER.path(8)].replace(b'"rack":"r"', b'"rack":"r\\ud800"'))
+    cluster.settle()
+    assert is_in_office(cluster)
+    assert cluster.controller.context.brokers[8].rack == "r?"
 
 
 CODES = [RegistryCode.UNEXPECTED, RegistryCode.NO_AUTH, RegistryCode.TOO_MANY_PENDING]
