@@ -300,7 +300,7 @@ async def works(client: Any, kind: str) -> None:
         assert (await client.offsets_for_times({("t", 0): 0})).keys() == {T0}
         client.pause(("t", 0))
         client.resume(("t", 0))
-        assert [[*records] for records in (await client.getmany(5_000)).values()] != []
+        assert [[*records] for records in (await client.getmany(60_000)).values()] != []
     elif kind == "Producer":
         await client.begin_transaction()
         await client.abort_transaction()
@@ -359,7 +359,7 @@ def test_several_are_given_one_by_one_or_as_one_iterable() -> None:
             consumer.pause(*form)
             assert consumer.getmany(timeout_ms=0) == {}
             consumer.resume(*form)
-            records = next(iter(consumer.getmany(timeout_ms=5_000).values()))
+            records = next(iter(consumer.getmany(timeout_ms=60_000).values()))
             for seek in (consumer.seek_to_beginning, consumer.pause, consumer.resume, consumer.committed):
                 seek([])
             assert consumer.position(one) == 2

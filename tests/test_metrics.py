@@ -26,7 +26,7 @@ def test_clients_of_a_broker() -> None:
             await producer.flush()
             seen = 0
             while seen < 100:
-                seen += sum(map(len, (await consumer.getmany(1_000)).values()))
+                seen += sum(map(len, (await consumer.getmany(60_000)).values()))
             await consumer.commit()
             text = openmetrics(admin, producer, consumer)
             assert producer.metrics()[MetricName("producer-metrics", "record-send-total")] == 100

@@ -47,7 +47,7 @@ def made(face: Any, kind: str, broker: StoringBroker, **options: Any) -> Any:
 
 
 def io_threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("kafkawire")]
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("kafkawire ")]
 
 
 @pytest.mark.parametrize("kind", CLIENTS)

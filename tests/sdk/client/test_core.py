@@ -52,7 +52,7 @@ def test_start_and_end(io: Any) -> None:
             client.perform(client.operations.describe(["t"]))
 
     asyncio.run(run())
-    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("kafkawire")] == []
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("kafkawire ")] == []
 
 
 def hang_up(broker: ScriptedBroker) -> Any:
@@ -156,7 +156,7 @@ def test_a_cancelled_end_lets_go_of_everything(io: Any, turns: int) -> None:
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(run())
-    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("kafkawire")] == []
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("kafkawire ")] == []
 
 
 @IO

@@ -437,7 +437,7 @@ def test_a_consumer_with_nothing_to_read_says_so(group: dict[str, Any]) -> None:
         broker.fill("t", b"a")
         async with Consumer(str(BROKER), network=broker.network, **QUICK, **group) as consumer:
             for read in (
-                lambda: consumer.getmany(1_000),
+                lambda: consumer.getmany(60_000),
                 lambda: consumer.getbatches(1_000),
                 lambda: anext(consumer.batches()),
                 lambda: anext(aiter(consumer)),
@@ -451,7 +451,7 @@ def test_a_consumer_with_nothing_to_read_says_so(group: dict[str, Any]) -> None:
             assert (await anext(aiter(consumer))).value == b"a"
             consumer.assign([])
             with pytest.raises(LocalProtocolError, match="nothing to read"):
-                await consumer.getmany(1_000)
+                await consumer.getmany(60_000)
             await consumer.subscribe(pattern="nothing-.*")
             assert await consumer.getmany(1) == {}
 

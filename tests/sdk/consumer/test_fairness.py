@@ -30,7 +30,7 @@ async def one_by_one(consumer: Consumer) -> AsyncIterator[Record]:
 
 async def lists(consumer: Consumer) -> AsyncIterator[Record]:
     while True:
-        for found in (await consumer.getmany(1_000, 1)).values():
+        for found in (await consumer.getmany(60_000, 1)).values():
             for record in found:
                 yield record
 
@@ -94,7 +94,7 @@ async def positions(consumer: Consumer) -> None:
 
 async def seeks(consumer: Consumer) -> None:
     consumer.seek(T, 0)
-    await consumer.getmany(1_000, 1)
+    await consumer.getmany(60_000, 1)
 
 
 @pytest.mark.parametrize("call", [positions, seeks, Consumer.commit, Consumer.getmany])
@@ -139,7 +139,7 @@ def test_a_list_that_takes_long_to_deserialize_ends_early_and_loses_nothing() ->
         sizes, values = [], []
         async with Consumer(str(BROKER), "t", network=broker.network, value_deserializer=slow, **QUICK) as consumer:
             while len(values) < 8:
-                found = [record.value for each in (await consumer.getmany(1_000)).values() for record in each]
+                found = [record.value for each in (await consumer.getmany(60_000)).values() for record in each]
                 sizes.append(len(found))
                 values += found
         assert values == list(range(8))

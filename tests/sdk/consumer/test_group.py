@@ -46,7 +46,7 @@ from tests.sdk.scripted_broker import BROKER, StoringBroker, topic_id_of
 def test_partitions_assigned_by_hand_are_committed_at_the_end(auto_commit: bool, committed: int | None) -> None:
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
         consumer.assign([T0])
-        await consumer.getmany(1_000, 2)
+        await consumer.getmany(60_000, 2)
 
     broker = consuming(test, enable_auto_commit=auto_commit)
     assert broker.commits.get(("g", "t", 0)) == committed
@@ -56,7 +56,7 @@ def test_partitions_assigned_by_hand_are_committed_at_the_end(auto_commit: bool,
 def test_partitions_assigned_by_hand_are_committed_in_between() -> None:
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
         consumer.assign([T0])
-        await consumer.getmany(1_000, 2)
+        await consumer.getmany(60_000, 2)
         while broker.commits.get(("g", "t", 0)) != 3:
             await consumer.getmany(5)
 
@@ -81,7 +81,7 @@ def test_records_finished_in_any_order() -> None:
 
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
         consumer.assign([T0])
-        records = (await consumer.getmany(1_000))[T0]
+        records = (await consumer.getmany(60_000))[T0]
         await asyncio.to_thread(consumer.finish, *records[1:])
         await consumer.commit()
         assert broker.commits["g", "t", 0] == 0
@@ -129,7 +129,7 @@ def test_group_metadata_of_a_member(protocol: str) -> None:
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
         with pytest.raises(BrokerError, match="REBALANCE_IN_PROGRESS: not a member of group g at the moment"):
             consumer.group_metadata()
-        await consumer.getmany(5_000)
+        await consumer.getmany(60_000)
         found = consumer.group_metadata()
         assert (found.group_id, found.generation_id, found.group_instance_id) == ("g", 1, None)
         assert found.member_id
@@ -294,7 +294,7 @@ def test_an_assignor_that_raises_is_raised_by_reads_and_the_member_tries_again()
 @pytest.mark.parametrize("protocol", ["classic", "consumer", "auto"])
 def test_the_end_of_the_client_ends_the_membership_commits_and_look_ups(protocol: str) -> None:
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
-        await consumer.getmany(5_000)
+        await consumer.getmany(60_000)
         assert consumer._core is not None
         group, error = consumer._core.group, Closed("over")
         assert group is not None
@@ -363,7 +363,7 @@ def test_records_and_batches_are_committed_one_by_one() -> None:
         await consumer.commit(batch)
         assert broker.commits["g", "t", 0] == 3
         consumer.seek_to_beginning()
-        first, *_ = (await consumer.getmany(1_000))[T0]
+        first, *_ = (await consumer.getmany(60_000))[T0]
         await consumer.commit(first)
         assert broker.commits["g", "t", 0] == 1
 
@@ -375,11 +375,11 @@ def test_a_list_is_committed_once_it_is_finished() -> None:
 
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
         consumer.assign([T0])
-        await consumer.getmany(1_000, 2)
+        await consumer.getmany(60_000, 2)
         while ("g", "t", 0) not in broker.commits:
             await asyncio.sleep(0)
         assert broker.commits["g", "t", 0] == 0
-        await consumer.getmany(1_000, 1)
+        await consumer.getmany(60_000, 1)
         while broker.commits["g", "t", 0] != 2:
             await asyncio.sleep(0)
 

@@ -129,7 +129,7 @@ def test_where_offsets_are_committed(
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
         if way == "by hand":
             consumer.assign(T0)
-        await consumer.getmany(1_000)
+        await consumer.getmany(60_000)
         if way != "interval":
             await consumer.commit()
         while not is_stored(broker):
@@ -294,6 +294,6 @@ def _options() -> Any:
 def test_a_group_that_cannot_be_a_name_in_zookeeper(server: ZooKeeper) -> None:
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
         with pytest.raises(KafkaWireError, match="group"):
-            await consumer.getmany(1_000)
+            await consumer.getmany(60_000)
 
     consuming(test, "t", group_id="a/b")

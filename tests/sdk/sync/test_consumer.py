@@ -70,7 +70,7 @@ def by_batch(consumer: Consumer) -> Iterator[list[Record]]:
 
 def by_many(consumer: Consumer) -> Iterator[list[Record]]:
     while True:
-        yield [record for records in consumer.getmany(1_000, 7).values() for record in records]
+        yield [record for records in consumer.getmany(60_000, 7).values() for record in records]
 
 
 def by_batches(consumer: Consumer) -> Iterator[list[Record]]:
@@ -164,7 +164,7 @@ def test_subscribing_later() -> None:
         consumer.subscribe("t")
         found = 0
         while found < COUNT:
-            found += sum(map(len, consumer.getmany(1_000).values()))
+            found += sum(map(len, consumer.getmany(60_000).values()))
         assert found == COUNT
 
 
@@ -203,12 +203,12 @@ def test_what_a_block_has_finished_is_committed_unless_it_fails() -> None:
     broker = filled()
     with consumer_of(broker, group_id="g") as consumer:
         consumer.assign([T0])
-        consumer.getmany(1_000, 10)
+        consumer.getmany(60_000, 10)
     assert broker.commits["g", "t", 0] == 10
 
     def fail(consumer: Consumer) -> None:
         consumer.assign([T0])
-        consumer.getmany(1_000, 10)
+        consumer.getmany(60_000, 10)
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError), consumer_of(broker, group_id="g") as consumer:

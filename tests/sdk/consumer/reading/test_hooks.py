@@ -39,7 +39,7 @@ def consumer_of(broker: StoringBroker, *topics: str, **options: Any) -> sync.Con
 READS: dict[str, Callable[[sync.Consumer[bytes, int]], list[Record[bytes, int]]]] = {
     "iteration": lambda consumer: [next(iter(consumer))],
     "records": lambda consumer: [next(consumer.records())],
-    "getmany": lambda consumer: [each for found in consumer.getmany(1_000, 4).values() for each in found],
+    "getmany": lambda consumer: [each for found in consumer.getmany(60_000, 4).values() for each in found],
 }
 
 
@@ -111,23 +111,23 @@ def test_a_hook_that_is_cancelled_in_the_middle_loses_nothing(
 
     def read() -> list[int]:
         with sync.Consumer(str(BROKER), "t", **options) as consumer:
-            assert offsets(consumer.getmany(1_000, 1)) == [0]
+            assert offsets(consumer.getmany(60_000, 1)) == [0]
             with pytest.raises(error):
-                consumer.getmany(1_000)
+                consumer.getmany(60_000)
             found: list[int] = []
             while not found or found[-1] < 9:
-                found += offsets(consumer.getmany(1_000))
+                found += offsets(consumer.getmany(60_000))
             return found
 
     async def read_with_asyncio() -> list[int]:
         async with Consumer(str(BROKER), "t", **options) as consumer:
-            assert offsets(await consumer.getmany(1_000, 1)) == [0]
+            assert offsets(await consumer.getmany(60_000, 1)) == [0]
             with pytest.raises(error):
-                await consumer.getmany(1_000)
+                await consumer.getmany(60_000)
             assert await consumer.position(T0) == 1
             found: list[int] = []
             while not found or found[-1] < 9:
-                found += offsets(await consumer.getmany(1_000))
+                found += offsets(await consumer.getmany(60_000))
             return found
 
     found = read() if face == "sync" else asyncio.run(read_with_asyncio())
@@ -146,15 +146,15 @@ def test_a_dead_letter_keeps_everything_and_reading_goes_on_behind_it(finishes: 
     broker.fill("t", b"3")
     options = {"group_id": "g", "enable_auto_commit": False, "enable_auto_finish": finishes}
     with consumer_of(broker, "t", **options) as consumer:
-        handed_out = consumer.getmany(5_000)[T0]
+        handed_out = consumer.getmany(60_000)[T0]
         with pytest.raises(DeserializationFailed) as caught:
-            consumer.getmany(5_000)
+            consumer.getmany(60_000)
         error = pickle.loads(pickle.dumps(caught.value))
         assert (error.key, error.value, error.headers, error.timestamp_ms) == (b"\xff", b"x", (("h", b"\xfe"),), 77)
         consumer.skip(error)
         consumer.commit()
         assert broker.commits.get(("g", "t", 0)) == (3 if finishes else 0)
-        handed_out += consumer.getmany(5_000)[T0]
+        handed_out += consumer.getmany(60_000)[T0]
         assert [record.value for record in handed_out] == [0, 1, 3]
         assert all(isinstance(record, Record) for record in handed_out)
         consumer.skip(error)  # the position has moved on: nothing happens
@@ -171,9 +171,9 @@ def test_the_records_before_it_can_be_committed() -> None:
     broker = filled()
     with consumer_of(broker, group_id="g", enable_auto_commit=False) as consumer:
         consumer.assign([T0])
-        assert [record.value for record in consumer.getmany(1_000)[T0]] == [0, 1, 2]
+        assert [record.value for record in consumer.getmany(60_000)[T0]] == [0, 1, 2]
         with pytest.raises(DeserializationFailed):
-            consumer.getmany(1_000)
+            consumer.getmany(60_000)
         consumer.commit()
     assert broker.commits["g", "t", 0] == BAD
 
@@ -190,7 +190,7 @@ def test_with_asyncio() -> None:
             except DeserializationFailed:
                 consumer.seek(T0, 8)
             while len(found) < 10:
-                found += [record.value for each in (await consumer.getmany(1_000)).values() for record in each]
+                found += [record.value for each in (await consumer.getmany(60_000)).values() for record in each]
             return found
 
     assert sorted(value for value in asyncio.run(run()) if value is not None) == [0, 1, 2, 8, 9, 10, 11, 12, 13, 14]
@@ -252,7 +252,7 @@ def test_interceptors(caplog: pytest.LogCaptureFixture, error: BaseException) ->
         ) as consumer,
     ):
         consumer.assign([T0])
-        found = consumer.getmany(1_000)[T0]
+        found = consumer.getmany(60_000)[T0]
         assert [record.offset for record in found] == first.seen == list(range(10))
         assert {record.key for record in found} == {b"marked"}
         consumer.commit()
