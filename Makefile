@@ -22,6 +22,8 @@ BIN := $(VENV)/bin
 RUN := $(BIN)/python -m
 EXTENSION_SOURCES := $(shell find sdk -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi')
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+# A test run starts hundreds of Pythons, and each of its workers loads every test: compiled once, as Python does by default.
+unexport PYTHONDONTWRITEBYTECODE
 
 # Runs of tests share two cores and one tree: they come one after the other.
 ifndef TOGETHER
@@ -65,7 +67,7 @@ conformance: $(VENV)/.core ## the vectors of Apache Kafka on every engine; with 
 
 # What is not in `make test`, for its last lines.
 define LEFT
-left to `make test-all`: thorough tests, every test on the Python engine, the rest of Spark, event loops (test-loops),
+left to `make test-all`: pyright, thorough tests, three in four random examples, every test on the Python engine, the rest of Spark, event loops (test-loops),
 what a machine without a compiler installs (test-pure),
 other Pythons (test-pythons), sanitizers (test-asan), fuzz, Apache Kafka and other people's programs (test-kafka),
 200 kills (test-kills), wheels, and faults in what has changed (mutants)
@@ -73,7 +75,7 @@ endef
 export LEFT
 
 .PHONY: test test-all checks fmt lint types mypy pyright layers tidy generated test-native test-python test-construct test-spark test-engines test-other-engines
-test: checks test-native test-engines ## what you run for a change: every check, and the tests of each engine; eight minutes on two cores
+test: checks test-native test-engines ## what you run for a change: checks, and the tests of each engine; six minutes on two cores
 	$(call title,everything passed)
 	@echo "$$LEFT"
 
@@ -83,8 +85,8 @@ test-all: $(VENV)/.dev ## everything, and faults in what has changed SINCE=origi
 	$(call title,everything passed)
 
 # The checks share nothing but the sources: two at a time, each printed in one piece.
-checks: $(VENV)/.dev ## lint, types, layers, tidy and generated, two at a time
-	@$(MAKE) --no-print-directory -j 2 --output-sync=target TOGETHER=1 pyright mypy tidy lint layers generated
+checks: $(VENV)/.dev ## lint, types by mypy, layers, tidy and generated, two at a time; with ALL=1 also pyright
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target TOGETHER=1 $(if $(ALL),pyright )mypy tidy lint layers generated
 
 fmt: $(VENV)/.dev ## format the code and mend what can be mended
 	@$(BIN)/ruff format .
@@ -124,6 +126,9 @@ generated: $(VENV)/.dev ## generated code and pages equal what schemas, declared
 # `make test` leaves thorough tests out (tests/thorough.py); `make test-all`, or ALL=1, takes them all. Tests of Spark, which
 # has a JVM and workers of its own, run once, and not in several processes of pytest at a time.
 SELECTED = -m "$(1)$(if $(ALL),, and not thorough)"
+ifndef ALL
+export KAFKAWIRE_TEST_EXAMPLES ?= few
+endif
 # tests/test_environment.py fails if the extension is missing although it could be built.
 NATIVE := KAFKAWIRE_ENGINE=native $(BIN)/python -c 'import kafkawire.protocol' 2>/dev/null
 

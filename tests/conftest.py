@@ -19,8 +19,10 @@ pytest_plugins = ["tests.thorough"]
 
 # Examples have no deadline, since they would miss it on a busy machine; their test has a time limit. By default, each
 # run has the same examples, so a test that passed passes again; KAFKAWIRE_TEST_EXAMPLES=random draws others.
-# `unshrunk` is for `tools/mutants.py`, which needs the verdict but no small example.
+# `make test` has the first few of them. `unshrunk` is for `tools/mutants.py`, which needs the verdict but no small
+# example.
 settings.register_profile("fixed", deadline=None, derandomize=True)
+settings.register_profile("few", deadline=None, derandomize=True, max_examples=25)
 settings.register_profile("random", deadline=None, print_blob=True)
 settings.register_profile("unshrunk", deadline=None, derandomize=True, phases=(Phase.explicit, Phase.generate))
 settings.load_profile(os.environ.get("KAFKAWIRE_TEST_EXAMPLES", "fixed"))

@@ -110,6 +110,7 @@ def test_a_fault_knows_its_place() -> None:
     assert plant(source, comparison) == source.replace(b"<", b"<=")
 
 
+@pytest.mark.thorough
 def test_each_fault_of_a_real_source_parses_and_is_another_program() -> None:
     path = "sdk/protocol/connection.py"
     source = (ROOT / path).read_bytes()

@@ -156,6 +156,7 @@ def test_an_explanation_does_not_excuse_too_few_kills(
     assert "2 faults, 50.0% killed, 51% needed" in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_kinds_are_chosen_and_counted(
     tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

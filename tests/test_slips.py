@@ -122,6 +122,7 @@ def test_a_cython_source_has_none() -> None:
     assert find_slips("x.pyx", b"cdef int f(int first, int last):\n    return first\n") == []
 
 
+@pytest.mark.thorough
 def test_each_slip_of_a_real_source_parses_and_is_another_program() -> None:
     path = "reference_broker/replicas/fetch_sessions.py"
     source = (ROOT / path).read_bytes()

@@ -34,10 +34,12 @@ def test_mypy(tmp_path: Path) -> None:
     check_with_mypy(programs(), tmp_path)
 
 
+@pytest.mark.thorough
 def test_pyright(tmp_path: Path) -> None:
     check_with_pyright(programs(), tmp_path)
 
 
+@pytest.mark.thorough
 def test_what_is_wrongly_accepted_or_refused_is_noticed(tmp_path: Path) -> None:
     given = {"one.py": "x: int = 'x'  # refused\ny: int = 5  # refused\n", "two.py": "z: int = 'z'\n"}
     for check in (check_with_mypy, check_with_pyright):

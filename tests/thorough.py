@@ -6,14 +6,18 @@ sample, or if it is slow for its value. Plain pytest runs all tests; `-m "not th
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
-__all__ = ["sampled"]
+__all__ = ["IS_SAMPLE", "sampled"]
 
 MARKER = "thorough"
+
+#: Whether this run has few random examples, as `make test`; see tests/conftest.py.
+IS_SAMPLE = os.environ.get("KAFKAWIRE_TEST_EXAMPLES") == "few"
 
 #: The key of an xdist worker's count.
 _COUNT = "thorough_tests_left"

@@ -18,6 +18,7 @@ from kafkawire.codegen.evolution import compare
 from kafkawire.codegen.generate import generated_tree
 from kafkawire.codegen.located import Problem, SchemaError
 from kafkawire.codegen.state import load_state
+from tests.thorough import IS_SAMPLE
 
 HEAD = "message: Sample\nkind: data\nversions: 0\nflexible: 0+\n"
 
@@ -86,7 +87,10 @@ def read(folder: Path, content: bytes) -> None:
     assert all(problem.reason and "\n" not in str(problem) for problem in problems)
 
 
-MANY = settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+MANY = settings(
+    max_examples=100 if IS_SAMPLE else 300,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 
 
 @MANY

@@ -1,7 +1,7 @@
 """Stories: random sequences of steps for a state machine, and a comparison of a used machine with a new one.
 
 A step is a name and its arguments, so a failing story can be read, and hypothesis shrinks it to the steps that matter.
-`make test` runs the same few stories each time. `KAFKAWIRE_TEST_EXAMPLES=random` draws others, and
+Each run has the same stories, `make test` a third of them. `KAFKAWIRE_TEST_EXAMPLES=random` draws others, and
 `KAFKAWIRE_TEST_EFFORT=20` runs twenty times as many; pass `--timeout 0` to pytest then.
 """
 
@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from math import ceil
 from typing import Any, Protocol
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
+from tests.thorough import IS_SAMPLE
+
 __all__ = ["Kinds", "Scene", "Step", "assert_alike", "run_stories", "steps"]
 
-#: Multiplies the number of stories that `make test` has time for.
-EFFORT = int(os.environ.get("KAFKAWIRE_TEST_EFFORT", "1"))
+#: Multiplies the number of stories. `make test` has time for the first third.
+EFFORT = float(os.environ.get("KAFKAWIRE_TEST_EFFORT", "0.34" if IS_SAMPLE else "1"))
 
 #: A name and arguments.
 Step = tuple[Any, ...]
@@ -39,9 +42,9 @@ class Scene(Protocol):
 
 
 def run_stories(count: int) -> settings:
-    """Return the settings of a test that runs `count` stories in `make test`."""
+    """Return the settings of a test that runs `count` stories, `EFFORT` times."""
     long = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example)
-    return settings(max_examples=count * EFFORT, suppress_health_check=long)
+    return settings(max_examples=ceil(count * EFFORT), suppress_health_check=long)
 
 
 def steps(kinds: Kinds, longest: int) -> st.SearchStrategy[list[Step]]:

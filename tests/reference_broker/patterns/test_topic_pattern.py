@@ -107,7 +107,7 @@ def test_names_that_match() -> None:
     assert matching(TopicPattern("t[12]"), ["t1", "t2", "t3"])[0] == {"t1", "t2"}
 
 
-@pytest.mark.parametrize("pattern", sampled(["(.?){490}c", "(a|b)*a.{900}", ".*", "a" * 1_000], 3))
+@pytest.mark.parametrize("pattern", sampled([".*", "(.?){490}c", "(a|b)*a.{900}", "a" * 1_000], 3))
 def test_no_slice_takes_long(pattern: str) -> None:
     names = [f"{number:0249b}".replace("0", "a").replace("1", "b") for number in range(60)]
     found, steps = matching(TopicPattern(pattern), names)

@@ -18,6 +18,7 @@ from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.sdk.producer.simulated import SimulatedProducer, chance, outcome_of, sent
 from tests.sdk.simulation import SILENT
+from tests.thorough import sampled
 
 #: A delivery is settled at most this long after `delivery_timeout_ms`.
 GRACE_MS = 100
@@ -25,7 +26,7 @@ GRACE_MS = 100
 LATE = ErrorCode.NOT_ENOUGH_REPLICAS
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", sampled(range(40), 3))
 def test_each_record_is_stored_once_or_fails_by_its_deadline(seed: int) -> None:
     """Under any faults, each delivery settles once and in time; acknowledged records are stored once and in order."""
     random = Random(seed)

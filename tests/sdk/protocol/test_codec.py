@@ -26,6 +26,7 @@ from kafkawire.sdk.protocol.primitives import APART_BYTES, FIXED, LIMITS
 from kafkawire.sdk.protocol.programs import message_class
 from kafkawire.sdk.protocol.schema import Message
 from tests.engines import AVAILABLE
+from tests.thorough import sampled
 
 FLIPS = 40
 UNKNOWN = ((100, b"unknown"), (2**31 - 2, b""))
@@ -96,7 +97,7 @@ def encoded(messages: Codec[Any], message: Any) -> bytes | str:
 
 
 @pytest.mark.names_engine
-@pytest.mark.parametrize("name", sorted(MODULES))
+@pytest.mark.parametrize("name", sampled(sorted(MODULES), 4))
 def test_every_layout(name: str) -> None:
     dice = random.Random(name)
     for one in layouts(name):

@@ -28,6 +28,7 @@ from kafkawire.sdk.registry.registry import Check, Create, Delete, RegistryCode,
 from kafkawire.sdk.registry.steps import stat_of
 from kafkawire.sdk.routing.partitions import TopicPartition
 from tests.reference_broker.cluster.controller.scripted_cluster import Cluster, EmbeddedTree, Tree, check, scenario
+from tests.thorough import sampled
 
 T0 = TopicPartition("t", 0)
 
@@ -318,7 +319,7 @@ def test_another_controller_elects_leaders_before_it_completes_a_move(caplog: py
     assert "cannot become" not in caplog.text
 
 
-@pytest.mark.parametrize("fault", Fault)
+@pytest.mark.parametrize("fault", sampled(Fault, 4))
 def test_a_fault_at_any_operation(fault: Fault) -> None:
     """The connection or the session is lost at each operation in turn, before and after it took effect."""
     count = 0

@@ -30,6 +30,7 @@ from kafkawire.sdk.protocol.tables.znodes import (
 from kafkawire.sdk.registry.registry import Create, SetData
 from kafkawire.sdk.routing.partitions import TopicPartition
 from tests.reference_broker.cluster.controller.scripted_cluster import Cluster
+from tests.thorough import IS_SAMPLE
 
 IDS = (0, 1, 2, 3)
 NAMES = ("a", "b", "c")
@@ -187,4 +188,4 @@ class RandomCluster(RuleBasedStateMachine):
 
 
 TestRandomCluster = RandomCluster.TestCase
-TestRandomCluster.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestRandomCluster.settings = settings(max_examples=20 if IS_SAMPLE else 60, stateful_step_count=30, deadline=None)

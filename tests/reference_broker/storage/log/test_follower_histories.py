@@ -22,6 +22,7 @@ from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.record_formats import Compression
 from tests.reference_broker.storage.produced_batches import NOW_MS, produced
 from tests.reference_broker.storage.replicated_logs import Replica, batches_of, fetched, rebuilt, state_of
+from tests.thorough import sampled
 
 PRODUCERS = st.integers(0, 2)
 
@@ -236,7 +237,7 @@ def chosen(chance: Random) -> Callable[[Replication], None]:
     return chance.choices(list(actions), list(actions.values()))[0]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", sampled(range(12), 3))
 def test_long_histories(seed: int) -> None:
     chance, logs = Random(seed), Replication()
     logs.begin()

@@ -16,7 +16,6 @@ import pytest
 
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.spark.audit.store import AuditStore, Manifest
-from tests.thorough import sampled
 
 #: Writes a version, and is killed before the system call with the given number.
 KILLED = """
@@ -73,7 +72,8 @@ def test_versions(tmp_path: Path) -> None:
     assert sorted(path.name for path in (folder / "facts").iterdir()) == ["run=1", "run=2", "run=3"]
 
 
-@pytest.mark.parametrize("before", sampled([0, 1], 2))
+@pytest.mark.thorough
+@pytest.mark.parametrize("before", [0, 1])
 def test_killed_at_every_step(tmp_path: Path, before: int) -> None:
     first = tmp_path / "first"
     first.mkdir()

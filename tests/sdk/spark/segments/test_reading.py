@@ -201,6 +201,7 @@ def test_cut_or_missing_indexes(files: SegmentFiles) -> None:
     assert offsets_of(planned(files, None, 1), files) == list(range(200))
 
 
+@pytest.mark.thorough
 def test_every_bit_of_an_index(files: SegmentFiles) -> None:
     """An index position where no batch begins, or the wrong one, neither loses nor repeats a record."""
     index = log_of(files).with_suffix(".index")
