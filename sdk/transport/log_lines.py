@@ -1,5 +1,7 @@
 """Log lines: what the handlers of an application do ends no client, and no I/O thread waits for their locks.
 
+Names that other programs choose, such as client ids, cannot forge lines: what is not printable is escaped.
+
 A handler that raises is reported with its `handleError`, a filter as handlers report their errors by default.
 
 `logging` locks each handler while it writes, is flushed or is closed, and everything while `dictConfig` runs. A thread
@@ -77,6 +79,13 @@ class _Guarded(logging.Logger):
         # `logging` remembers the answer, for which it needs a lock
         return not self.disabled and self.manager.disable < level and level >= self.getEffectiveLevel()
 
+    def makeRecord(
+        self, name: str, level: int, fn: str, lno: int, msg: object, args: Any, *more: Any, **named: Any
+    ) -> Any:
+        if type(args) is tuple:
+            args = tuple(map(_printable, args))
+        return super().makeRecord(name, level, fn, lno, msg, args, *more, **named)
+
     def filter(self, record: logging.LogRecord) -> Any:  # since Python 3.12 it may be another record
         try:
             return super().filter(record)
@@ -105,6 +114,20 @@ class _Guarded(logging.Logger):
             logger = logger.parent if logger.propagate else None
         if not found and logging.lastResort is not None:
             yield logging.lastResort
+
+
+def _printable(argument: object) -> object:
+    """Return an argument of a line, or its text if that has characters to escape."""
+    if not isinstance(argument, str | BaseException):
+        return argument
+    try:
+        text = str(argument)
+    except BaseException as error:  # the handler meets it again, and reports it
+        contained(error)
+        return argument
+    if text.isprintable():
+        return argument
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def _guarded(kind: type[logging.Logger]) -> type[_Guarded]:

@@ -82,6 +82,28 @@ def test_a_line_whose_handler_is_free_is_written_at_once(kept: Kept) -> None:
     assert kept.threads == ["io"]
 
 
+def test_a_name_forges_no_line(kept: Kept) -> None:
+    CLIENT.error("group %s of %d: %s, %s", "a\nERROR b\x1b[2J\ud800", 5, ValueError("é\rc"), ["d\n"])
+    assert kept.lines == [r"group a\nERROR b\x1b[2J\ud800 of 5: é\rc, ['d\n']"]
+    CLIENT.error("%(one)s", {"one": 1})
+    assert kept.lines[1:] == ["1"]
+
+
+def test_an_error_without_a_text(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(CLIENT, "propagate", False)
+
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise ValueError("planted")
+
+    CLIENT.error("failed: %s", Mute())
+    CLIENT.error("the next line")
+    assert kept.lines == ["the next line"]
+    assert "ValueError: planted" in capsys.readouterr().err
+
+
 def test_a_line_whose_handler_is_locked_comes_later_and_the_next_ones_do_not_wait(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
