@@ -261,7 +261,7 @@ soak: $(VENV)/.dev ## long runs under load and faults: SOAK=cancels|rebalance|sc
 
 simulate: $(VENV)/.dev ## a cluster in virtual time, by SEEDS=from:to, with a fault that is planted: PLANT=name
 	$(call title,simulate: $(SEEDS))
-	@nice $(RUN) tools.simulate --seeds $(SEEDS) $(if $(PLANT),--plant $(PLANT))
+	@nice $(RUN) tools.simulate --seeds $(SEEDS) --processes 2 $(if $(PLANT),--plant $(PLANT))
 
 mutants: $(VENV)/.dev ## small faults that the tests must notice: MUTANTS=150 of them by SEED=1, of a KIND, in ROOM=name or path, or in what has changed SINCE=revision
 	$(call title,mutants)

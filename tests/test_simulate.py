@@ -22,6 +22,8 @@ def test_a_seed_that_fails(capsys: pytest.CaptureFixture[str]) -> None:
     assert "1 seeds, 1 failed, " in shown
 
 
-def test_all_seeds(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--seeds", "1:3", "--all", "--plant", "acknowledged_before_the_high_watermark"]) == 1
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_all_seeds(capsys: pytest.CaptureFixture[str], processes: str) -> None:
+    plant = ["--plant", "acknowledged_before_the_high_watermark"]
+    assert main(["--seeds", "1:3", "--all", "--processes", processes, *plant]) == 1
     assert "2 seeds, 2 failed, " in capsys.readouterr().out
