@@ -18,18 +18,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from kafkawire.reference_broker.replicas.awaited_offset import (
+    COMPLETES_ANY_FETCH_BYTES,
+    AwaitedOffset,
+    Reached,
+    Watcher,
+    Watchers,
+)
 from kafkawire.reference_broker.replicas.follower_positions import (
     Follower,
     FollowerPosition,
     FollowerPositions,
     IdlePartition,
-)
-from kafkawire.reference_broker.replicas.high_watermark import (
-    COMPLETES_ANY_FETCH_BYTES,
-    HighWatermark,
-    Reached,
-    Watcher,
-    Watchers,
 )
 from kafkawire.reference_broker.replicas.in_sync import CommittedIsr, InSync, IsrState, ProposedIsr
 from kafkawire.reference_broker.replicas.isr_requests import Answered, IsrChange
@@ -113,8 +113,8 @@ class ClusterReplica(Replica):
         #: None unless this replica leads.
         self._in_sync: InSync | None = None
         #: Those who wait only for this disk, and those who wait for all logs to begin at an offset.
-        self._acknowledged = HighWatermark(log.acknowledged_to)
-        self._low_watermark = HighWatermark(log.log_start_offset)
+        self._acknowledged = AwaitedOffset(log.acknowledged_to)
+        self._low_watermark = AwaitedOffset(log.log_start_offset)
         self._end_watchers = Watchers()
         self._appended_bytes = 0
         super().__init__(log, on_role)
@@ -390,8 +390,8 @@ class ClusterReplica(Replica):
         self._positions.assign([each for each in term.replicas if each != own_id])
         if self._in_sync is None:
             self._in_sync = InSync(term.isr, term.leader_epoch, term.partition_epoch)
-            self._acknowledged = HighWatermark(log.acknowledged_to)
-            self._low_watermark = HighWatermark(log.log_start_offset)
+            self._acknowledged = AwaitedOffset(log.acknowledged_to)
+            self._low_watermark = AwaitedOffset(log.log_start_offset)
         elif is_new_epoch or term.partition_epoch != self._in_sync.partition_epoch:
             self._in_sync.begin(term.isr, term.leader_epoch, term.partition_epoch)
             self._surroundings.isr_keeper.withdraw(self.partition)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Protocol
 
-from kafkawire.reference_broker.replicas.high_watermark import COMPLETES_ANY_FETCH_BYTES
+from kafkawire.reference_broker.replicas.awaited_offset import COMPLETES_ANY_FETCH_BYTES
 from kafkawire.reference_broker.work.computations import Computations
 from kafkawire.reference_broker.work.pieces import Pieces, Work
 from kafkawire.sdk.errors import BrokerError

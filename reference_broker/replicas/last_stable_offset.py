@@ -8,9 +8,9 @@ Source: `UnifiedLog.lastStableOffset`, `maybeIncrementFirstUnstableOffset` in Ap
 
 from __future__ import annotations
 
-from kafkawire.reference_broker.replicas.high_watermark import (
+from kafkawire.reference_broker.replicas.awaited_offset import (
     COMPLETES_ANY_FETCH_BYTES,
-    HighWatermark,
+    AwaitedOffset,
     Watcher,
     Watchers,
 )
@@ -29,7 +29,7 @@ class LastStableOffset:
         offset: the first offset not readable at `read_committed`.
     """
 
-    def __init__(self, high_watermark: HighWatermark, unstable: int | None = None) -> None:
+    def __init__(self, high_watermark: AwaitedOffset, unstable: int | None = None) -> None:
         self._high_watermark = high_watermark
         self.offset = high_watermark.offset if unstable is None else min(unstable, high_watermark.offset)
         #: Bytes before `offset` that were appended since the log was opened; None if `offset` precedes them.
@@ -52,7 +52,7 @@ class LastStableOffset:
         return bool(self._watchers)
 
     def begun(self, first_offset: int) -> None:
-        """Record a transaction whose first batch was appended; call before `HighWatermark.appended`."""
+        """Record a transaction whose first batch was appended; call before `AwaitedOffset.appended`."""
         self._bytes_before[first_offset] = self._high_watermark.appended_bytes
 
     def decided(self, first_offset: int) -> None:

@@ -1,8 +1,9 @@
 """A replica of a partition: its role, the log on this broker, and the committed part of the log.
 
-It determines the high watermark. A single broker has the only replica of each partition, and leads it: records on its
-own disk are committed. Whatever appends as the leader does so through the replica, which looks at its role when the
-append is made: an append may have waited, for a verification or a coordinator, and the role may have ended meanwhile.
+It moves the high watermark. A single broker has the only replica of each partition, and leads it: records on its own
+disk are committed. `ClusterReplica` adds what a leader knows of its followers. Whatever appends as the leader does so
+through the replica, which looks at its role when the append is made: an append may have waited, for a verification or a
+coordinator, and the role may have ended meanwhile.
 
 Source: `Partition` in Apache Kafka.
 """
@@ -11,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kafkawire.reference_broker.replicas.high_watermark import (
+from kafkawire.reference_broker.replicas.awaited_offset import (
     COMPLETES_ANY_FETCH_BYTES,
-    HighWatermark,
+    AwaitedOffset,
     Reached,
     Watcher,
 )
@@ -60,7 +61,7 @@ class Replica:
         self.leader_epoch = NO_PARTITION_LEADER_EPOCH
         self.topic_id = ZERO_UUID
         self._on_role = on_role
-        self._high_watermark = HighWatermark(log.high_watermark, log.next_offset)
+        self._high_watermark = AwaitedOffset(log.high_watermark, log.next_offset)
         self._last_stable_offset = LastStableOffset(self._high_watermark, log.producers.first_unstable_offset)
         log.own(self)
         if log.error is not None:  # the log could not be opened
@@ -160,6 +161,10 @@ class Replica:
         self._leave(Role.PROMOTING, self._ended_role())
 
     def _lead(self, term: Term) -> None:
+        """Lead from now on: first the log begins the epoch, then `_begin` what a cluster needs, then the role changes.
+
+        Those who listen to roles learn of it last: the coordinators of an internal topic's partition load it then.
+        """
         ROLE_EDGES.follow(self.role, _LEADER)
         if self.role is not _LEADER or term.leader_epoch != self.leader_epoch:
             self.log.lead(term.leader_epoch)

@@ -6,7 +6,7 @@ test moves it.
 
 import pytest
 
-from kafkawire.reference_broker.replicas.high_watermark import COMPLETES_ANY_FETCH_BYTES
+from kafkawire.reference_broker.replicas.awaited_offset import COMPLETES_ANY_FETCH_BYTES
 from kafkawire.reference_broker.replicas.roles import Role
 from kafkawire.reference_broker.storage.disk.memory import fail_at
 from kafkawire.sdk.errors import BrokerError

@@ -9,7 +9,7 @@ import random
 
 import pytest
 
-from kafkawire.reference_broker.replicas.high_watermark import COMPLETES_ANY_FETCH_BYTES, HighWatermark
+from kafkawire.reference_broker.replicas.awaited_offset import COMPLETES_ANY_FETCH_BYTES, AwaitedOffset
 from kafkawire.reference_broker.replicas.last_stable_offset import LastStableOffset
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -26,7 +26,7 @@ class Moving:
     """
 
     def __init__(self, offset: int = 0, unstable: int | None = None) -> None:
-        self.high = HighWatermark(offset)
+        self.high = AwaitedOffset(offset)
         self.stable = LastStableOffset(self.high, unstable)
         self.end = offset
         self.told: list[int] = []
@@ -156,7 +156,7 @@ def test_truncation():
 
 
 def test_bytes_that_are_not_known_complete_any_fetch() -> None:
-    high = HighWatermark(3, end_offset=5)
+    high = AwaitedOffset(3, end_offset=5)
     stable = LastStableOffset(high)
     told: list[int] = []
     stable.watch(told.append)

@@ -9,7 +9,7 @@ import weakref
 import pytest
 
 from kafkawire.reference_broker.config.topic_configs import log_config
-from kafkawire.reference_broker.replicas.high_watermark import COMPLETES_ANY_FETCH_BYTES
+from kafkawire.reference_broker.replicas.awaited_offset import COMPLETES_ANY_FETCH_BYTES
 from kafkawire.reference_broker.storage.batches import parse_header
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kafkawire.reference_broker.replicas.high_watermark import COMPLETES_ANY_FETCH_BYTES
+from kafkawire.reference_broker.replicas.awaited_offset import COMPLETES_ANY_FETCH_BYTES
 from kafkawire.reference_broker.replicas.replica import Replica
 from kafkawire.reference_broker.replicas.roles import ROLE_EDGES, Role
 from kafkawire.reference_broker.storage.batches import parse_header

@@ -1,7 +1,7 @@
-"""The high watermark of a partition, and the callbacks that wait for it to move.
+"""An offset of a partition, and the callbacks that wait for it to move: first of all the high watermark.
 
-All records before it can be read and acknowledged. A single broker has no followers to wait for: the high watermark
-moves with the end of the log, or with the sync that `flush.messages` requires.
+All records before the high watermark can be read and acknowledged. `Replica` and `ClusterReplica` decide when it moves.
+A leader in a cluster has two more of these offsets: the end of what its own disk has stored, and the low watermark.
 
 Source: `UnifiedLog.highWatermark`, `DelayedOperationPurgatory` in Apache Kafka.
 """
@@ -16,9 +16,9 @@ from itertools import count
 from kafkawire.reference_broker.work.background import call
 from kafkawire.sdk.errors import BrokerError
 
-__all__ = ["COMPLETES_ANY_FETCH_BYTES", "UNREADABLE_MAX", "HighWatermark", "Reached", "Watcher", "Watchers"]
+__all__ = ["COMPLETES_ANY_FETCH_BYTES", "UNREADABLE_MAX", "AwaitedOffset", "Reached", "Watcher", "Watchers"]
 
-#: Called once the high watermark has reached an offset, with None; or with the error that prevents it.
+#: Called with None once an offset has been reached; or with the error that prevents it.
 Reached = Callable[[BrokerError | None], None]
 
 #: Called with the number of bytes that have become readable.
@@ -57,8 +57,8 @@ class Watchers:
             call(watcher, size_bytes)
 
 
-class HighWatermark:
-    """The high watermark of a partition.
+class AwaitedOffset:
+    """An offset that callbacks wait for; the names below are those of the high watermark.
 
     Args:
         offset: the initial value.
@@ -86,7 +86,7 @@ class HighWatermark:
         self._unreadable: deque[tuple[int, int]] = deque()
 
     def when_reached(self, offset: int, callback: Reached) -> None:
-        """Call `callback` once when the high watermark is at or past `offset`; immediately if it already is.
+        """Call `callback` once when this offset is at or past `offset`; immediately if it already is.
 
         Each produced partition of a request waits with one entry, and a connection has one request at a time.
         """

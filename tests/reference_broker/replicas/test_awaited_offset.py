@@ -5,13 +5,13 @@ Method: each promise alone; `test_log_state.py` tests how a log moves the high w
 
 import pytest
 
-from kafkawire.reference_broker.replicas.high_watermark import COMPLETES_ANY_FETCH_BYTES, UNREADABLE_MAX, HighWatermark
+from kafkawire.reference_broker.replicas.awaited_offset import COMPLETES_ANY_FETCH_BYTES, UNREADABLE_MAX, AwaitedOffset
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 
 def test_callbacks_in_the_order_of_offsets():
-    mark = HighWatermark(10)
+    mark = AwaitedOffset(10)
     order = []
     for offset in (13, 11, 12, 11, 10, 9):
         mark.when_reached(offset, lambda error, offset=offset: order.append((offset, error)))
@@ -25,7 +25,7 @@ def test_callbacks_in_the_order_of_offsets():
 
 
 def test_watchers_hear_of_what_has_become_readable():
-    mark = HighWatermark(0)
+    mark = AwaitedOffset(0)
     heard = []
     mark.watch(heard.append)
     for end, size in ((2, 100), (5, 30), (6, 7)):
@@ -41,7 +41,7 @@ def test_watchers_hear_of_what_has_become_readable():
 
 
 def test_failure_is_told_to_all_and_to_those_who_come():
-    mark = HighWatermark(5)
+    mark = AwaitedOffset(5)
     error = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR)
     told, heard = [], []
     for offset in (8, 6):
@@ -57,7 +57,7 @@ def test_failure_is_told_to_all_and_to_those_who_come():
 
 @pytest.mark.defect
 def test_callback_that_breaks_takes_nobody_with_it(caplog):
-    mark = HighWatermark(0)
+    mark = AwaitedOffset(0)
     told = []
 
     def broken(argument):
@@ -74,7 +74,7 @@ def test_callback_that_breaks_takes_nobody_with_it(caplog):
 
 
 def test_callback_may_move_it_on():
-    mark = HighWatermark(0)
+    mark = AwaitedOffset(0)
     order = []
 
     def first(error):
@@ -89,7 +89,7 @@ def test_callback_may_move_it_on():
 
 
 def test_truncation_ends_the_wait_for_what_is_gone():
-    mark = HighWatermark(0)
+    mark = AwaitedOffset(0)
     heard, order = [], []
     for end, size in ((2, 100), (5, 30), (6, 7)):
         mark.appended(end, size)
@@ -113,7 +113,7 @@ def test_truncation_ends_the_wait_for_what_is_gone():
 
 
 def test_waiters_for_records_that_are_gone_fail_although_the_log_begins_later():
-    mark = HighWatermark(50)
+    mark = AwaitedOffset(50)
     outcomes, heard = [], []
     mark.appended(51, 100)
     mark.when_reached(51, lambda error: outcomes.append(error and error.code))
@@ -127,7 +127,7 @@ def test_waiters_for_records_that_are_gone_fail_although_the_log_begins_later():
 
 
 def test_bytes_that_are_not_known_complete_any_fetch():
-    mark = HighWatermark(3, end_offset=5)
+    mark = AwaitedOffset(3, end_offset=5)
     heard = []
     mark.watch(heard.append)
     mark.appended(6, 10)
@@ -142,7 +142,7 @@ def test_bytes_that_are_not_known_complete_any_fetch():
 
 
 def test_sizes_of_more_batches_than_the_limit_are_not_kept():
-    mark, end = HighWatermark(0), 2 * UNREADABLE_MAX
+    mark, end = AwaitedOffset(0), 2 * UNREADABLE_MAX
     heard = []
     mark.watch(heard.append)
     for offset in range(1, UNREADABLE_MAX + 1):
@@ -162,7 +162,7 @@ def test_sizes_of_more_batches_than_the_limit_are_not_kept():
 
 
 def test_truncation_that_makes_more_readable_tells_so_first():
-    mark = HighWatermark(0)
+    mark = AwaitedOffset(0)
     heard = []
     for end, size in ((2, 100), (5, 30), (6, 7)):
         mark.appended(end, size)
@@ -172,7 +172,7 @@ def test_truncation_that_makes_more_readable_tells_so_first():
 
 
 def test_truncation_keeps_the_order_of_those_who_still_wait():
-    mark = HighWatermark(0)
+    mark = AwaitedOffset(0)
     order = []
     for offset in (14, 8, 11, 17, 29, 11, 12, 19):
         mark.when_reached(offset, lambda error, offset=offset: order.append(offset))
