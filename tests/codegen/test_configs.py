@@ -94,6 +94,7 @@ def test_kafkas_table_is_written_as_it_stands() -> None:
         ("default: false", "default: false, min: 1", ":19: flag: min: boolean is not a number"),
         ("default: false", "one_of: [a]", ":19: flag: one_of: boolean is neither text nor a list"),
         ("one_of: [on, off]", "one_of: [1]", ":4: ways: one_of: 1 is not text"),
+        ("reason: because", "reasons: because", ":15: level: here: unknown key"),
         (", reason: because", "", ":15: level: here: reason: missing, although something differs from Kafka"),
         ("option: step", "option: import", ":15: level: here: option: 'import' is a keyword of Python"),
         ("rule: not_null", "rule: nice", ":25: mode: rule: 'nice' is not one of not_empty"),

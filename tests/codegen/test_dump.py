@@ -14,7 +14,8 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 
 from kafkawire.codegen import SCHEMAS
-from kafkawire.codegen.dump import dump, dump_enumerations, dump_errors
+from kafkawire.codegen.configs import load_configs
+from kafkawire.codegen.dump import dump, dump_configs, dump_enumerations, dump_errors
 from kafkawire.codegen.load import load_file, load_folder
 from kafkawire.codegen.spec import FieldSpec, MessageSpec, SchemaFile, SingleFile
 from kafkawire.codegen.tables import Constant, Enumeration, ErrorSpec, load_enumerations, load_errors
@@ -33,6 +34,8 @@ def test_tables_are_written_as_they_stand() -> None:
     assert dump_errors(load_errors(SCHEMAS / "errors.yaml")) == (SCHEMAS / "errors.yaml").read_text()
     enumerations = SCHEMAS / "enumerations.yaml"
     assert dump_enumerations(*load_enumerations(enumerations)) == enumerations.read_text()
+    configs = SCHEMAS / "configs.yaml"
+    assert dump_configs(load_configs(configs)) == configs.read_text()
 
 
 @pytest.mark.parametrize("length", range(70, 90))

@@ -111,6 +111,11 @@ def test_write_and_compare(folder: Path, tmp_path: Path) -> None:
     assert write_tree(tree, out) == drift(tree, out) == Drift((), (), ())
 
 
+@pytest.mark.parametrize("place", range(3))
+def test_one_file_is_drift(place: int) -> None:
+    assert Drift(*((Path("one.py"),) if index == place else () for index in range(3)))
+
+
 def test_drift_is_found_and_mended(folder: Path, tmp_path: Path) -> None:
     tree, out = generated_tree(folder), tmp_path / "out"
     write_tree(tree, out)

@@ -16,6 +16,7 @@ from kafkawire.codegen.spec import (
     FieldSpec,
     MessageSpec,
     RecordFile,
+    Removal,
     SchemaFile,
     SingleFile,
     snake_case,
@@ -57,6 +58,11 @@ def test_a_message_of_which_nothing_is_said() -> None:
     field = FieldSpec("field", "int8")
     assert not any((field.array, field.nullable, field.tagged, field.ignorable, field.map_key, field.zero_copy))
     assert 0 in field.versions
+
+
+@pytest.mark.parametrize(("versions", "known"), [(Versions(2, 3), Versions(0, 3)), (NONE, Versions(0, 1))])
+def test_removed_versions_are_known(versions: Versions, known: Versions) -> None:
+    assert MessageSpec("Sample", "data", None, versions, removed=(Removal("4.0", Versions(0, 1)),)).known == known
 
 
 def test_structures_come_before_their_users(read: Read) -> None:

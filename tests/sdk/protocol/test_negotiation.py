@@ -36,6 +36,15 @@ def test_the_highest_of_both() -> None:
     assert negotiation.offers(APIS[ApiKey.FETCH])
 
 
+def test_a_version_that_is_not_stable_is_not_chosen() -> None:
+    api = APIS[ApiKey.INIT_PRODUCER_ID]
+    assert api.versions.last > api.stable_versions.last
+    negotiation = Negotiation()
+    assert negotiation.version_for(api) == api.stable_versions.last
+    negotiation.receive(answer({"INIT_PRODUCER_ID": (0, 999)}))
+    assert negotiation.version_for(api) == api.stable_versions.last
+
+
 @pytest.mark.parametrize(("epoch", "level"), [(7, 2), (-1, None)])
 def test_finalized_features_count_once_the_broker_knows_them(epoch: int, level: int | None) -> None:
     negotiation = Negotiation()

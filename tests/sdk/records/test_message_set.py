@@ -37,6 +37,16 @@ def message_set(magic: int, compression: Compression = Compression.NONE, rows: A
     return builder.build()
 
 
+def test_the_partition_of_records_is_checked() -> None:
+    batch = next(walk(message_set(1)))
+    assert isinstance(batch, MessageBatch)
+    with pytest.raises(TypeError, match="partition"):
+        batch.records("t", "0")  # type: ignore[arg-type]
+    with pytest.raises(OverflowError, match="partition"):
+        batch.records("t", 2**31)
+    assert [(record.topic, record.partition) for record in batch.records("t", 3)] == [("t", 3)]
+
+
 def message(offset: int, magic: int, attributes: int, value: bytes | None, timestamp: int = 7) -> bytes:
     """Return one message without a key, with a valid checksum."""
     content = bytes([magic, attributes]) + (timestamp.to_bytes(8, "big") if magic else b"") + b"\xff\xff\xff\xff"

@@ -17,6 +17,7 @@ from kafkawire.sdk.protocol.layout import layout
 from kafkawire.sdk.protocol.messages.fetch import FetchResponse
 from kafkawire.sdk.protocol.messages.headers import ResponseHeader
 from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
+from kafkawire.sdk.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kafkawire.sdk.protocol.primitives import APART_BYTES, MAX_LENGTH, Refused
 
 
@@ -86,6 +87,15 @@ def test_arrays_of_numbers_of_any_length(count: int) -> None:
 def of_integers(data: bytes) -> memoryview:
     """Return a view whose items are not bytes; an empty one cannot be cast."""
     return memoryview(data).cast("i") if data else memoryview(array("i"))
+
+
+@pytest.mark.parametrize("wrap", [bytearray, memoryview, of_integers])
+@pytest.mark.parametrize("version", [0, 2])
+def test_bytes_of_every_buffer(wrap: Any, version: int) -> None:
+    """The length counts bytes, not the items of the buffer."""
+    program = Program(layout(SaslAuthenticateRequest, version))
+    expected = program.encode(SaslAuthenticateRequest(bytes(range(8))))
+    assert program.encode(SaslAuthenticateRequest(wrap(bytes(range(8))))) == expected
 
 
 @pytest.mark.parametrize("wrap", [bytes, bytearray, memoryview, of_integers])
