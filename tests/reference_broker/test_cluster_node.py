@@ -172,10 +172,11 @@ class _Silent(EmbeddedSession):
 )
 def test_a_broker_that_is_not_announced(monkeypatch: pytest.MonkeyPatch, controller_id: int | None, who: str) -> None:
     """The controller is another program, which announces nobody, or the registry answers nothing any more."""
-    monkeypatch.setattr(cluster_node, "ANNOUNCEMENT_TIMEOUT_MS", 20)
 
     async def story(scene: Scene) -> None:
-        await (await scene.start(None, broker_id=1)).stop() if controller_id is None else None
+        if controller_id is None:
+            await (await scene.start(None, broker_id=1)).stop()
+        monkeypatch.setattr(cluster_node, "ANNOUNCEMENT_TIMEOUT_MS", 20)
         loop = asyncio.get_running_loop()
 
         def post(call: Callable[[], None]) -> None:

@@ -41,7 +41,7 @@ def test_the_partition_of_records_is_checked() -> None:
     batch = next(walk(message_set(1)))
     assert isinstance(batch, MessageBatch)
     with pytest.raises(TypeError, match="partition"):
-        batch.records("t", "0")  # type: ignore[arg-type]
+        batch.records("t", "0")  # type: ignore[arg-type]  # it is refused
     with pytest.raises(OverflowError, match="partition"):
         batch.records("t", 2**31)
     assert [(record.topic, record.partition) for record in batch.records("t", 3)] == [("t", 3)]
