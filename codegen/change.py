@@ -13,9 +13,9 @@ __all__ = ["Change", "Verdict"]
 class Verdict(StrEnum):
     """The effect of a change on programs that use the old state."""
 
-    #: None: programs work as before.
+    #: None; programs work as before.
     COMPATIBLE = "compatible"
-    #: The bytes are as before, but users should know about it.
+    #: The bytes are unchanged, but users should know about the change.
     NOTE = "note"
     #: Programs would misread bytes, or send bytes that are misread.
     BREAKS = "breaks the wire"

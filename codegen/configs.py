@@ -1,6 +1,6 @@
 """Read the table of configurations, `configs.yaml`.
 
-Errors name file, line and configuration, and are all reported together.
+Errors name the file, the line and the configuration, and are all reported together.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ __all__ = [
     "load_configs",
 ]
 
-#: The kinds of resources with configurations, in the order of the file. Those of a running broker cannot be given at
-#: its start.
+#: The kinds of resources with configurations, in the order of the file. The configurations of these resources cannot be
+#: given when a broker starts.
 RESOURCES: Final = ("topic", "broker", "running_broker", "group", "client_metrics")
 
-#: Their names in the enumeration ConfigType.
+#: Their names in the ConfigType enumeration.
 TYPES: Final = ("boolean", "class", "double", "int", "list", "long", "password", "short", "string")
 
 IMPORTANCES: Final = ("high", "medium", "low")
@@ -38,7 +38,7 @@ IMPORTANCES: Final = ("high", "medium", "low")
 #: Whether and where a running broker accepts a new value.
 UPDATES: Final = ("read-only", "per-broker", "cluster-wide")
 
-#: Rules for values that neither a range nor a list of values expresses.
+#: Rules for values that neither a range nor a list of values can express.
 RULES: Final = ("not_empty", "not_null", "offset_reset", "partition_replicas")
 
 _NUMBERS = ("double", "int", "long", "short")
@@ -51,13 +51,13 @@ Configs = Mapping[str, tuple["ConfigSpec", ...]]
 
 @dataclass(frozen=True, slots=True)
 class HereSpec:
-    """The reference broker's treatment of a configuration that has an effect on it.
+    """How the reference broker treats a configuration that affects it.
 
     Attributes:
         option: the name of the option, if it differs from Kafka's name with underscores.
         default: the broker's own default, as text; None for Kafka's.
         min: the lowest value, if it differs from Kafka's.
-        also: an accepted value outside the range, if Kafka accepts none.
+        also: an accepted value outside the range, where Kafka accepts none.
         reason: the reason for a difference from Kafka.
     """
 
@@ -74,20 +74,20 @@ class ConfigSpec:
 
     Attributes:
         name: its name in Kafka.
-        type: one of `TYPES`.
-        default: as Kafka writes it; None if there is none.
-        min: the lowest value of a number, or None if only its type limits it.
+        type: its type, one of `TYPES`.
+        default: its default as Kafka writes it; None if there is none.
+        min: the lowest value of a number, None if only its type limits it.
         max: the highest value, likewise.
         also: an accepted value outside that range.
-        one_of: the only values of a text, or of each entry of a list; empty if any are accepted.
+        one_of: the only values allowed for a text, or for each entry of a list; empty if any value is accepted.
         any_case: whether case is ignored.
         rule: one of `RULES`, or empty.
         importance: one of `IMPORTANCES`; empty if Kafka has none.
         update: one of `UPDATES`, for a configuration of a broker.
-        broker: the broker's configuration that is the default of a topic's or a group's; empty if there is none.
-        synonyms: other names of the same value, possibly in another unit, in order of precedence after this one.
+        broker: the broker configuration that is the default for a topic's or a group's; empty if there is none.
+        synonyms: other names for the same value, possibly in another unit, in order of precedence after this one.
         here: None if it has no effect on the reference broker.
-        about: its effect, in our words; empty only for a configuration that was just imported.
+        about: its effect, in our own words; empty only for a configuration that was just imported.
     """
 
     name: str
@@ -111,8 +111,8 @@ def load_configs(path: Path) -> dict[str, tuple[ConfigSpec, ...]]:
     """Read `configs.yaml`.
 
     Raises:
-        SchemaError: the file is invalid, a name is used twice, or an entry refers to a missing configuration of the
-            broker.
+        SchemaError: the file is invalid, a name is used twice, or an entry refers to a broker configuration that does
+            not exist.
     """
     problems = Problems()
     found: dict[str, tuple[ConfigSpec, ...]] = {}

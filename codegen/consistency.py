@@ -18,7 +18,7 @@ from kafkawire.codegen.versions import NONE, OPEN, Versions
 
 __all__ = ["ENTITIES", "FIELDS_MAX", "LISTENERS", "STRUCTURE_DEPTH_MAX", "VERSIONS_MAX", "problems_of"]
 
-#: Things that a value can name, and the type that the value must then have.
+#: The things that a value can name, and the type that the value must then have.
 ENTITIES = {
     "broker_id": "int32",
     "group_id": "string",
@@ -30,16 +30,17 @@ ENTITIES = {
 #: Where a request can be accepted.
 LISTENERS = ("broker", "controller")
 
-#: Versions of one message. Each costs a layout and a page of the reference; Kafka's messages have at most 18.
+#: Maximum number of versions of one message. Each costs a layout and a page of the reference; Kafka's messages have at
+#: most 18.
 VERSIONS_MAX = 128
-#: Nested structures, shared ones included; Kafka's messages use 5. Python allows at most 20 nested loops, and the code
-#: of its engine has two for each tagged array: nine arrays of structures, and one inside the innermost.
+#: Maximum nesting of structures, including shared ones; Kafka's messages use 5. Python allows at most 20 nested loops,
+#: and the code of its engine has two for each tagged array: nine arrays of structures, and one inside the innermost.
 STRUCTURE_DEPTH_MAX = 9
-#: Fields of one message, counting those of a shared structure at each use, because layouts repeat them; Kafka's
-#: messages have at most 73.
+#: Maximum number of fields of one message, counting those of a shared structure at each use, because layouts repeat
+#: them; Kafka's messages have at most 73.
 FIELDS_MAX = 1024
 
-#: Primitives with a length, which can encode null; structures and arrays can, too.
+#: Primitives with a length, which can encode null; structures and arrays can as well.
 _WITH_LENGTH = frozenset({"string", "bytes", "records"})
 
 #: The line of a problem and its description.
@@ -50,8 +51,8 @@ def problems_of(path: Path, message: MessageSpec) -> list[Problem]:
     """Return the inconsistencies of a message.
 
     Args:
-        path: its file, for the problems.
-        message: the message that was read from it.
+        path: its file, to be named in the problems.
+        message: the message read from that file.
     """
     found = [*_in_ranges(message), *_in_structures(message)]
     if not found:
@@ -67,7 +68,7 @@ def _in_ranges(message: MessageSpec) -> Iterator[_Problem]:
     if versions.last == OPEN:
         yield message.line, f"versions: {versions} is open; name the newest version"
     elif versions.last - versions.first >= VERSIONS_MAX:
-        yield message.line, f"versions: {versions} are more than {VERSIONS_MAX}, the limit"
+        yield message.line, f"versions: {versions} exceed the limit of {VERSIONS_MAX} versions"
     if versions and flexible and flexible.first > versions.last:
         yield message.line, f"flexible: {flexible} begins after the versions {versions}"
     if versions and flexible and flexible.last < versions.last:
@@ -115,7 +116,7 @@ def _in_size(message: MessageSpec) -> Iterator[_Problem]:
     depths: dict[str, int] = {}
 
     def measure(name: str, above: tuple[str, ...]) -> Iterator[_Problem]:
-        """Measure the structure `name` and those inside it, each once."""
+        """Measure the structure `name` and the structures inside it, each only once."""
         for field in structures[name]:
             inner = field.type
             if inner in above:
@@ -124,7 +125,7 @@ def _in_size(message: MessageSpec) -> Iterator[_Problem]:
             elif inner in structures and inner not in sizes and len(above) < STRUCTURE_DEPTH_MAX:
                 yield from measure(inner, (*above, inner))
             if len(above) + depths.get(inner, inner in structures) > STRUCTURE_DEPTH_MAX:
-                yield field.line, f"field {field.name}: more than {STRUCTURE_DEPTH_MAX} structures inside each other"
+                yield field.line, f"field {field.name}: structures nested more than {STRUCTURE_DEPTH_MAX} deep"
         sizes[name] = expanded(structures[name])
         depths[name] = 1 + max((depths.get(field.type, 0) for field in structures[name]), default=0)
 
@@ -135,7 +136,7 @@ def _in_size(message: MessageSpec) -> Iterator[_Problem]:
         if name not in sizes:
             yield from measure(name, (name,))
     if (size := expanded(message.fields)) > FIELDS_MAX:
-        yield message.line, f"{size} fields with those of its structures; the limit is {FIELDS_MAX}"
+        yield message.line, f"{size} fields, counting those of its structures; the limit is {FIELDS_MAX}"
 
 
 def _in_all_fields(message: MessageSpec) -> Iterator[_Problem]:
@@ -184,17 +185,17 @@ def _in_field(field: FieldSpec, parent: Versions) -> Iterator[str]:
     present = field.versions & parent
     has_length = field.array or field.type in _WITH_LENGTH
     if not field.versions:
-        yield "versions: none; a field that is in no version is left out"
+        yield "versions: none; leave out a field that is in no version"
     if parent and field.versions.first > parent.last:
-        yield f"versions: {field.versions} begins after {parent}, the versions around it"
+        yield f"versions: {field.versions} begins after the enclosing versions {parent}"
     if field.nullable and not has_length and field.type in PRIMITIVES:
         yield f"nullable: a {field.type} has no form for null"
     if field.nullable and not field.nullable & field.versions:
         yield f"nullable: {field.nullable} is outside its versions {field.versions}"
     if field.default is None and not present <= field.nullable:
-        yield f"default null, but of its versions {present} only {field.nullable} can be null"
+        yield f"default null, but of its versions {present}, only {field.nullable} allow null"
     if field.flexible not in (None, NONE):
-        yield f"flexible: {field.flexible}; only `none` is known, a classic length in all versions"
+        yield f"flexible: {field.flexible}; only `none` is allowed: a classic length in all versions"
     if field.flexible is not None and not has_length:
         yield f"flexible: a {field.type} has no length"
     if field.zero_copy and (field.array or field.type not in ("bytes", "records")):

@@ -1,8 +1,8 @@
 """Read the message definitions inside a Kafka release, 2.8 to 4.3.
 
-Kafka's jars contain the JSON files from which its own classes are generated. Facts are imported (names, types,
-versions, tags, defaults), but texts are not: this project writes its own descriptions in `schemas/`. The files are read
-as YAML, a superset of JSON, so errors name lines.
+Kafka's jars contain the JSON files from which its own classes are generated. Facts (names, types, versions, tags,
+defaults) are imported, but texts are not: this project writes its own descriptions in `schemas/`. The files are read as
+YAML, a superset of JSON, so that errors can name lines.
 
 Source: `common/message/*.json` in kafka-clients, and similar files in Kafka's coordinator, metadata, raft and storage
 jars.
@@ -27,10 +27,10 @@ __all__ = ["Release", "read_jars", "read_release", "release_number", "release_or
 
 _FOLDERS = ("common/message/", "common/metadata/", "message/")
 
-#: Text in quotes, which is kept, or a comment. An unclosed one extends to the end, so no position is tried twice.
+#: Text in quotes, which is kept, or a comment. An unclosed one extends to the end, so that no position is tried twice.
 _TEXT_OR_COMMENT = re.compile(r'("(?:\\.|[^"\\])*"?)|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 
-#: Releases before 4.0 distinguish ZooKeeper brokers from KRaft brokers. Both serve clients.
+#: Releases before 4.0 distinguish ZooKeeper brokers from KRaft brokers. Both kinds serve clients.
 _LISTENERS = {"zkBroker": "broker"}
 
 _KINDS = ("request", "response", "header", "data", "metadata", "coordinator-key", "coordinator-value")
@@ -61,27 +61,27 @@ def release_order(number: str) -> tuple[int, ...]:
 
 
 def read_release(paths: Iterable[Path]) -> Release:
-    """Return a release with its messages.
+    """Read a release with its messages.
 
     Args:
         paths: as for `read_jars`; kafka-clients must be among them.
 
     Raises:
-        SchemaError: as for `read_jars`, or no jar names its release.
+        SchemaError: as for `read_jars`; or no jar names its release.
     """
     paths = list(paths)
     messages = read_jars(paths)
     number = release_number(paths)
     if number is None:
-        raise SchemaError(paths[0], 0, f"no jar says its release in {_RELEASE_ENTRY}; kafka-clients does")
+        raise SchemaError(paths[0], 0, f"no jar names its release in {_RELEASE_ENTRY}; kafka-clients does")
     return Release(number, messages)
 
 
 def release_number(paths: Iterable[Path]) -> str | None:
-    """Return the release of jars, without the patch; None if none of them names it.
+    """Return the release that jars belong to, without the patch; None if no jar names it.
 
     Args:
-        paths: as for `read_jars`, which has read them.
+        paths: as for `read_jars`, which has already read them.
     """
     for jar in _jars(paths):
         with zipfile.ZipFile(jar) as archive:
@@ -96,11 +96,11 @@ def read_jars(paths: Iterable[Path]) -> list[MessageSpec]:
     """Return every message that Kafka's jars define, by name.
 
     Args:
-        paths: jars, or folders with jars; in folders only Kafka's are read.
+        paths: jars, or folders with jars; in folders, only Kafka's jars are read.
 
     Raises:
-        SchemaError: a jar cannot be read, definitions are wrong, none was found, or two disagree; names jar, entry,
-            line, message and field of each problem.
+        SchemaError: a jar cannot be read, definitions are wrong, no definitions were found, or two of them disagree;
+            the error names the jar, entry, line, message and field of each problem.
     """
     problems = Problems()
     found: dict[str, MessageSpec] = {}
@@ -122,10 +122,10 @@ def read_jars(paths: Iterable[Path]) -> list[MessageSpec]:
 
 
 def _with_records(found: Mapping[str, MessageSpec]) -> Iterator[MessageSpec]:
-    """Yield the messages, with keys and values of internal topics as releases from 4.1 on define them.
+    """Yield the messages, with the keys and values of internal topics defined as in releases from 4.1 on.
 
     Older releases call them data and give the record type as the version of its key. OffsetCommitKey, the only key with
-    two types, is the newer of them.
+    two types, becomes the newer of the two.
     """
     for name, message in found.items():
         stem = name.removesuffix("Key").removesuffix("Value")
@@ -159,12 +159,13 @@ def _entries(jar: Path) -> Iterator[tuple[str, bytes]]:
                     with archive.open(name) as file:
                         yield name, file.read(FILE_BYTES_MAX + 1)
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError) as error:
-        raise SchemaError(jar, 0, f"not a jar that can be read: {error}") from error
+        raise SchemaError(jar, 0, f"not a readable jar: {error}") from error
 
 
 def _read(path: Path, content: bytes) -> MessageSpec:
     text = _TEXT_OR_COMMENT.sub(_without_comment, content.decode(errors="surrogateescape"))
-    # Kafka's generator reads the first value, and the last of equal keys: 2.8 has an extra bracket, 3.9 a repeated key.
+    # Like Kafka's generator, read the first value, and the last of equal keys: 2.8 has an extra bracket, 3.9 a repeated
+    # key.
     source = next(parse(path, text.encode(errors="surrogateescape"), repeated_keys=True), None)
     if source is None:
         raise SchemaError(path, 0, "empty file")
@@ -223,7 +224,7 @@ def _struct(source: Located) -> StructSpec:
 
 
 def _without_unused(message: MessageSpec) -> MessageSpec:
-    """Return the message without unused shared structures: 4.1 has one."""
+    """Return the message without unused shared structures, of which 4.1 has one."""
     used = {field.type for fields in (message.fields, *(each[1] for each in message.all_structs())) for field in fields}
     return replace(message, structs=tuple(struct for struct in message.structs if struct.name in used))
 
@@ -251,7 +252,7 @@ def _field(source: Located) -> FieldSpec:
         name=name,
         type=kind,
         array=array,
-        # A field without versions exists in those in which it is tagged.
+        # A field without versions exists in the versions in which it is tagged.
         versions=_versions(source, "versions", tagged),
         nullable=_versions(source, "nullableVersions", NONE),
         tag=_number(source, "tag"),

@@ -27,7 +27,7 @@ from kafkawire.codegen.versions import ALL, Versions
 
 __all__ = ["dump", "dump_configs", "dump_enumerations", "dump_errors"]
 
-#: A field of up to this many characters goes on one line, a longer one on several.
+#: A field of up to this many characters fits on one line; a longer one is split.
 _LINE_CHARACTERS = 120
 
 #: Text that needs no quotes in any position.
@@ -44,7 +44,7 @@ def dump(file: SchemaFile, depth: int) -> str:
 
     Args:
         file: its content.
-        depth: number of folders between the file and the root of the schemas, for the link to `schema.json`.
+        depth: how many folders deep the file is below the root of the schemas, for the link to `schema.json`.
     """
     lines = [f"# yaml-language-server: $schema={'../' * depth}schema.json"]
     match file:
@@ -122,9 +122,9 @@ def dump_configs(configs: Configs) -> str:
     lines = [
         "# yaml-language-server: $schema=schema.json",
         "# Configurations of topics, brokers, groups and client metrics subscriptions.",
-        "#   default, min, max, also, one_of, rule: the values that Kafka accepts; of a list, each entry is one_of;",
-        "#   update: whether and where a running broker accepts a value; broker: whose value a topic or group gets;",
-        "#   here: it has an effect on the reference broker, which may have a name, a default or a limit of its own;",
+        "#   default, min, max, also, one_of, rule: values that Kafka accepts; in lists, one_of applies to each entry;",
+        "#   update: whether and where a running broker accepts a value; broker: source of a topic or group's value;",
+        "#   here: it affects the reference broker, which may have a name, a default or a limit of its own;",
         "#   about: its effect, in our own words, which DescribeConfigs returns as a sentence.",
         "configs:",
     ]
@@ -212,7 +212,7 @@ def _field(field: FieldSpec, parent: Versions) -> Iterator[str]:
 
 
 def _item(pairs: Pairs, *, block: bool = False, margin: int = 8) -> Iterator[str]:
-    """Yield an element of a list: on one line if it fits after a margin, unless a block is requested."""
+    """Yield an element of a list: on one line if it fits after the margin and no block is requested."""
     line = "- {" + ", ".join(f"{key}: {value}" for key, value in pairs) + "}"
     if not block and len(line) <= _LINE_CHARACTERS - margin:
         yield line
@@ -250,7 +250,7 @@ def _default(value: Default) -> str:
     if isinstance(value, str):
         return f'"{"".join(map(_quoted, value))}"'
     text = json.dumps(value)
-    # YAML 1.1 reads 1e+16 as text: its numbers with an exponent have a point.
+    # YAML 1.1 reads 1e+16 as text: in YAML, a number with an exponent must have a decimal point.
     return text.replace("e", ".0e") if isinstance(value, float) and "." not in text else text
 
 
@@ -271,7 +271,7 @@ def _quoted_text(value: str) -> str:
 
 
 def _quoted(character: str) -> str:
-    """Return a character as it is written in quotes; unlike JSON, YAML has no surrogate pairs."""
+    """Return a character as written inside quotes; unlike JSON, YAML has no surrogate pairs."""
     if character in _ESCAPES or character.isprintable():
         return _ESCAPES.get(character, character)
     number = ord(character)

@@ -1,7 +1,7 @@
-"""Report changes between two states of the schemas, and whether old and new programs still understand each other.
+"""Report the changes between two states of the schemas, and whether old and new programs still understand each other.
 
 Two peers agree on a version, so each version that both states have must have the same bytes in both: the layouts are
-compared version by version. A version that only one state has (new or dropped) breaks no peer that negotiates.
+compared version by version. A version that only one state has (new or dropped) does not break a peer that negotiates.
 
 Source: KIP-35 and KIP-482; Apache Kafka checks its own definitions in the same way.
 """
@@ -21,7 +21,7 @@ from kafkawire.codegen.versions import Versions
 
 __all__ = ["compare", "field_changes", "layout_changes"]
 
-#: The change in every string, array and structure when a message becomes flexible, by whether lengths are compact.
+#: How every string, array and structure changes when a message becomes flexible or stops being so, by `compact`.
 _LENGTH_CHANGES = {True: "length became compact", False: "length became classic"}
 
 #: A change without its message and versions: field, words, verdict.
@@ -59,7 +59,7 @@ def compare(old: State, new: State) -> list[Change]:
 
 
 def field_changes(message: MessageSpec, version: int) -> Iterator[tuple[str, str]]:
-    """Yield the changes of `version` relative to the previous one, as field and words; none for the first version."""
+    """Yield the changes in `version` relative to the previous one, as field and words; none for the first version."""
     if version - 1 not in message.known:
         return
     if (version in message.flexible) != (version - 1 in message.flexible):
@@ -84,7 +84,7 @@ def _unstable(state: State) -> dict[str, int]:
 
 
 def _topics(state: State) -> dict[str, str]:
-    """Return the topic of each message that begins records of a topic: their key, or the message in their frame."""
+    """Return the topic of each message that begins a topic's records: their key, or the message in their frame."""
     return {
         message.name: topic_of(path, file)
         for path, file in state.files.items()
@@ -101,7 +101,7 @@ def _topic_changes(old: State, new: State) -> Iterator[Change]:
 
 
 def _headers(state: State) -> dict[str, Mapping[int, int]]:
-    """Return, by request or response and its version, the version of its header."""
+    """Return the header version of each request and response, by its version."""
     headers = headers_of(state.files.values())
     return {
         message.name: {version: file.header_version(message, version, headers) for version in message.known}
@@ -114,11 +114,11 @@ def _headers(state: State) -> dict[str, Mapping[int, int]]:
 def _message_changes(
     old: MessageSpec, new: MessageSpec, unstable: int | None, headers: tuple[Mapping[int, int], Mapping[int, int]]
 ) -> Iterator[Change]:
-    """Yield the changes of one message.
+    """Yield the changes to one message.
 
     Args:
         old, new: its two states.
-        unstable: the version that was free to change; None if there was none.
+        unstable: the version that was still free to change; None if there was none.
         headers: for the two states, the header version by message version; empty for messages without a header.
     """
     name = old.name
@@ -150,7 +150,7 @@ def _header_changes(old: Mapping[int, int], new: Mapping[int, int], version: int
 
 
 def _stability_changes(old: MessageSpec, new: MessageSpec) -> Iterator[Change]:
-    """Compare the unstable version, which may still change."""
+    """Compare the unstable versions, which may still change."""
     before, after = (message.versions.last if message.unstable else None for message in (old, new))
     if before is not None and before != after and before in new.versions:
         yield Change(old.name, "", "became stable", Verdict.COMPATIBLE, Versions(before, before))
@@ -172,7 +172,7 @@ def _runs(versions: list[int]) -> Iterator[Versions]:
 def _version_changes(old: MessageSpec, new: MessageSpec, version: int) -> Iterator[_Found]:
     if version in old.versions and version not in new.versions:
         if version > new.known.last >= 0:
-            yield "", "the newest version was taken back", Verdict.BREAKS
+            yield "", "the newest version was withdrawn", Verdict.BREAKS
         else:
             yield "", "version dropped", Verdict.NOTE
     if version not in new.known:
@@ -231,7 +231,7 @@ def layout_changes(old: tuple[Entry, ...], new: tuple[Entry, ...], path: str = "
 
 
 def _renamed(before: dict[str, Entry], after: dict[str, Entry], path: str) -> dict[str, tuple[str, list[_Found]]]:
-    """Return, by old name, the new name of fields that kept their position and bytes, and their other changes."""
+    """Return the new name of fields that kept their position and bytes, and their other changes, by old name."""
     found = {}
     if len(before) == len(after):
         for (old, entry), (new, other) in zip(before.items(), after.items(), strict=True):
@@ -265,9 +265,9 @@ def _place(entry: Entry) -> str:
 
 
 def _declared_changes(old: Entry, new: Entry, where: str) -> Iterator[_Found]:
-    """Compare properties that are not encoded: defaults and flags."""
+    """Compare the properties that are not encoded: defaults and flags."""
     if _default(old) != _default(new):
-        # An absent tagged field has its default, so the default is part of the encoding.
+        # An absent tagged field has its default value, so the default is part of the encoding.
         verdict = Verdict.NOTE if new.tag is None else Verdict.BREAKS
         yield where, f"default {_default(old)} became {_default(new)}", verdict
     if old.field.ignorable != new.field.ignorable:

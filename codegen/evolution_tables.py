@@ -1,6 +1,6 @@
 """Compare record formats, error codes, enumerations and constants, which have no versions.
 
-A format, a code or a number means the same to every peer, so any change of the bytes or the number breaks the wire.
+A format, a code or a number means the same to every peer, so any change to the bytes or the number breaks the wire.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FLAGS = ("retriable", "invalid_metadata", "fatal")
 
 
 def compare_errors(old: Iterable[ErrorSpec], new: Iterable[ErrorSpec]) -> Iterator[Change]:
-    """Yield the changes of the error codes; a renamed one is recognised by its code."""
+    """Yield the changes to the error codes; a renamed code is recognised by its number."""
     before, after = ({error.name: error for error in errors} for errors in (old, new))
     renamed = {error.code: error for error in after.values() if error.name not in before}
     for name, error in before.items():
@@ -47,7 +47,7 @@ def _flag_changes(old: ErrorSpec, new: ErrorSpec) -> Iterator[Change]:
 
 
 def compare_enumerations(old: Iterable[Enumeration], new: Iterable[Enumeration]) -> Iterator[Change]:
-    """Yield the changes of the enumerations."""
+    """Yield the changes to the enumerations."""
     before, after = ({item.name: item for item in items} for items in (old, new))
     for name in sorted(before.keys() | after.keys()):
         if name not in before:
@@ -59,7 +59,7 @@ def compare_enumerations(old: Iterable[Enumeration], new: Iterable[Enumeration])
 
 
 def compare_constants(old: Iterable[Constant], new: Iterable[Constant]) -> Iterator[Change]:
-    """Yield the changes of the constants."""
+    """Yield the changes to the constants."""
     before, after = ({item.name: item.value for item in items} for items in (old, new))
     yield from _number_changes(_CONSTANTS, before, after)
 
@@ -76,7 +76,7 @@ def _number_changes(subject: str, old: Mapping[str, int | str], new: Mapping[str
 
 
 def compare_formats(old: Mapping[str, RecordFormat], new: Mapping[str, RecordFormat]) -> Iterator[Change]:
-    """Yield the changes of the record formats."""
+    """Yield the changes to the record formats."""
     for name in sorted(old.keys() | new.keys()):
         if name not in old:
             yield Change(name, "", "new record format", Verdict.COMPATIBLE)

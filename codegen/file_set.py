@@ -1,7 +1,7 @@
-"""Replace several files of a folder together: all of them, or none.
+"""Replace several files of a folder together: all of them or none.
 
-New text is first written beside the old files; this is the step that fails on a full disk. After that, files are only
-renamed, so undoing a failure needs no free space; the old files are removed last. A process that is killed half-way
+New text is first written beside the old files; this is the step that fails if the disk is full. After that, files are
+only renamed, so undoing a failure needs no free space; the old files are removed last. A process that is killed halfway
 leaves files under other names; the next call refuses to continue until they have been restored.
 """
 
@@ -12,13 +12,13 @@ from pathlib import Path
 
 __all__ = ["replace_files"]
 
-#: Endings of files that are about to replace others or be removed; no pattern for schemas or modules matches them.
+#: Suffixes of files that are about to replace others or be removed; no pattern for schemas or modules matches them.
 _NEW = ".new~"
 _OLD = ".old~"
 
 
 def replace_files(folder: Path, texts: Mapping[Path, str], removed: Collection[Path] = ()) -> None:
-    """Write `texts` into `folder` and remove others from it.
+    """Write `texts` into `folder` and remove other files from it.
 
     Args:
         folder: the folder; created if it is missing.
@@ -27,15 +27,15 @@ def replace_files(folder: Path, texts: Mapping[Path, str], removed: Collection[P
 
     Raises:
         ValueError: a path leads out of `folder`; nothing is touched.
-        FileExistsError: an earlier call was killed half-way; nothing is touched.
-        OSError: a file cannot be written, renamed or removed; `folder` is as before.
+        FileExistsError: an earlier call was killed halfway; nothing is touched.
+        OSError: a file cannot be written, renamed or removed; `folder` is unchanged.
     """
     for path in (*texts, *removed):
         if path.is_absolute() or ".." in path.parts:
             raise ValueError(f"{path} leads out of {folder}")
     for path in sorted(folder.rglob(f"*{_OLD}")):
         raise FileExistsError(
-            f"{path} is left from a change that was killed half-way: restore {folder} from version control, or by "
+            f"{path} is left over from a change that was killed halfway: restore {folder} from version control, or by "
             f"renaming every *{_OLD} file, and remove every *{_NEW} file"
         )
     made = [path for path in _parents(folder, texts) if not path.is_dir()]

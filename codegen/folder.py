@@ -57,7 +57,7 @@ def _path_problems(folder: Path, files: Iterable[Path]) -> Iterator[Problem]:
         module = parts[1:] if parts[0] == "messages" else parts
         packages.update({module[:end]: path for end in range(1, len(module))})
         if (other := modules.setdefault(module, path)) is not path:
-            yield Problem(folder / path, 0, f"the module {'.'.join(module)} is also that of {other}")
+            yield Problem(folder / path, 0, f"the module {'.'.join(module)} is also the module of {other}")
     for module in modules.keys() & packages.keys():
         name, other = ".".join(module), packages[module]
         yield Problem(folder / modules[module], 0, f"the module {name} is also the package of {other}")
@@ -72,7 +72,7 @@ def _clashes(folder: Path, files: Mapping[Path, SchemaFile]) -> Iterator[Problem
             if message.name in names:
                 yield Problem(folder / path, message.line, f"{message.name} is also in {names[message.name]}")
             names[message.name] = path
-            # For example, ListConfigResources has the key of ListClientMetricsResources.
+            # For example, ListConfigResources reuses the key of ListClientMetricsResources.
             taken_over = message.removed and not message.versions
             if message.key is not None and not taken_over:
                 other = keys.setdefault((message.kind, path.parent, message.key), message.name)

@@ -1,7 +1,7 @@
 """Generate the tree of a folder of schemas, and compare it with a tree on disk.
 
-A tree is a mapping from relative path to text, so writing and checking use the same data. The same schemas give the
-same bytes on every machine.
+A tree is a mapping from relative path to text, so that writing and checking use the same data. The same schemas give
+the same bytes on every machine.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _RECORD_KINDS = {"coordinator-key", "metadata"}
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """The differences between a tree on disk and the one that its schemas give, as relative paths."""
+    """The differences between a tree on disk and the tree that its schemas produce, as relative paths."""
 
     missing: tuple[Path, ...]
     changed: tuple[Path, ...]
@@ -53,7 +53,7 @@ def generated_tree(schemas: Path) -> dict[Path, str]:
         schemas: a folder of schemas, Kafka's or a user's; missing tables are left out.
 
     Raises:
-        SchemaError: schemas are wrong; lists every problem.
+        SchemaError: schemas are wrong; the error lists every problem.
     """
     state = load_state(schemas)
     files = state.files
@@ -113,10 +113,10 @@ def reference_of(schemas: Path) -> dict[Path, str]:
         schemas: a folder of schemas, Kafka's or a user's own.
 
     Raises:
-        SchemaError: schemas are wrong; lists every problem.
+        SchemaError: schemas are wrong; the error lists every problem.
         ModuleNotFoundError: jinja2 is not installed.
     """
-    from kafkawire.codegen.emit.reference import reference_tree  # with jinja2, which only the pages need
+    from kafkawire.codegen.emit.reference import reference_tree  # loads jinja2, which only the pages need
 
     state = load_state(schemas)
     formats = (state.formats or {}).values()
@@ -127,20 +127,20 @@ def write_tree(tree: dict[Path, str], folder: Path) -> Drift:
     """Bring `folder` to the state of `tree`: all files or none.
 
     Returns:
-        The previous differences.
+        The differences that there were.
 
     Raises:
-        FileExistsError: a file that would be replaced or removed was not generated; `folder` is as before.
-        OSError: a file cannot be written; `folder` is as before.
+        FileExistsError: a file that would be replaced or removed was not generated; `folder` is unchanged.
+        OSError: a file cannot be written; `folder` is unchanged.
     """
     before = drift(tree, folder)
-    # A folder named by mistake may contain a hand-written package.
+    # A folder given by mistake may contain a hand-written package.
     foreign = [str(folder / path) for path in before.changed + before.surplus if not _is_generated(folder / path)]
     if foreign:
         more = f" and {len(foreign) - 1} more" if len(foreign) > 1 else ""
         raise FileExistsError(
             f"{foreign[0]}{more} would be replaced or removed, but does not begin with {GENERATED!r}: "
-            f"generate into another folder, or move what is there"
+            f"generate into another folder, or move the existing files"
         )
     replace_files(folder, {path: tree[path] for path in before.missing + before.changed}, before.surplus)
     return before

@@ -1,7 +1,7 @@
-"""Join two states of a message: the definition of one release, and versions that only an older one had.
+"""Join two states of a message: the definition of one release, and versions that only an older release had.
 
 One definition then describes all versions: each field keeps its ranges in the versions of either state. The result is
-compared with both states, version by version, so a field that cannot be joined is an error and never a wrong byte.
+compared with both states, version by version, so that a field that cannot be joined is an error and never a wrong byte.
 
 Source: KIP-896 removed versions in 4.0; the definitions in older jars still have them.
 """
@@ -62,7 +62,7 @@ def file_with_history(new: SchemaFile, old: SchemaFile, removed_in: RemovedIn) -
             return replace(new, key=joined(new.key), value=joined(new.value))
         case SingleFile(), SingleFile():
             return SingleFile(tuple(map(joined, new.messages)))
-    raise _error(new.messages[0], "it is a message of another kind than it was")
+    raise _error(new.messages[0], "its kind has changed")
 
 
 def _either(one: int | None, other: int | None) -> int | None:
@@ -85,7 +85,7 @@ def file_as_history(old: SchemaFile, removed_in: RemovedIn) -> SchemaFile:
 
 
 def with_history(new: MessageSpec, old: MessageSpec, removed_in: RemovedIn) -> MessageSpec:
-    """Return `new` with the versions that only `old` has, as removed ones.
+    """Return `new`, adding as removed the versions that only `old` has.
 
     Args:
         new: the current state; versions that it already knows stay unchanged.
@@ -125,7 +125,7 @@ def _as_history(old: MessageSpec, new: MessageSpec, removed_in: RemovedIn, liste
 
 
 def _removals(message: MessageSpec, versions: Versions, removed_in: RemovedIn) -> tuple[Removal, ...]:
-    """Return which release removed which of the versions; entries that the message already lists are kept."""
+    """Return which release removed which of the versions; keep the entries that the message already lists."""
     releases = ((message.removed_in(version) or removed_in(message.name, version), version) for version in versions)
     runs = ((release, [version for _release, version in run]) for release, run in groupby(releases, itemgetter(0)))
     return tuple(Removal(release, Versions(run[0], run[-1])) for release, run in runs)
@@ -136,10 +136,10 @@ def _error(message: MessageSpec, reason: str) -> SchemaError:
 
 
 def _check(joined: MessageSpec, state: MessageSpec, versions: Versions) -> None:
-    """Check that the joined message has the bytes of one state in its versions."""
+    """Check that the joined message encodes one state's versions to the same bytes."""
     for version in versions:
         if (version in joined.flexible) != (version in state.flexible):
-            raise _error(joined, f"version {version}: the encoding of lengths became another")
+            raise _error(joined, f"version {version}: the encoding of lengths has changed")
         for place, what, verdict in layout_changes(layout(state, version), layout(joined, version)):
             if verdict is Verdict.BREAKS:
                 reason = f"version {version} cannot be joined with its history, which --forget leaves out"
@@ -172,7 +172,7 @@ class _Scope:
 
 @dataclass(slots=True)
 class _Join:
-    """One message of two states, its structures, and the facts found about the shared ones."""
+    """One message in two states, its structures, and the facts found about shared structures."""
 
     old: MessageSpec
     new: MessageSpec
@@ -200,7 +200,7 @@ class _Join:
         return found
 
     def _fields(self, scope: _Scope, old: _Fields, new: _Fields, prefix: str) -> _Fields:
-        """Return the fields of a structure: those of the new state, and the others after their predecessors."""
+        """Return the fields of a structure: those of the new state, with each of the others after its predecessor."""
         before = {item.name: item for item in old}
         result = [self._field(scope, before.get(item.name), item, prefix) for item in new]
         for number, item in enumerate(old):
@@ -231,7 +231,7 @@ class _Join:
         )
 
     def _inner(self, scope: _Scope, old: FieldSpec, new: FieldSpec, place: str) -> _Fields | None:
-        """Return the fields of an inline structure, and note those of a shared one."""
+        """Return the fields of an inline structure; note the fields of a shared one."""
         structures = {name: fields for name, fields, _about in self.old.all_structs()}
         if old.type not in structures:
             return new.fields

@@ -1,8 +1,8 @@
-"""Update the table of configurations to a Kafka release.
+"""Update the table of configurations to match a Kafka release.
 
 Facts come from the release: a running broker's response to DescribeConfigs, and the pages that Kafka's classes print
-for its documentation, which list the allowed values. Our own entries are kept: the reference broker's treatment of a
-configuration, descriptions and synonyms. A new configuration has no description, which the maintainer adds.
+for its documentation, which list the allowed values. Our own entries are kept: how the reference broker treats a
+configuration, descriptions and synonyms. A new configuration has no description; the maintainer adds it.
 
 Source: the list of configurations that `ConfigDef.toHtml` prints.
 """
@@ -42,7 +42,7 @@ class Answer(NamedTuple):
         name: the name of the configuration.
         type: one of `TYPES`.
         default: None if there is none.
-        broker: the broker's configuration that is its default, if its name differs; otherwise empty.
+        broker: the broker configuration that is its default, if its name differs; otherwise empty.
     """
 
     name: str
@@ -54,19 +54,19 @@ class Answer(NamedTuple):
 def updated_configs(
     answers: Mapping[str, Iterable[Answer]], pages: Mapping[str, str], path: Path
 ) -> dict[str, tuple[ConfigSpec, ...]]:
-    """Return the configurations of a release, with our own entries in the table of the previous one.
+    """Return the configurations of a release, with our own entries from the table of the previous release.
 
     Args:
-        answers: the responses of a broker of the release, by kind of resource. Configurations of a kind that is missing
-            stay as they are: a broker does not list what can only be set while it runs.
-        pages: the pages of the release's documentation, likewise; client metrics have no page.
+        answers: the responses of a broker of the release, by kind of resource. Configurations of a missing kind are
+            left unchanged: a broker does not list configurations that can only be set while it runs.
+        pages: the pages of the release's documentation, likewise by kind; client metrics have no page.
         path: the table of configurations, from which our own entries are kept; it may be missing.
 
     Returns:
         The configurations by kind of resource; the description of a new one is empty.
 
     Raises:
-        SchemaError: the table is invalid, or cannot express a fact of the release.
+        SchemaError: the table is invalid, or cannot express a fact about the release.
     """
     known = load_configs(path) if path.exists() else {}
     configs: dict[str, tuple[ConfigSpec, ...]] = {}

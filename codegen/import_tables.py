@@ -1,8 +1,8 @@
-"""Update the tables of the schemas to a Kafka release: error codes, enumerations, constants.
+"""Update the tables of the schemas to match a Kafka release: error codes, enumerations, constants.
 
-The message definitions in a jar do not include them; a program that uses the release's classes prints them, together
-with the tables of the golden vectors. Our own descriptions are kept, and so is the list of errors that are fatal to a
-client.
+The message definitions in a jar do not include these tables; a program that uses the release's classes prints them
+along with the tables of the golden vectors. Our own descriptions are kept, and so is the list of errors that are fatal
+to a client.
 
 Source: `error_codes.json` and `api_keys.json`, written by `conformance/vector_generator`.
 """
@@ -21,7 +21,7 @@ from kafkawire.codegen.tables import Constant, Enumeration, ErrorSpec, load_enum
 
 __all__ = ["table_texts"]
 
-#: Names for the number of an enumeration's member in the tables; Kafka's classes use several.
+#: What the tables call the number of an enumeration's member; Kafka's classes use more than one name.
 _NUMBERS = ("id", "code", "type_id", "value")
 
 
@@ -36,7 +36,7 @@ def table_texts(tables: Path, schemas: Path) -> dict[Path, str]:
         The text of each file, by path relative to `schemas`.
 
     Raises:
-        SchemaError: a table lacks the value that a `source` names, or is not such a table; or a table of the schemas is
+        SchemaError: a table lacks the value that a `source` names, or has the wrong form; or a table of the schemas is
             wrong.
     """
     errors, enumerations = schemas / "errors.yaml", schemas / "enumerations.yaml"

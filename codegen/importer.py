@@ -1,8 +1,8 @@
-"""Update a folder of schemas to a Kafka release, or add versions of older releases; all files or none.
+"""Update a folder of schemas to match a Kafka release, or add versions from older releases; all files or none.
 
-Facts come from the release, and descriptions are kept: a field or message keeps its text, and new ones have none. A
-version that the release no longer has is kept, too, as a removed version. The resulting folder is checked as a whole
-before any file changes, and only files whose text changes are written.
+Facts come from the release, and descriptions are kept: existing fields and messages keep their text, and new ones have
+none. A version that the release no longer has is also kept, as a removed version. The resulting folder is checked as a
+whole before any file changes, and only files whose text changes are written.
 
 Source: the definitions inside Kafka's jars; see `definitions.py`.
 """
@@ -64,13 +64,13 @@ _SHARE_STATE_RECORDS = ("ShareSnapshot", "ShareUpdate")
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """The changes of an import, as paths relative to the folder of schemas.
+    """The changes that an import made, as paths relative to the folder of schemas.
 
     Attributes:
         added: new files.
         changed: files whose text changed.
         removed: files that the release no longer has.
-        kept: further files that the release no longer has, kept because `remove` was not set.
+        kept: files that the release no longer has, kept because `remove` was not set.
         undescribed: messages without a description.
     """
 
@@ -89,17 +89,17 @@ def import_release(
     remove: bool = False,
     release: str | None = None,
 ) -> ImportResult:
-    """Write `messages` into `folder`, keeping its descriptions and, as removed, the versions that they lack.
+    """Write `messages` into `folder`, keeping its descriptions and, as removed versions, those that `messages` lack.
 
     Args:
         messages: the messages of a release.
         folder: the folder of schemas; created if it is missing.
-        tables: texts of tables that change with them, by path relative to `folder`.
-        remove: whether to remove messages that are not among `messages`: they become history, or their files are
-            removed if no history is kept. Without it, an incomplete set of jars does no harm.
+        tables: texts of tables that change along with them, by path relative to `folder`.
+        remove: whether to remove messages that are not among `messages`: they become history or, if no history is kept,
+            their files are removed. Without it, an incomplete set of jars does no harm.
         release: the number of the release, such as 4.4, which is recorded as the one that removed missing versions.
-            None keeps no history, and so does a release older than the one that the folder describes, because it has
-            removed nothing.
+            With None, no history is kept, and neither is it with a release older than the one that the folder
+            describes, because that release has removed nothing.
 
     Raises:
         SchemaError: a schema in the folder is wrong or would become wrong, or a message cannot be joined with its
@@ -128,7 +128,7 @@ def import_release(
 def _with_history(
     files: Mapping[Path, SchemaFile], old: Mapping[Path, SchemaFile], gone: Iterable[Path], release: str
 ) -> dict[Path, SchemaFile]:
-    """Return the files of a release including what it removed: versions of messages, and the whole files in `gone`."""
+    """Return the files of a release, including what it removed: versions of messages, and whole files (`gone`)."""
 
     def removed_in(_name: str, _version: int) -> str:
         return release
@@ -188,7 +188,7 @@ def _release(folder: Path) -> str | None:
 
 
 def _texts(files: Mapping[Path, SchemaFile], old: dict[Path, SchemaFile]) -> dict[Path, str]:
-    """Return the text of each file, with the descriptions of the folder."""
+    """Return the text of each file, with the folder's descriptions."""
     texts = _Texts(old)
     return {path: dump(texts.describe(file), len(path.parts) - 1) for path, file in files.items()}
 
@@ -204,7 +204,7 @@ def _write(folder: Path, new: Mapping[Path, str], removed: tuple[Path, ...], kep
 
 
 def _checked(folder: Path, texts: Mapping[Path, str], removed: tuple[Path, ...]) -> tuple[str, ...]:
-    """Check the resulting `folder` in a copy, and return its messages without a description.
+    """Check the resulting `folder` in a copy, and return the messages that lack a description.
 
     Raises:
         SchemaError: the schemas would be wrong; names the files by their paths in `folder`.
@@ -231,7 +231,7 @@ def _checked(folder: Path, texts: Mapping[Path, str], removed: tuple[Path, ...])
 
 
 def _all_but_schemas(folder: str, names: list[str]) -> list[str]:
-    """Return the entries of a folder that are neither schemas nor folders."""
+    """Return the entries of a folder that are neither schemas nor subfolders."""
     return [name for name in names if not name.endswith(".yaml") and not (Path(folder) / name).is_dir()]
 
 
@@ -239,7 +239,7 @@ def arrange(messages: list[MessageSpec]) -> dict[Path, SchemaFile]:
     """Return the file of each message, by relative path.
 
     Raises:
-        SchemaError: a request has no response, or a key no value.
+        SchemaError: a request has no response, or a key has no value.
     """
     by_name = {message.name: message for message in messages}
     files: dict[Path, SchemaFile] = {}
@@ -270,7 +270,7 @@ def arrange(messages: list[MessageSpec]) -> dict[Path, SchemaFile]:
 
 
 def _other(messages: Mapping[str, MessageSpec], one: MessageSpec, name: str) -> MessageSpec:
-    """Return the counterpart of the message `one`."""
+    """Return the counterpart of a message: its response or value."""
     if name not in messages:
         raise SchemaError(Path(f"{one.name}.json"), 0, f"{one.name} has no {name}; are all jars of the release there?")
     return messages[name]

@@ -20,10 +20,10 @@ _Structures = Mapping[str, tuple[FieldSpec, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One field in one version.
+    """A field in one version.
 
     Attributes:
-        field: its definition over all versions.
+        field: its definition for all versions.
         nullable: whether it may be null.
         tag: its number; None for an ordinary field.
         compact: whether its length is an unsigned varint; false for types without a length.

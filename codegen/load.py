@@ -1,7 +1,7 @@
 """Read a folder of message schemas into specs.
 
-`schemas/README.md` describes the language. Errors name file, line, message and field, and are all reported together.
-Record formats and the tables (errors, enumerations) have separate loaders.
+`schemas/README.md` describes the language. Errors name the file, line, message and field, and are all reported
+together. Record formats and the tables (errors, enumerations) have separate loaders.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ _FIELD = {
     "name", "type", "versions", "nullable", "tag", "tagged", "flexible", "default",
     "ignorable", "map_key", "zero_copy", "entity", "about", "fields",
 }  # fmt: skip
-#: The first key of a document says what it contains; messages are read here, other documents by separate loaders.
+#: The first key of a document says what it contains; only messages are read here.
 _MESSAGE_KINDS = {"api", "record", "message"}
 _OTHER_KINDS = {"record_format", "errors", "enumerations", "constants", "configs", "znodes"}
-#: The headers of every frame; a folder that does not define both uses Kafka's.
+#: The headers of every frame; a folder that does not define both of them uses Kafka's.
 _HEADERS = {"RequestHeader", "ResponseHeader"}
 _SINGLE_KINDS = ("header", "data", "metadata")
 #: The Python types of a default as read from YAML.
@@ -62,7 +62,7 @@ _RELEASE = re.compile(r"[0-9]{1,3}\.[0-9]{1,3}")
 _LEGAL_TOPIC = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 _TYPE = re.compile(r"(?P<array>\[\])?(?P<name>\w+)(?P<nullable>\?)?")
 
-#: Stands in for a message that could not be read, until its problems are raised.
+#: Stands in for a message that could not be read until its problems are raised.
 _NOTHING = MessageSpec("", "data", None, NONE)
 
 
@@ -70,11 +70,11 @@ def load_folder(folder: Path) -> dict[Path, SchemaFile]:
     """Read all message files under `folder`.
 
     Returns:
-        Each file's content by its path relative to `folder`, sorted.
+        The content of each file by its path relative to `folder`, sorted.
 
     Raises:
-        SchemaError: files are wrong, two messages share a name or two requests a key, or there is no file; lists every
-            problem of every file.
+        SchemaError: files are wrong, two messages share a name, two requests share a key, or there is no file; the
+            error lists every problem of every file.
     """
     problems = Problems()
     files: dict[Path, SchemaFile] = {}
@@ -94,7 +94,7 @@ def load_file(path: Path) -> SchemaFile:
     """Read one message file.
 
     Raises:
-        SchemaError: the file is wrong; lists every problem.
+        SchemaError: the file is wrong; the error lists every problem.
     """
     return _file(path, read_documents(path))
 
@@ -114,7 +114,7 @@ def _message_documents(folder: Path, problems: Problems) -> dict[Path, list[Loca
     """Return the documents of each file that contains messages."""
     found: dict[Path, list[Located]] = {}
     for path in sorted(folder.rglob("*.yml")):
-        problems.add(Problem(path, 0, "the names of schemas end with .yaml: rename it, or it is not read"))
+        problems.add(Problem(path, 0, "schema file names end with .yaml: rename the file, or it will not be read"))
     for path in sorted(folder.rglob("*.yaml")):
         with problems.collect():
             documents = read_documents(path)
@@ -139,12 +139,12 @@ def _file(path: Path, documents: list[Located]) -> SchemaFile:
         problems.check()
         return SingleFile(messages)
     if len(documents) > 1:
-        raise documents[1].error("only files of `message` documents may hold several")
+        raise documents[1].error("only files of `message` documents may contain more than one")
     return _api(first) if "api" in first else _record(first)
 
 
 def _each(items: Iterable[Located], read: Callable[[Located], T], problems: Problems) -> tuple[T, ...]:
-    """Return the result of `read` for each item, and add the errors to `problems`."""
+    """Return the result of `read` for each item; add the errors to `problems`."""
     found = []
     for item in items:
         with problems.collect():
@@ -198,9 +198,7 @@ def _single(source: Located) -> MessageSpec:
     key = attempt(lambda: _int16(source, "type", low=0) if "type" in source or kind == "metadata" else None, None)
     if kind not in _SINGLE_KINDS:
         known = ", ".join(_SINGLE_KINDS)
-        problems.add(
-            source.problem(f"kind {shown(kind)}: one of {known} is expected{near(kind, _SINGLE_KINDS)}", "kind")
-        )
+        problems.add(source.problem(f"kind {shown(kind)}: expected one of {known}{near(kind, _SINGLE_KINDS)}", "kind"))
     elif "type" in source and kind != "metadata":
         problems.add(source.problem(f"type: only metadata records have one, not a {kind}", "type"))
     message = attempt(lambda: _body(source, name, kind, key, extra={"message", "kind", "type"}), _NOTHING)
@@ -239,7 +237,7 @@ def _body(
 
 
 def _removed(source: Located) -> tuple[Removal, ...]:
-    """Read which release removed which versions, oldest versions first."""
+    """Read which release removed which versions, the oldest first."""
     removed = source.optional("removed", dict, None)
     found = []
     for release in removed or ():
@@ -265,7 +263,7 @@ def _struct(source: Located, message: str) -> StructSpec:
 
 
 def _fields(source: Located, parent: Versions, message: str, prefix: str) -> tuple[FieldSpec, ...]:
-    """Read the fields of a message or structure; errors put `prefix` before their names."""
+    """Read the fields of a message or structure; in errors, `prefix` precedes their names."""
     problems = Problems()
     source.require("fields", list)
     names: set[str] = set()
@@ -279,7 +277,7 @@ def _fields(source: Located, parent: Versions, message: str, prefix: str) -> tup
             if field.name in names:
                 problems.add(item.problem("it is used twice"))
             if field.tag is not None and tags.setdefault(field.tag, field.name) != field.name:
-                problems.add(item.problem(f"tag {field.tag} is that of {tags[field.tag]} already", "tag"))
+                problems.add(item.problem(f"tag {field.tag} is already used by {tags[field.tag]}", "tag"))
             names.add(field.name)
     problems.check()
     return tuple(fields)
@@ -292,14 +290,14 @@ def _field(source: Located, parent: Versions, message: str, prefix: str) -> Fiel
     name = attempt(lambda: source.require("name", str), "")
     if "name" in source and (reason := field_problem(name)):
         problems.add(source.problem(f"name: {reason}", "name"))
-    # An unreadable type is reported only once, not again by checks that depend on it.
+    # An unreadable type is reported only once, not again by the checks that depend on it.
     kind, array, optional = attempt(lambda: _type(source), ("", False, False))
     versions = attempt(lambda: _versions(source, "versions", parent), parent)
     tag = attempt(lambda: source.optional("tag", int, None), None)
     if "tagged" in source and "tag" not in source:
         problems.add(source.problem("`tagged` without a `tag`", "tagged"))
     if optional and "nullable" in source:
-        problems.add(source.problem("nullable by `?` and by `nullable`", "nullable"))
+        problems.add(source.problem("declared nullable both by `?` and by `nullable`", "nullable"))
     if "fields" in source and kind in PRIMITIVES:
         problems.add(source.problem(f"a field of type {kind} has no fields", "fields"))
     nested = attempt(lambda: _fields(source, versions, message, prefix) if "fields" in source else None, None)
@@ -377,7 +375,7 @@ def _type_name(source: Located, key: str) -> str:
 
 
 def _topic(source: Located) -> str:
-    """Read the name of a topic that a broker would create."""
+    """Read the name of a topic, which must be one that a broker would create."""
     topic = source.required_text("topic")
     if not _LEGAL_TOPIC.fullmatch(topic):
         legal = "1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-', and neither '.' nor '..'"
@@ -386,7 +384,7 @@ def _topic(source: Located) -> str:
 
 
 def _int16(source: Located, key: str, low: int = INTEGERS["int16"][0]) -> int:
-    """Read an int16; `low` is the lowest allowed value, 0 for values written as unsigned varints."""
+    """Read an int16; `low` is the lowest allowed value: 0 for values written as unsigned varints."""
     high = INTEGERS["int16"][1]
     value: int = source.require(key, int)
     if not low <= value <= high:

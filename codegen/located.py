@@ -1,8 +1,8 @@
-"""YAML documents whose mappings remember their lines, so that an error can name file, line and key.
+"""YAML documents whose mappings remember their lines, so that an error can name the file, line and key.
 
-The first step of loading; `load.py` turns the documents into specs. Plain scalars follow the core schema of YAML 1.2,
-so `no` is text. Tags, anchors and aliases are refused, and depth and size are bounded: reading any file takes time
-proportional to its size and ends with documents or with `SchemaError`.
+This is the first step of loading; `load.py` turns the documents into specs. Plain scalars follow the core schema of
+YAML 1.2, so `no` is text. Tags, anchors and aliases are refused, and depth and size are bounded: reading any file takes
+time proportional to its size and results in documents or a `SchemaError`.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _Loader: type | None = getattr(yaml, "CSafeLoader", None)
 
 #: Kafka's largest schema is 20 kB.
 FILE_BYTES_MAX = 1 << 20
-#: Levels of nested mappings and lists; Kafka's schemas use 12.
+#: Maximum nesting of mappings and lists; Kafka's schemas use 12.
 NESTING_MAX = 64
-#: Characters of a number: the longest int64 has 20, and a float needs no more than 25.
+#: Maximum number of characters in a number: the longest int64 has 20, and a float needs no more than 25.
 _NUMBER_CHARACTERS_MAX = 40
 
 _WORDS = {
@@ -48,7 +48,7 @@ class Problem:
     Attributes:
         path: the file.
         line: the line, from 1; 0 if unknown.
-        reason: the problem, with message, field and value.
+        reason: the problem, with the message, field and value.
     """
 
     path: Path
@@ -85,25 +85,25 @@ class SchemaError(Exception):
 
 
 class Problems:
-    """Collects problems, so one does not hide the next."""
+    """Collects problems, so that one does not hide the next."""
 
     def __init__(self) -> None:
         self._found: dict[Problem, None] = {}
 
     def add(self, *problems: Problem) -> None:
-        """Note problems, each only once."""
+        """Add problems, each only once."""
         self._found.update(dict.fromkeys(problems))
 
     @contextmanager
     def collect(self) -> Iterator[None]:
-        """Catch the `SchemaError` of a block and note its problems."""
+        """Catch the `SchemaError` of a block and add its problems."""
         try:
             yield
         except SchemaError as error:
             self.add(*error.problems)
 
     def attempt(self, read: Callable[[], T], fallback: T) -> T:
-        """Return what `read` returns; after a `SchemaError`, note its problems and return `fallback`."""
+        """Return the result of `read`; after a `SchemaError`, add its problems and return `fallback`."""
         try:
             return read()
         except SchemaError as error:
@@ -115,10 +115,10 @@ class Problems:
         return bool(self._found)
 
     def check(self) -> None:
-        """Raise the problems, if there are any.
+        """Raise an error if there are any problems.
 
         Raises:
-            SchemaError: lists all of them.
+            SchemaError: lists all the problems.
         """
         if self._found:
             raise SchemaError.of(self._found)
@@ -188,7 +188,7 @@ class Located(dict[str, Any]):
         """Check that the mapping has no other keys.
 
         Raises:
-            SchemaError: names each key that is not allowed, and the keys that are.
+            SchemaError: names each key that is not allowed, and the allowed keys.
         """
         allowed = sorted(allowed)
         unknown = [key for key in self if key not in allowed]
@@ -200,7 +200,7 @@ class Located(dict[str, Any]):
             )
 
     def required_text(self, key: str) -> str:
-        """Return a required text of one line.
+        """Return a required one-line text.
 
         Raises:
             SchemaError: the key is missing, or as for `text`.
@@ -209,7 +209,7 @@ class Located(dict[str, Any]):
         return self.text(key)
 
     def text(self, key: str) -> str:
-        """Return a text of one line, as descriptions are; empty if it is missing.
+        """Return a one-line text, such as a description; empty if it is missing.
 
         Raises:
             SchemaError: the value is not text, is empty, or has unprintable characters.
@@ -254,13 +254,13 @@ def parse(path: Path, content: bytes, *, repeated_keys: bool = False) -> Iterato
     Args:
         path: the file, for errors.
         content: the text in UTF-8.
-        repeated_keys: whether a key may be repeated; the last one counts, as in most JSON readers.
+        repeated_keys: whether a key may be repeated; the last value counts, as in most JSON readers.
 
     Raises:
         SchemaError: as for `read_documents`.
     """
     if _Loader is None:
-        raise SchemaError(path, 0, "PyYAML has no libyaml here; its wheels do")
+        raise SchemaError(path, 0, "PyYAML was built without libyaml here; its wheels include it")
     if len(content) > FILE_BYTES_MAX:
         raise SchemaError(path, 0, f"more than {FILE_BYTES_MAX} bytes, the limit for a schema")
     try:
@@ -310,7 +310,7 @@ class _Reader:
         if isinstance(event, yaml.ScalarEvent):
             return event.value if event.style else self._scalar(event)
         if depth == NESTING_MAX:
-            raise self._error(event, f"more than {NESTING_MAX} mappings and lists inside each other")
+            raise self._error(event, f"mappings and lists nested more than {NESTING_MAX} deep")
         if isinstance(event, yaml.MappingStartEvent):
             return self._mapping(event, depth + 1)
         items = []

@@ -25,10 +25,10 @@ __all__ = [
 #: Other names in the package of constants and enumerations.
 TAKEN_CONSTANTS = frozenset({"MODULES", "TYPE_CHECKING"})
 
-#: Attributes of every generated message class besides its fields.
+#: Attributes that every generated message class has besides its fields.
 TAKEN_FIELDS = frozenset({"self", "unknown_tags"})
 
-#: Names that generated modules import, and attributes of every message class besides its structures.
+#: Names that generated modules import, and attributes that every message class has besides its structures.
 TAKEN_TYPES = frozenset(
     {"Buffer", "DEFAULT", "FIELDS", "Field", "Final", "IntEnum", "MODULES", "Message", "SCHEMA", "Schema"}
     | {"Sequence", "UnknownTags", "V"}
@@ -41,13 +41,13 @@ TAKEN_ZNODE_NAMES = frozenset(
     | {"STRING", "Structure", "TEXT_INT64", "TextContent", "UUID", "Version", "Znode"}
 )
 
-#: Suffixes of message names, which may be left out in a query.
+#: Suffixes of message names, which a query may omit.
 _ENDINGS = re.compile("(?:request|response|key|value|record)$")
 
-#: Maximum number of characters of a name that are compared: the time grows with them, and no known name is longer.
+#: Maximum number of characters of a name to compare: the time grows with their number, and no known name is longer.
 _COMPARED_CHARACTERS_MAX = 100
 
-#: Maximum number of characters of a value that an error repeats.
+#: Maximum number of characters that an error quotes of a value.
 _SHOWN_CHARACTERS_MAX = 60
 
 _SNAKE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
@@ -56,18 +56,18 @@ _CAPITALS = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*")
 
 
 def field_problem(name: str) -> str:
-    """Return why a field, a module or bits cannot have this name; empty if they can."""
+    """Return why a field, a module or bits cannot have a name; empty if they can."""
     return _problem(name, _SNAKE, "snake_case", TAKEN_FIELDS, "every generated class has one")
 
 
 def type_problem(name: str) -> str:
-    """Return why a message, structure or enumeration cannot have this name; empty if it can."""
+    """Return why a message, structure or enumeration cannot have a name; empty if it can."""
     return _problem(name, _CAMEL, "CamelCase", TAKEN_TYPES, "generated modules use it")
 
 
 def constant_problem(name: str) -> str:
-    """Return why a constant, error code or enumeration value cannot have this name; empty if it can."""
-    return _problem(name, _CAPITALS, "in capitals, as NO_NODE", TAKEN_CONSTANTS, "generated modules use it")
+    """Return why a constant, error code or enumeration value cannot have a name; empty if it can."""
+    return _problem(name, _CAPITALS, "in capitals, like NO_NODE", TAKEN_CONSTANTS, "generated modules use it")
 
 
 def _problem(name: str, form: re.Pattern[str], form_name: str, taken: frozenset[str], by_whom: str) -> str:

@@ -1,7 +1,7 @@
 """Read the record formats: the byte layout of a batch, a record or an old message.
 
-A format is a sequence of fields like a message's, with features that messages do not need: bits of a number, varints,
-lengths and checksums over a range of fields, a compressed region. Errors name file, line, format and field, and are all
+A format is a sequence of fields like a message's, with features that messages do not need: named bits, varints, lengths
+and checksums over a range of fields, a compressed region. Errors name the file, line, format and field, and are all
 reported together.
 """
 
@@ -19,7 +19,7 @@ from kafkawire.codegen.spec import INTEGERS
 
 __all__ = ["FIXED", "Bits", "RecordField", "RecordFormat", "load_record_format", "load_record_formats"]
 
-#: Types of a fixed size, with their `struct` code.
+#: Types of fixed size, with their `struct` codes.
 FIXED = {"int8": "b", "int16": "h", "int32": "i", "uint32": "I", "int64": "q"}
 
 _VARINTS = {"varint", "varlong"}
@@ -67,15 +67,15 @@ class RecordField:
         array: whether it is a sequence.
         nullable: whether a length of -1 means null.
         offset: its position, in bytes from the start; None after a field of variable size.
-        default: its value if none was set.
+        default: its value if none is set.
         const: the only value that it may have.
-        measures: the first field of the range to the end whose bytes it counts.
+        measures: the first field whose bytes it counts; the count extends to the end.
         checksum: `crc32` or `crc32c` of the bytes from the field `covers` to the end.
         covers: see `checksum`.
         bits: its named bits.
         length: the type of the length before bytes and strings.
         count: the type of the count before a sequence, or the field that holds the count.
-        compressed_by: the bits that give its compression, such as `attributes.compression`.
+        compressed_by: the bits that state its compression, such as `attributes.compression`.
         about: one sentence.
     """
 
@@ -104,7 +104,7 @@ class RecordField:
 
 @dataclass(frozen=True, slots=True)
 class RecordFormat:
-    """A record format: its name, its magic byte if it has one, its fields in order."""
+    """A record format: its name, its magic byte if it has one, and its fields in order."""
 
     name: str
     about: str
@@ -125,7 +125,7 @@ def load_record_formats(folder: Path) -> dict[str, RecordFormat]:
     """Read every record format of a folder of schemas, by name.
 
     Raises:
-        SchemaError: files are wrong, two formats share a name, or the type of a field is an unknown format.
+        SchemaError: files are wrong, two formats share a name, or a field's type is an unknown format.
     """
     problems = Problems()
     formats: dict[str, RecordFormat] = {}
@@ -151,7 +151,7 @@ def load_record_format(path: Path) -> RecordFormat:
     """
     documents = read_documents(path)
     if len(documents) != 1:
-        raise SchemaError(path, 0, f"{len(documents)} documents; a record format is one")
+        raise SchemaError(path, 0, f"{len(documents)} documents; a record format is a single one")
     source = documents[0]
     name: str = source.require("record_format", str)
     source.place = name
@@ -168,7 +168,7 @@ def load_record_format(path: Path) -> RecordFormat:
 
 
 def _type_problems(path: Path, format_: RecordFormat, formats: Mapping[str, RecordFormat]) -> list[Problem]:
-    """Return the problems of fields whose type is not a format."""
+    """Return the problems of fields whose type is an unknown format."""
     return [
         Problem(
             path,
@@ -200,7 +200,7 @@ def _fields(source: Located, format_: str) -> tuple[RecordField, ...]:
 
 
 def _reference_problems(field: RecordField, fields: list[RecordField], index: int, item: Located) -> list[Problem]:
-    """Return the problems of a field's references to other fields."""
+    """Return the problems with a field's references to other fields."""
     known = {other.name: other for other in fields}
     before = {other.name for other in fields[:index]}
     found = []
@@ -229,16 +229,18 @@ def _field(item: Located, offset: int | None) -> RecordField:
     name: str = attempt(lambda: item.require("name", str), "")
     if "name" in item and (reason := field_problem(name)):
         problems.add(item.problem(f"name: {reason}", "name"))
-    # An unreadable type is reported only once, not again by checks that depend on it.
+    # An unreadable type is reported only once, not again by the checks that depend on it.
     kind, array, nullable = attempt(lambda: _type(item), ("", False, False))
     length: str | None = attempt(lambda: item.optional("length", str, None), None)
     if (kind and (kind in _WITH_LENGTH) != ("length" in item)) or length not in (None, *FIXED, *_VARINTS):
         known = ", ".join((*FIXED, *sorted(_VARINTS)))
-        problems.add(item.problem(f"length: bytes and strings, and only they, have one of {known}", "length"))
+        problems.add(
+            item.problem(f"length: required for bytes and strings, and only for them: one of {known}", "length")
+        )
     checksum: str | None = attempt(lambda: item.optional("checksum", str, None), None)
     covers = attempt(lambda: _from(item, "covers"), None)
     if checksum not in (None, *_CHECKSUMS):
-        problems.add(item.problem(f"checksum {checksum!r}: one of {', '.join(_CHECKSUMS)} is expected", "checksum"))
+        problems.add(item.problem(f"checksum {checksum!r}: expected one of {', '.join(_CHECKSUMS)}", "checksum"))
     if ("checksum" in item) != ("covers" in item):
         problems.add(item.problem("`checksum` and `covers` belong together"))
     field = RecordField(
@@ -299,7 +301,7 @@ def _all_bits(item: Located, kind: str) -> tuple[Bits, ...]:
     if source is None:
         return ()
     if kind not in FIXED:
-        raise item.error(f"bits: a {kind} has no bits with names", "bits")
+        raise item.error(f"bits: a {kind} cannot have named bits", "bits")
     found: list[Bits] = []
     for name, entry in source.items():
         if not isinstance(entry, Located):
@@ -325,5 +327,7 @@ def _bits(name: str, entry: Located, width: int) -> Bits:
         if not isinstance(value, str) or field_problem(value):
             raise entry.error(f"enum: {value!r} is not a name", "enum")
     if len(set(values)) < len(values) or len(values) > 1 << (high - low + 1):
-        raise entry.error(f"enum: {len(values)} different names for {high - low + 1} bits are expected at most", "enum")
+        raise entry.error(
+            f"enum: expected at most {1 << (high - low + 1)} different names, got {', '.join(values)}", "enum"
+        )
     return Bits(name, low, high, tuple(values), entry.text("about"))

@@ -1,8 +1,8 @@
 """The content of a schema as Python values: messages, structures, fields.
 
-`load.py` creates these from YAML, `definitions.py` from the definitions inside a Kafka release, and `dump.py` writes
-them back; the emitters, the comparison of releases and the documentation read them. They know nothing about files or
-generated code.
+`load.py` creates these values from YAML, `definitions.py` from the definitions inside a Kafka release, and `dump.py`
+writes them back; the emitters, the comparison of releases and the documentation read them. They know nothing about
+files or generated code.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ INTEGERS = {
     "int64": (-(2**63), 2**63 - 1),
 }
 
-#: Bytes of a string in UTF-8, whose classic length is an int16; Kafka keeps this limit in flexible versions, too.
+#: Maximum size of a string in UTF-8: its classic length is an int16, and Kafka keeps the limit in flexible versions.
 STRING_BYTES_MAX = INTEGERS["int16"][1]
 
 PRIMITIVES = frozenset({*INTEGERS, "bool", "float64", "uuid", "string", "bytes", "records"})
@@ -55,7 +55,7 @@ class _NoDefault:
         return "NO_DEFAULT"
 
 
-#: The definition has no default, so the type's default applies: 0, empty, a new structure.
+#: The definition has no default, so the type's default applies: 0, empty or a new structure.
 NO_DEFAULT = _NoDefault()
 
 Default = bool | int | float | str | None | _NoDefault
@@ -74,10 +74,10 @@ class FieldSpec:
         tag: its number among the tagged fields; None for an ordinary field.
         tagged: the versions in which it is a tagged field.
         flexible: overrides the message's flexible versions for this field; None follows the message.
-        default: the value if none was set.
-        ignorable: dropped silently by a version that does not have it.
-        map_key: part of the key by which Kafka indexes the elements.
-        zero_copy: Kafka reads it without a copy.
+        default: the value if none is set.
+        ignorable: whether a version that lacks the field drops its value silently.
+        map_key: whether it is part of the key by which Kafka indexes the elements.
+        zero_copy: whether Kafka reads it without copying it.
         entity: the kind of thing that the value names, such as `topic_name`.
         about: facts that the name does not express; may be empty.
         fields: the fields of an inline structure.
@@ -115,7 +115,7 @@ class StructSpec:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """Versions of a message that a release removed; they are history, and their bytes are still known.
+    """Versions of a message that a release removed; they are history, but their bytes are still known.
 
     Attributes:
         release: the first release without them, such as `4.0`.
@@ -162,7 +162,7 @@ class MessageSpec:
 
     @property
     def known(self) -> Versions:
-        """All versions since the first definitions: the removed and the current ones."""
+        """All versions since Kafka's first message definitions: the removed and the current ones."""
         if not self.removed:
             return self.versions
         last = self.versions.last if self.versions else self.removed[-1].versions.last
@@ -180,7 +180,7 @@ class MessageSpec:
         raise KeyError(f"{self.name} has no structure {name}")
 
     def all_structs(self) -> Iterator[tuple[str, tuple[FieldSpec, ...], str]]:
-        """Yield (name, fields, about) of each structure once, after those defined inside it."""
+        """Yield (name, fields, about) of each structure once, after the structures defined inside it."""
         for struct in self.structs:
             yield from _inner(struct.fields)
             yield struct.name, struct.fields, struct.about
@@ -202,12 +202,12 @@ class ApiFile:
     request: MessageSpec
     response: MessageSpec
     #: Version of the response header if it is not 1 in flexible versions and 0 in others; of Kafka's APIs, only
-    #: ApiVersions has one.
+    #: ApiVersions needs it.
     response_header: int | None = None
-    #: Version of the request header if it is not 2 in flexible versions and 1 in others; none of Kafka's APIs has one.
+    #: Version of the request header if it is not 2 in flexible versions and 1 in others; none of Kafka's APIs needs it.
     request_header: int | None = None
     about: str = ""
-    #: Version of the header of the request's version 0, if it is not that of the other classic versions.
+    #: Version of the header of the request's version 0, if it differs from the other classic versions'.
     first_request_header: int | None = None
 
     @property
@@ -242,7 +242,7 @@ def _header_versions(header: MessageSpec, special: int | None) -> tuple[int, int
 
 @dataclass(frozen=True, slots=True)
 class RecordFile:
-    """A file under `coordinator/`: key and value of one record type of an internal topic."""
+    """A file under `coordinator/`: the key and value of one record type of an internal topic."""
 
     name: str
     topic: str
@@ -269,7 +269,7 @@ SchemaFile = ApiFile | RecordFile | SingleFile
 def topic_of(path: Path, file: SchemaFile) -> str:
     """Return the topic whose records a file describes; empty if it describes none.
 
-    A record of a coordinator names its topic; metadata records belong to the topic that their folder is named after.
+    A coordinator's record file names its topic; metadata records belong to the topic that their folder is named after.
 
     Args:
         path: path of the file, relative to the folder of schemas.

@@ -16,7 +16,7 @@ from kafkawire.codegen.znodes import RegistrySpec, load_registry
 
 __all__ = ["State", "comparable", "load_state"]
 
-#: The message that every release of Kafka defines, because connections begin with it, and that no folder of custom APIs
+#: The message that every release of Kafka defines, because connections begin with it, but that no folder of custom APIs
 #: needs.
 _IN_EVERY_RELEASE = "ApiVersionsRequest"
 
@@ -32,7 +32,7 @@ class State:
         enumerations: the enumerations, or None.
         constants: the constants, or None.
         configs: the configurations by kind of resource, or None.
-        registry: what Kafka keeps in ZooKeeper; or None.
+        registry: the data that Kafka keeps in ZooKeeper, or None.
     """
 
     files: Mapping[Path, SchemaFile]
@@ -73,7 +73,7 @@ def _with_messages(file: SchemaFile, names: set[str]) -> SchemaFile | None:
 
 
 def comparable(old: State, new: State) -> tuple[State, State]:
-    """Return two states that can be compared, without differences that exist only because one is not a whole release.
+    """Return two comparable states, without differences that exist only because one is not a whole release.
 
     A folder of custom APIs, or one jar of several, defines a part of a protocol. Only that part of a release is
     compared with it. Two releases, or two states of the same part, are compared as a whole.
@@ -90,7 +90,7 @@ def load_state(folder: Path) -> State:
     """Read a folder of schemas.
 
     Raises:
-        SchemaError: files are wrong; lists every problem of every file.
+        SchemaError: files are wrong; the error lists every problem of every file.
     """
     problems = Problems()
     attempt = problems.attempt

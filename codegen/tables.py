@@ -1,6 +1,6 @@
 """Read the tables of the schemas: error codes, enumerations and constants.
 
-Errors name file, line and entry, and are all reported together.
+Errors name the file, line and entry, and are all reported together.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Enumeration:
         name: our name, in CamelCase.
         about: their purpose.
         values: the numbers by name.
-        source: the Kafka class that has them; empty if there is none.
+        source: the Kafka class that defines them; empty if there is none.
     """
 
     name: str
@@ -101,7 +101,7 @@ def load_enumerations(path: Path) -> tuple[tuple[Enumeration, ...], tuple[Consta
         enumeration = _enumeration(item)
         module = snake_case(enumeration.name)
         if module in modules and enumeration.name not in names:
-            problems.add(item.problem(f"its module {module!r} is used already", "name"))
+            problems.add(item.problem(f"its module {module!r} is already in use", "name"))
         modules.add(module)
         return enumeration
 
@@ -138,7 +138,7 @@ def _enumeration(item: Located) -> Enumeration:
 
 
 def _enumeration_problem(name: str) -> str:
-    """Return why an enumeration, which gets its own module, cannot have this name; empty if it can."""
+    """Return why an enumeration, which gets its own module, cannot have a name; empty if it can."""
     return type_problem(name) or field_problem(snake_case(name))
 
 
@@ -163,8 +163,8 @@ def _read_all(path: Path, key: str, read: Callable[[Located], T], names: set[str
     Args:
         path: the file.
         key: the key of the list.
-        read: returns an entry.
-        names: the names used so far; the new ones are added.
+        read: reads one entry.
+        names: the names used so far, to which the new ones are added.
         problems: collects the problems, including names used twice.
     """
     found: list[T] = []

@@ -1,7 +1,7 @@
 """Ranges of message versions, and their algebra.
 
-A range is written as in Kafka's definitions: `3`, `0-4`, `2+` (open: up to the newest version) or `none`. Everything in
-a schema that depends on the version is such a range.
+A range is written as in Kafka's definitions: `3`, `0-4`, `2+` (open: up to the newest version) or `none`. Everything
+version-dependent in a schema is such a range.
 
 Source: KIP-482; the version syntax of Apache Kafka's message definitions.
 """
@@ -14,21 +14,21 @@ from dataclasses import dataclass
 
 __all__ = ["ALL", "NONE", "OPEN", "Versions"]
 
-#: The end of an open range: the highest int16, because versions are int16 on the wire.
+#: The end of an open range: the highest int16, because a version is an int16 on the wire.
 OPEN = 32767
 
 _FORM = re.compile(r"(?P<first>[0-9]+)(?:(?P<open>\+)|-(?P<last>[0-9]+))?")
 
-#: Maximum number of digits that are read; a longer number is considered too large without being parsed.
+#: Maximum number of digits to parse; a longer number is considered too large without being parsed.
 _DIGITS_MAX = 9
 
-#: Characters shown of an invalid version range.
+#: Maximum number of characters shown of an invalid version range.
 _SHOWN_CHARACTERS_MAX = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """A range of versions, both ends inclusive; empty if `last < first`.
+    """An inclusive range of versions; empty if `last < first`.
 
     Args:
         first: the lowest version.

@@ -1,6 +1,6 @@
-"""Read the table of what Kafka keeps in ZooKeeper, `registry.yaml`: nodes, contents, and structures of contents.
+"""Read the table of the data that Kafka keeps in ZooKeeper, `registry.yaml`: nodes, contents and their structures.
 
-Errors name file, line and node, or content and field, and are all reported together.
+Errors name the file, the line and the node (or the content and field), and are all reported together.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ __all__ = [
 #: How a node is created.
 MODES: Final = ("persistent", "ephemeral", "persistent_sequential")
 
-#: Who may access a node if Kafka protects its nodes.
+#: Who may access a node when Kafka protects its nodes.
 ACCESS: Final = ("open", "readable", "secret")
 
 #: Kinds of parameters in paths; `?` marks one that may be `<default>`.
 PARAMETER_KINDS: Final = ("int32", "int32?", "string", "sanitized", "sanitized?", "sequence")
 
-#: Contents of plain text.
+#: The types of plain text content.
 TEXT_CONTENTS: Final = ("int32", "int64", "string")
 
-#: The types of fields that are neither structures, nor arrays nor maps.
+#: The types of fields that are neither structures, arrays nor maps.
 SCALARS: Final = (
     "int8", "int16", "int32", "int64", "string", "sanitized", "text_int64", "uuid", "version", "text_version",
 )  # fmt: skip
 
-#: The maps from which Kafka writes an object; they have an order of their own.
+#: The kinds of map that Kafka writes objects from; each has its own order.
 ORDERS: Final = ("as_inserted", "java_hash_map", "java_properties", "scala_hash_map", "scala_map")
 
 _TYPE: Final = re.compile(
@@ -74,7 +74,7 @@ class ZnodeType:
 
     Attributes:
         name: one of `SCALARS`, or a structure.
-        is_array: whether it is an array, or a map to arrays.
+        is_array: whether it is an array, or a map whose values are arrays.
         keys: the type of the keys of a map, `string` or `int32`; empty if it is not a map.
         is_nullable: whether it may be null.
     """
@@ -87,7 +87,7 @@ class ZnodeType:
 
 @dataclass(frozen=True, slots=True)
 class ZnodeFieldSpec:
-    """A field of a content or a structure.
+    """A field of a content type or a structure.
 
     Attributes:
         name: its name in Python.
@@ -95,12 +95,12 @@ class ZnodeFieldSpec:
         type: its type.
         versions: the versions in which it is written.
         required: the versions in which Kafka refuses content without it.
-        read: the versions in which Kafka looks at it.
+        read: the versions in which Kafka reads it.
         has_default: whether it has a default.
-        default: the value if it is missing: a number, a text, None, or `[]` or `{}`.
-        is_omitted: whether it is not written if it has its default.
-        min: the lowest value; None for that of the type.
-        one_of: the only values; empty for any.
+        default: the value if it is missing: a number, a text, None, `[]` or `{}`.
+        is_omitted: whether it is omitted when it has its default value.
+        min: the lowest value; None for the lowest of its type.
+        one_of: the only allowed values; empty if any value is allowed.
         order: one of `ORDERS`.
         about: its meaning, in one line.
     """
@@ -122,12 +122,12 @@ class ZnodeFieldSpec:
 
 @dataclass(frozen=True, slots=True)
 class StructureSpec:
-    """A part of contents.
+    """A structure inside contents.
 
     Attributes:
         name: the name of its class.
         about: its purpose, as a sentence.
-        fields: in the order in which Kafka writes them.
+        fields: its fields, in the order in which Kafka writes them.
         refuses_unknown: whether Kafka refuses an unknown field.
     """
 
@@ -139,16 +139,16 @@ class StructureSpec:
 
 @dataclass(frozen=True, slots=True)
 class ContentSpec:
-    """A content in JSON.
+    """A type of JSON content.
 
     Attributes:
         name: the name of its class.
         about: its purpose, as a sentence.
-        fields: in the order in which Kafka writes them.
+        fields: its fields, in the order in which Kafka writes them.
         versions: the versions that are known.
-        accepts: the versions that Kafka reads; None if it does not look.
+        accepts: the versions that Kafka reads; None if it does not check the version.
         writes: the versions that can be written.
-        is_default_if_empty: whether a node without content has the defaults of all fields.
+        is_default_if_empty: whether a node without content stands for the defaults of all fields.
         refuses_unknown: whether Kafka refuses an unknown field.
     """
 
@@ -168,11 +168,11 @@ class ZnodeSpec:
 
     Attributes:
         name: its name in capitals.
-        path: with the names of parameters in braces.
+        path: its path, with the names of parameters in braces.
         about: its purpose.
-        parameters: their kinds by name, in the order of the path.
+        parameters: the kinds of its parameters by name, in path order.
         mode: one of `MODES`.
-        content: one of `TEXT_CONTENTS`, or a content; empty if the node has none.
+        content: one of `TEXT_CONTENTS`, or the name of a content type; empty if the node has no content.
         is_made_at_startup: whether a broker creates it when it starts.
         access: one of `ACCESS`.
     """
@@ -189,7 +189,7 @@ class ZnodeSpec:
 
 @dataclass(frozen=True, slots=True)
 class RegistrySpec:
-    """All nodes, contents and structures, in the order of the file."""
+    """All nodes, contents and structures, in file order."""
 
     znodes: tuple[ZnodeSpec, ...]
     contents: tuple[ContentSpec, ...]
@@ -200,7 +200,7 @@ def load_registry(path: Path) -> RegistrySpec:
     """Read `registry.yaml`.
 
     Raises:
-        SchemaError: it is invalid, a name or a path is used twice, or a name is of nothing that the file has.
+        SchemaError: it is invalid, a name or a path is used twice, or a name refers to nothing in the file.
     """
     documents = read_documents(path)
     if len(documents) != 1:
@@ -265,16 +265,20 @@ def _znode(item: Located, contents: set[str]) -> ZnodeSpec:
         raise item.error(f"path: {path!r} is not /name/{{parameter}}/prefix_{{parameter}}", "path")
     kinds: dict[str, object] = item.optional("parameters", dict, {})
     if _PARAMETER.findall(path) != list(kinds):
-        raise item.error("parameters: not those of the path, in its order", "parameters")
+        raise item.error("parameters: expected those of the path, in the same order", "parameters")
     for parameter, kind in kinds.items():
         if kind not in PARAMETER_KINDS:
             raise item.error(f"parameters: {parameter} is none of {', '.join(PARAMETER_KINDS)}", "parameters")
     mode = _one_of(item, "mode", MODES, MODES[0])
     if (mode == MODES[2]) != ("sequence" in kinds.values()):
-        raise item.error("mode: a node has a parameter of the kind sequence if it is sequential, and only then", "mode")
+        raise item.error(
+            "mode: a parameter of the kind sequence is required for sequential nodes, and only for them", "mode"
+        )
     content = item.text("content")
     if content and content not in TEXT_CONTENTS and content not in contents:
-        raise item.error(f"content: {content} is neither a content nor one of {', '.join(TEXT_CONTENTS)}", "content")
+        raise item.error(
+            f"content: {content} is neither a content type nor one of {', '.join(TEXT_CONTENTS)}", "content"
+        )
     return ZnodeSpec(
         name,
         path,
@@ -300,7 +304,7 @@ def _content(item: Located, structures: set[str]) -> ContentSpec:
         raise item.error(f"writes: {writes} is not within {versions}", "writes")
     fields = _fields(item, structures)
     if not any(each.name == "version" and each.type.name in ("version", "text_version") for each in fields):
-        raise item.error("fields: none with the name version and the type version or text_version", "fields")
+        raise item.error("fields: none is named version and has the type version or text_version", "fields")
     is_default = _one_of(item, "empty", ("default", "refused"), "refused") == "default"
     if is_default and not all(each.has_default or each.name == "version" for each in fields):
         raise item.error("empty: a field has no default", "empty")
@@ -352,7 +356,7 @@ def _field(item: Located, place: str, structures: set[str]) -> ZnodeFieldSpec:
         raise item.error("order: only maps have one", "order")
     values: list[int | str] = item.optional("one_of", list, [])
     if not all(isinstance(value, int | str) and not isinstance(value, bool) for value in values):
-        raise item.error("one_of: neither numbers nor texts", "one_of")
+        raise item.error("one_of: expected numbers or texts", "one_of")
     return ZnodeFieldSpec(
         name,
         item.text("key") or name,
@@ -375,7 +379,8 @@ def _type(item: Located, structures: set[str]) -> ZnodeType:
     form = _TYPE.fullmatch(text)
     if form is None:
         raise item.error(
-            f"type: {text!r} is not a name, with {{string}}, {{int32}} or [] before it or ? after it", "type"
+            f"type: {text!r}: expected a name, optionally prefixed by {{string}}, {{int32}} or [], or followed by ?",
+            "type",
         )
     name = form["name"]
     if name not in SCALARS and name not in structures:
@@ -390,7 +395,7 @@ def _default(item: Located, kind: ZnodeType) -> object:
     if kind.keys or kind.is_array:
         empty: object = {} if kind.keys else []
         if default != empty:
-            raise item.error(f"default: {empty} is the only one of this type", "default")
+            raise item.error(f"default: only {empty} is allowed for this type", "default")
         return empty
     if kind.name in INTEGERS or kind.name == "text_int64":
         number: object = item.require("default", int)
@@ -398,7 +403,7 @@ def _default(item: Located, kind: ZnodeType) -> object:
     if kind.name in ("string", "sanitized"):
         text: object = item.require("default", str)
         return text
-    raise item.error(f"default: {kind.name} has none but null", "default")
+    raise item.error(f"default: a {kind.name} can only have null", "default")
 
 
 def _versions(item: Located, key: str, default: Versions) -> Versions:

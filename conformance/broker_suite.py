@@ -1,8 +1,8 @@
 """Send requests built from the schemas, and broken frames, to a running broker, and check its reactions.
 
 Every advertised API and version that is safe to call gets well-formed requests. The response must decode to its last
-byte and re-encode to the same bytes; its content is not compared with Apache Kafka yet. Malformed input follows: as in
-Apache Kafka, an ApiVersions request in an unknown version gets a response, and anything else closes the connection.
+byte and re-encode to the same bytes; its content is not compared with Apache Kafka's yet. Malformed input follows: as
+in Apache Kafka, an ApiVersions request in an unknown version gets a response, and anything else closes the connection.
 
 Source: observed with Apache Kafka; KIP-511; `SocketServer` and `RequestContext` in Apache Kafka.
 """
@@ -31,7 +31,7 @@ __all__ = ["BrokerSuite"]
 
 _CORRELATION_ID = 77
 
-#: Requests of the pipelining case: enough to fill several reads, few enough for any broker's limit.
+#: Number of requests in the pipelining case: enough to fill several reads, few enough for any broker's limit.
 _PIPELINED = 50
 
 
@@ -42,7 +42,7 @@ class BrokerSuite:
         host: name or address.
         port: TCP port of a plaintext listener.
         names: the topic and group that requests mention.
-        timeout_seconds: limit for one response.
+        timeout_seconds: time limit for one response.
     """
 
     def __init__(self, host: str, port: int, names: Names, timeout_seconds: float = 10.0) -> None:
@@ -101,7 +101,7 @@ class BrokerSuite:
                 suite.add(f"version {version} {shape}", self._ask(api, version, message))
 
     def _ask(self, api: Api, version: int, message: Message) -> str | None:
-        """Send one request on its own connection and return the problem of the response, if any."""
+        """Send one request on its own connection; return the problem with the response, if any."""
         connection = ClientConnection("kafkawire-conformance")
         try:
             with self._socket() as socket:
@@ -210,7 +210,7 @@ def _in_order(socket: FrameSocket, connection: ClientConnection, request: Sent) 
 
 
 def _check_response(api: Api, version: int, data: bytes, connection: ClientConnection) -> str | None:
-    """Return the problem of a response, if any: it must decode to its last byte and re-encode to the same bytes."""
+    """Return the problem with a response, if any: it must decode to its last byte and re-encode to the same bytes."""
     received = connection.receive(data)
     if received.unread_bytes:
         return f"{received.unread_bytes} of {len(data)} bytes follow the message"

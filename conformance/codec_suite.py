@@ -33,8 +33,8 @@ def run_vectors(folder: Path, engine: str) -> Iterator[Suite]:
         engine: `native`, `python` or `construct`.
 
     Yields:
-        One suite per file, in the order of their names. `coverage.json`, if it exists, describes the content of the
-        others. Then the suites of each subfolder, which contains the vectors that differ in an older release.
+        One suite per file, in order of their names. `coverage.json`, if it exists, describes the content of the other
+        files. Then come the suites of each subfolder, which contains the vectors that differ in an older release.
 
     Raises:
         FileNotFoundError: the folder does not exist or contains no vectors.

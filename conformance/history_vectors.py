@@ -1,7 +1,7 @@
-"""Check the codecs against the vectors of an older release, which are in a folder beside those of the newest one.
+"""Check the codecs against the vectors of an older release, which are in a folder beside those of the newest release.
 
-Such a folder contains only the vectors that differ from those beside it; the generator counts the others, for which
-both releases have the same values and bytes. Everything in the older release is checked with today's codecs, including
+Such a folder contains only the vectors that differ from those beside it; the generator counts the others, whose values
+and bytes are the same in both releases. Everything in the older release is checked with today's codecs, including
 removed versions.
 """
 
@@ -44,8 +44,8 @@ MESSAGE_FILES = tuple(
     f"{name}.jsonl.gz" for name in ("requests", "responses", "headers", "data", "coordinator", "metadata")
 )
 
-#: Message-versions that Kafka changed without a new number, while share groups were in early access: a codec is named
-#: by message and version, so it uses the current form.
+#: Message versions that Kafka changed without a new number, while share groups were in early access: a codec is
+#: identified by message and version, so it uses the current form.
 CHANGED_IN_PLACE = {
     ("ReadShareGroupStateSummaryResponse", 0): "4.1 added leader_epoch",
     ("ShareGroupMetadataValue", 0): "4.1 added metadata_hash",
@@ -60,7 +60,7 @@ _RENAMED = {
     }
 }
 
-#: A field on the wire: path, type, whether it may be null, tag; fields inside a tagged field count as tagged, too.
+#: A field on the wire: path, type, whether it may be null, tag; fields inside a tagged field also count as tagged.
 _Wire = tuple[str, str, bool, int | None]
 
 
@@ -110,7 +110,7 @@ def _compare(entry: dict[str, Any], version: int) -> str | None:
     if found.flexible != (version in _range(entry.get("flexible_versions"))):
         return f"it is {'flexible' if found.flexible else 'not flexible'}"
     theirs = list(_expected(entry["fields"], version, _RENAMED.get(name, {})))
-    # A later release may add tagged fields to a version; peers that do not know them skip them.
+    # A later release may add tagged fields to a version; peers skip the fields that they do not know.
     known = {wire[0] for wire in theirs}
     ours = [wire for wire in _found(found, "") if wire[3] is None or wire[0] in known]
     differs = sorted(theirs) != sorted(ours) or _order(theirs) != _order(ours)
@@ -138,7 +138,7 @@ def _type(field: FieldLayout) -> str:
 
 
 def _expected(fields: list[dict[str, Any]], version: int, names: Mapping[str, str]) -> Iterator[_Wire]:
-    """Yield the fields of a table that a version has; the table lists those of a structure after the structure."""
+    """Yield the fields of a table that a version has; the table lists a structure's fields after the structure."""
     absent: tuple[str, ...] = ()
     in_tag: tuple[str, ...] = ()
     for field in fields:
@@ -168,7 +168,7 @@ def check_versions(folder: Path, beside: Path | None = None) -> Iterator[Case]:
 
     Args:
         folder: the vectors of the release, with `schema_parity.json` and `coverage.json`.
-        beside: the folder with the vectors that the release shares with a newer one.
+        beside: the folder with the vectors that the release shares with a newer release.
 
     Yields:
         The message-version, and the problem or None.
@@ -189,8 +189,8 @@ def check_versions(folder: Path, beside: Path | None = None) -> Iterator[Case]:
 def check_newest_versions(folder: Path) -> Iterator[Case]:
     """Check that every known version has a vector: current ones in `folder`, removed ones in a subfolder.
 
-    Yields like `check_versions`; nothing for a folder without the table of messages, and nothing about removed versions
-    for a folder of a single release, as the generator writes it. The folder of the package must have both.
+    Yields as `check_versions` does; nothing for a folder without the table of messages, and nothing about removed
+    versions for a folder of a single release, as the generator writes it. The package's own folder must have both.
     """
     if not (folder / "schema_parity.json").exists():
         return
@@ -220,7 +220,7 @@ def _versions(entry: dict[str, Any]) -> range:
 
 
 def _range(text: str | None) -> VersionRange:
-    """Read a range of a table; a missing one is empty."""
+    """Read a range from a table; a missing range is empty."""
     if text in (None, "", "none"):
         return VersionRange(0, -1)
     first, _, last = str(text).partition("-")

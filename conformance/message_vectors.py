@@ -25,7 +25,7 @@ __all__ = [
     "stricter",
 ]
 
-#: Kinds of corrupt input that Apache Kafka's message classes decode but this project refuses, and why.
+#: Kinds of corrupt input that Apache Kafka's message classes decode but that this project refuses, and why.
 STRICTER = {
     "unsupported-version": "Kafka's readers accept any version number and leave the check to their callers; "
     "here, a version outside the schema has no codec, and a removed one is read as the release read it that had it",

@@ -56,7 +56,7 @@ def _compare(vector: Vector, **found: object) -> str | None:
 
 def _murmur2(vector: Vector, engine: str) -> str | None:
     data = bytes.fromhex(vector["hex"])
-    # Java's int is signed; `to_positive` is the same number without its sign bit.
+    # Java's int is signed; `to_positive` is the same number without the sign bit.
     signed = int.from_bytes(murmur2(data).to_bytes(4, "big"), "big", signed=True)
     partition = {count: murmur2_partition(data, int(count)) for count in vector["partition"]}
     return _compare(vector, murmur2=signed, to_positive=signed & 0x7FFFFFFF, partition=partition)
@@ -158,7 +158,7 @@ def _assignor(vector: Vector, engine: str) -> str | None:
     exact = assignment == expected or (assignor.name == "range" and _ordered(assignment) == _ordered(expected))
     if not exact:
         return f"assignment {assignment}, but expected {expected}"
-    # Members of this project send the same user data in a different order.
+    # This project's members send the same user data in a different order.
     ours = {
         member: sent._replace(
             user_data=sent.user_data and assignor.user_data(sent.owned_partitions, sent.generation_id)

@@ -29,7 +29,7 @@ __all__ = ["check_corrupt_records_vector", "check_record_batch_vector"]
 
 Vector = dict[str, Any]
 
-#: Larger values appear in a vector as length and SHA-256.
+#: Larger values appear in a vector as their length and SHA-256.
 _SHOWN_BYTES_MAX = 65536
 #: The maximum number of records that a vector lists for a damaged but decodable batch.
 _LISTED_RECORDS_MAX = 50
@@ -44,7 +44,7 @@ _TIMESTAMP_NAMES: dict[TimestampType | None, str] = {
     **{member: name for name, member in _TIMESTAMP_TYPES.items()},
 }
 
-#: Fields of a vector's batch that are attributes with the same name here.
+#: Fields of a vector's batch that are attributes of the same name here.
 _COMMON = ("size_in_bytes", "crc", "attributes", "max_timestamp", "last_offset", "next_offset", "base_offset", "magic")
 _HEADER = (
     "batch_length",
@@ -60,7 +60,7 @@ _HEADER = (
     "is_control",
     "delete_horizon_ms",
 )
-#: Parameters of a vector that are parameters of the builder with the same name.
+#: Parameters of a vector that are builder parameters of the same name.
 _BUILDER = (
     "log_append_time",
     "base_offset",

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 __all__ = ["Failure", "Suite", "summary", "write_junit"]
 
-#: Maximum number of failures printed per suite; the JUnit file has all of them.
+#: Maximum number of failures printed per suite; the JUnit file contains all of them.
 _SHOWN_FAILURES = 10
 
 
@@ -31,7 +31,7 @@ class Suite:
         failures: the cases that failed.
         stricter: the number of cases that Kafka accepts but this project refuses on purpose, by kind; they count as
             passed.
-        changed: the number of vectors left out because a later release changed the message without a new version.
+        changed: the number of vectors left out because a later release changed the message without adding a version.
         seconds: the duration of the suite.
     """
 

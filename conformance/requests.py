@@ -1,7 +1,7 @@
-"""Build requests from the schemas alone, and list those that are safe to send to a production broker.
+"""Build requests from the schemas alone, and list the APIs that are safe to call on a production broker.
 
-A request has two shapes: `defaults` (nothing set: most APIs return empty lists or an error) and `filled` (one element
-in every array, values chosen by field names); the latter is only used for APIs that change nothing.
+A request has two shapes: `defaults` (nothing set; most APIs return empty lists or an error) and `filled` (one element
+in every array, values chosen by field name). The latter is used only for APIs that change nothing.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ UNSAFE = {
     ApiKey.ADD_PARTITIONS_TO_TXN: "is never answered by Kafka when it lists no transaction",
 }
 
-#: APIs that change nothing for any request; these are also sent filled.
+#: APIs that change nothing for any request; these also get filled requests.
 READ_ONLY = frozenset(
     {
         ApiKey.FETCH,
@@ -81,7 +81,7 @@ READ_ONLY = frozenset(
     }
 )
 
-#: Fields that need a certain value for the request to be harmless or well-formed, by message and field.
+#: Fields that need a certain value to make the request harmless or well-formed, by message and field.
 _VALUES: dict[tuple[str, str], Any] = {
     ("MetadataRequest", "allow_auto_topic_creation"): False,
     ("FetchRequest", "max_wait_ms"): 0,
@@ -120,7 +120,7 @@ def requests(api: Api, version: int, names: Names) -> Iterator[tuple[str, Messag
     Args:
         api: not one of `UNSAFE`.
         version: a version that this release knows.
-        names: the topic and group to mention.
+        names: the topic and group to mention in them.
 
     Raises:
         KeyError: the API is in `UNSAFE`.

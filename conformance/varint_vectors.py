@@ -1,6 +1,6 @@
 """Check the engines' variable-length integers against golden vectors of Apache Kafka.
 
-An engine exposes such a number only inside a format, so the checks embed it: an unsigned one is the tag of an unknown
+An engine exposes such numbers only inside a format, so the checks embed it: an unsigned one is the tag of an unknown
 field, a zigzag one the offset or the timestamp of a record. `vectors/README.md` explains the fields.
 
 Source: `ByteUtils` in Apache Kafka; KIP-482 (flexible versions).
@@ -63,7 +63,8 @@ def check_varint_read(vector: Vector, engine: str) -> str | None:
     data = bytes.fromhex(vector["hex"])
     for name, read in (("unsigned_varint", _read_unsigned), ("varint", _read_varint), ("varlong", _read_varlong)):
         expected = vector[name]
-        # Another field follows directly, so an engine that finds a different end fails; or Kafka finds no end.
+        # Another field follows directly, so an engine that finds a different end fails. If Kafka fails, every prefix
+        # must.
         for end in range(len(data) + 1) if "error" in expected else [expected["consumed"]]:
             if (value := read(data[:end], engine)) != expected.get("value"):
                 return f"{name} {value} of {end} bytes, but expected {expected}"
@@ -122,7 +123,7 @@ def _read(record: bytes, engine: str) -> Record | None:
 
 
 def _written(offset: int, timestamp_delta: int, expected: bytes, engine: str) -> str | None:
-    """Write a record and compare; a delete horizon sets the base of timestamps, which are never below -1."""
+    """Write a record and compare it; a delete horizon sets the base of the timestamps, which are never below -1."""
     base_timestamp = min(max(0, -timestamp_delta), _INT64_MAX)
     builder = batch_builder_class(engine)(delete_horizon_ms=base_timestamp)
     builder.append_at(offset, base_timestamp + timestamp_delta, None, None)

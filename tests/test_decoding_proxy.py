@@ -150,7 +150,7 @@ def test_what_cannot_be_decoded_passes(peers: Peers, proxy: DecodingProxy) -> No
 def test_a_frame_before_what_cannot_be_decoded(peers: Peers, proxy: DecodingProxy) -> None:
     request = b"".join(ClientConnection("c").request(HeartbeatRequest("g"), 4).parts)
     peers.pass_on(request + b"\x7f\xff\xff\xff")
-    proxy.wait_for(lambda line: "not decoded from here on: a frame of 2147483647 bytes is announced" in line)
+    proxy.wait_for(lambda line: "not decoded from here on: the length prefix says 2147483647 bytes" in line)
     peers.pass_on(request)
     peers.pass_on(b"answer", back=True)
     proxy.wait_for(lambda line: line.startswith("1 <"))

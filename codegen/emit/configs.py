@@ -1,6 +1,6 @@
-"""Write the modules of configurations: one of facts, and a separate one of descriptions.
+"""Write the modules of configurations: one with facts, and a separate one with descriptions.
 
-The descriptions are as long as the facts, and only needed when documentation is requested.
+The descriptions are as long as the facts, and needed only when documentation is requested.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _LINE_CHARACTERS: Final = 120
 
 _CLASSES = '''\
 class Here(NamedTuple):
-    """How the reference broker takes a configuration that has an effect on it.
+    """How the reference broker treats a configuration that affects it.
 
     Attributes:
-        option: the name of the option, if it is not Kafka's with underscores.
+        option: the name of the option, if it differs from Kafka's name with underscores.
         default: the broker's own default; None for Kafka's.
-        min: the lowest value, None for Kafka's.
-        also: a value outside the range.
+        min: the lowest value; None for Kafka's.
+        also: an accepted value outside the range.
     """
 
     option: str = ""
@@ -34,21 +34,21 @@ class Here(NamedTuple):
 
 
 class ConfigKey(NamedTuple):
-    """A configuration, what values it takes, and what becomes of it here.
+    """A configuration, the values it accepts, and how the reference broker treats it.
 
     Attributes:
-        name: Kafka's.
-        type: of the value.
-        default: Kafka's, as text; None if there is none.
-        min: the lowest value of a number, None if its type alone says it.
-        max: the highest, likewise.
-        also: a value outside that range.
-        one_of: the values of a text, or of each entry of a list; empty if there are others.
-        any_case: whether letters may be in any case.
-        rule: what else a value must be; empty if nothing.
-        update: of a broker's, whether and where a running broker accepts a new value.
-        broker: of a topic's or a group's, the configuration of the broker that is its default; empty if there is none.
-        synonyms: other names of the same value, in order of precedence after this one.
+        name: its name in Kafka.
+        type: the type of its value.
+        default: Kafka's default as text; None if there is none.
+        min: the lowest value of a number, None if only its type limits it.
+        max: the highest value, likewise.
+        also: an accepted value outside that range.
+        one_of: the only values allowed for a text, or for each entry of a list; empty if any value is accepted.
+        any_case: whether case is ignored.
+        rule: a further rule for the value; empty if there is none.
+        update: for a broker configuration, whether and where a running broker accepts a new value.
+        broker: for a topic's or a group's, the broker configuration that is its default; empty if there is none.
+        synonyms: other names for the same value, in order of precedence after this one.
         here: None if it has no effect on the reference broker.
     """
 
@@ -68,7 +68,7 @@ class ConfigKey(NamedTuple):
 
     @property
     def is_read_only(self) -> bool:
-        """Whether a running broker keeps the value it was started with."""
+        """Whether a running broker keeps the value that it was started with."""
         return self.update == "read-only"
 
 
@@ -82,7 +82,7 @@ def emit_configs(configs: Mapping[str, tuple[ConfigSpec, ...]], digest: str) -> 
     names = {resource: f"{resource.upper()}_CONFIGS" for resource in configs}
     lines = [
         *header("configs.yaml", digest),
-        '"""What topics, brokers, groups and client metrics subscriptions can be configured with."""',
+        '"""The configurations of topics, brokers, groups and client metrics subscriptions."""',
         "",
         "from __future__ import annotations",
         "",
@@ -98,7 +98,7 @@ def emit_configs(configs: Mapping[str, tuple[ConfigSpec, ...]], digest: str) -> 
         *_CLASSES.splitlines(),
     ]
     for resource, specs in configs.items():
-        lines += ["", "", f"#: By name: what a {resource.replace('_', ' ')} is configured with."]
+        lines += ["", "", f"#: The {resource.replace('_', ' ')} configurations, by name."]
         lines.append(f"{names[resource]}: Final = _by_name(")
         for spec in specs:
             lines += _call("    ", "ConfigKey", list(_arguments(spec)), ",")
@@ -160,7 +160,7 @@ def emit_config_documentation(configs: Mapping[str, tuple[ConfigSpec, ...]], dig
         "",
         '__all__ = ["CONFIG_DOCUMENTATION"]',
         "",
-        "#: By kind of resource and name of the configuration.",
+        "#: By kind of resource, then by name of the configuration.",
         "CONFIG_DOCUMENTATION: Final[dict[str, dict[str, str]]] = {",
     ]
     for resource, specs in configs.items():

@@ -1,7 +1,7 @@
 """Write the Python module of one schema file: a class per message, its field table and its schema.
 
 A class covers all versions of its message. The structures of a message are nested in its class. The field tables come
-after the classes because a class body cannot refer to the classes around it.
+after the classes because a class body cannot refer to the classes that enclose it.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _module_about(file: SchemaFile) -> str:
 
 
 def _message_about(file: SchemaFile, message: MessageSpec) -> str:
-    """Return the description of a message, or a substitute."""
+    """Return the description of a message, or a substitute for it."""
     if message.about:
         return message.about
     match file:
@@ -137,9 +137,9 @@ def _wrapped(text: str, margin: str, opening: str = "", hanging: str = "") -> li
 
     Args:
         text: the words.
-        margin: before every line.
-        opening: before the first word.
-        hanging: before every line but the first.
+        margin: put before every line.
+        opening: put before the first word.
+        hanging: put before every line except the first.
     """
     text = docstring_text(text)
     return textwrap.wrap(

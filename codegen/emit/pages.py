@@ -1,4 +1,4 @@
-"""Pages of the protocol reference from the templates in `templates/`, which have all of its HTML.
+"""Make pages of the protocol reference from the templates in `templates/`, which contain all of its HTML.
 
 Every value is escaped: a description in a schema may contain anything.
 """
@@ -13,7 +13,7 @@ __all__ = ["environment", "rendered"]
 
 
 def rendered(template: str, **values: object) -> str:
-    """Return the page that a template makes of values.
+    """Return the page that a template produces from values.
 
     Args:
         template: the name of its file.

@@ -11,22 +11,22 @@ from kafkawire.codegen.record_formats import FIXED, RecordField, RecordFormat
 
 __all__ = ["VARINT_BITS", "Part", "part", "passed"]
 
-#: Bits of the variable-size numbers.
+#: The number of bits of each variable-size number.
 VARINT_BITS = {"varint": 32, "varlong": 64}
 
 
 class Part(Enum):
     """How the engines handle a field of a record."""
 
-    #: A varint with the size of everything after it; it comes first.
+    #: A varint with the size of everything after it; always the first field.
     LENGTH = auto()
     #: A byte with a default: skipped when read, and written with its default.
     RESERVED = auto()
     #: A varint or varlong.
     NUMBER = auto()
-    #: Bytes or a string after a varint, whose negative values mean null if null is allowed.
+    #: Bytes or a string preceded by a varint length; a negative length means null if null is allowed.
     CONTENT = auto()
-    #: Elements of another format after their count, a varint.
+    #: Elements of another format, preceded by their count as a varint.
     ELEMENTS = auto()
 
 
@@ -34,7 +34,7 @@ def part(format_: RecordFormat, field: RecordField) -> Part:
     """Return how the engines handle a field.
 
     Raises:
-        ValueError: the engines have no code for such a field; the text names the field.
+        ValueError: the engines have no code for such a field; the error names the field.
     """
     fields = format_.fields
     if field.measures is not None:

@@ -18,7 +18,7 @@ T = TypeVar("T")
 def emit_record_types(files: Mapping[Path, SchemaFile], digest: str) -> str:
     """Return the module that says which messages the records of an internal topic contain.
 
-    It includes removed types, because old segments may have them.
+    It includes removed types, because old segments may contain them.
     """
     keyed: dict[str, dict[int, tuple[str, str]]] = {}
     framed: dict[str, dict[int, str]] = {}

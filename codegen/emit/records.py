@@ -23,7 +23,7 @@ _PREFIXES = {
     "TimeIndexEntry": "TIME_INDEX_ENTRY",
 }
 
-#: The formats that go into the tables; a folder may have others, which only the reference shows.
+#: The formats that go into the tables; a folder may have others, which appear only in the reference.
 RECORD_FORMATS = frozenset(_PREFIXES)
 
 #: The formats that the extension needs; old messages are always read in Python.
@@ -35,8 +35,8 @@ _FIELD_CLASS = [
     '    """One field of a record format; the `construct` engine is made from these.',
     "",
     "    Attributes:",
-    "        measures: it counts the bytes from this field to the end.",
-    "        bits: its named bits: name, mask, and the names of the values, none for a flag.",
+    "        measures: the field from which, up to the end, it counts the bytes.",
+    "        bits: its named bits: name, mask, and the names of the values (none for a flag).",
     '    """',
     "",
     '    __slots__ = ("array", "bits", "count", "length", "measures", "name", "nullable", "type")',
@@ -100,7 +100,7 @@ def emit_record_formats(formats: Mapping[str, RecordFormat], digest: str) -> str
 
 
 def emit_record_constants(formats: Mapping[str, RecordFormat], digest: str) -> str:
-    """Return the numbers that the extension needs, as a Cython enumeration."""
+    """Return the numbers that the extension needs as a Cython enumeration."""
     lines = [*header("records/", digest), "cdef enum:"]
     for name in _NATIVE:
         lines += [f"    {constant} = {value}" for constant, value in _constants(formats[name], _PREFIXES[name])]
@@ -167,7 +167,7 @@ def _size(kind: str) -> int:
 
 
 def _smallest(field: RecordField) -> int:
-    """Return the minimum size of a field: that of its length or count, if it has one."""
+    """Return the minimum size of a field: the size of its length or count, if it has one."""
     if field.array:
         return 0 if field.count is None or not _is_type(field.count) else _size(field.count)
     return _size(field.length or field.type)

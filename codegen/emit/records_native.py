@@ -1,7 +1,7 @@
 """Write the Cython that reads and writes a record and the header of a batch: `record_codec.pxi`.
 
 The code is straight-line: the order and width of every field are part of its text, and nothing is looked up. The
-extension exchanges structures with named fields, so a changed order in a schema changes only this text.
+extension exchanges structures with named fields, so reordering a schema's fields changes only this text.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from kafkawire.codegen.spec import snake_case
 __all__ = ["emit_native_record_codec"]
 
 _ABOUT = """\
-# Read and write a record, and the header of a batch, as `schemas/records/` has them: included by the record engine.
+# Read and write a record, and the header of a batch, as `schemas/records/` defines them; included by the record engine.
 #
-# In these structures a size below 0 is a null. The elements after `..._count` are in their encoded form; when they
-# are written, `..._bytes` says how many bytes that form has."""
+# In these structures, a size below 0 means null. The elements after `..._count` are in encoded form; when they are
+# written, `..._bytes` is the size of that form."""
 
 #: How the numbers of a header are loaded and stored at `p + PLACE`; see `native_numbers.pxi`.
 _LOADS = {
@@ -46,7 +46,7 @@ def emit_native_record_codec(formats: Mapping[str, RecordFormat], digest: str) -
         digest: the digest of the schemas.
 
     Raises:
-        ValueError: a record has a field for which the engines have no code; the text names the field.
+        ValueError: a record has a field for which the engines have no code; the error names the field.
     """
     record, entry, batch = formats["Record"], formats["RecordHeader"], formats["RecordBatch"]
     lines = [*header("records/", digest), *_ABOUT.split("\n")]
@@ -114,7 +114,7 @@ def _reader(format_: RecordFormat) -> Iterator[str]:
     yield f"cdef {inline}const uint8_t *read_{_name(format_)}("
     yield f"    const uint8_t *p, const uint8_t *end, {format_.name}Parts *parts"
     yield ") noexcept nogil:"
-    yield '    """Find the parts of what is at `p`; return where it ends, NULL if it is broken or ends after `end`."""'
+    yield '    """Find the parts of the bytes at `p`; return their end, NULL if malformed or ending after `end`."""'
     if elements:
         yield "    cdef int32_t index"
     yield from (f"    cdef {field.type}Parts {field.name}_element" for field in elements)
@@ -164,8 +164,8 @@ def _read(format_: RecordFormat, field: RecordField) -> Iterator[str]:
 def _measure(format_: RecordFormat) -> Iterator[str]:
     has_length = part(format_, format_.fields[0]) is Part.LENGTH
     yield f"cdef inline int64_t {_name(format_)}_bytes(const {format_.name}Parts *parts) noexcept nogil:"
-    what = "what is measured by the length" if has_length else "all of it"
-    yield f'    """Return how many bytes it takes to write {what}."""'
+    what = "the part that the length measures" if has_length else "all of it"
+    yield f'    """Return the number of bytes needed to write {what}."""'
     yield "    cdef int64_t size = 0"
     for field in format_.fields:
         yield from _indented(_measured(format_, field))
@@ -187,7 +187,7 @@ def _measured(format_: RecordFormat, field: RecordField) -> Iterator[str]:
 def _writer(format_: RecordFormat) -> Iterator[str]:
     name = _name(format_)
     yield f"cdef inline uint8_t *write_{name}(uint8_t *p, {format_.name}Parts parts) noexcept nogil:"
-    yield f'    """Write what `{name}_bytes` measured; return where it ends."""'
+    yield f'    """Write what `{name}_bytes` measured; return its end."""'
     for field in format_.fields:
         yield from _indented(_written(format_, field))
     yield "    return p"

@@ -1,7 +1,7 @@
 """Write the Python that reads and writes a record and the header of a batch: `record_codec.py`.
 
 The code is straight-line: the order and width of every field are part of its text, and nothing is looked up. Arguments
-and results are sorted by name, so a changed order in a schema changes only this module.
+and results are sorted by name, so reordering a schema's fields changes only this module.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from kafkawire.codegen.spec import snake_case
 
 __all__ = ["emit_record_codec"]
 
-#: As the formatter would break lines.
+#: The length at which the formatter would break lines.
 _LINE_LENGTH = 120
 
 _HEAD = '''\
-"""Read and write a record, and the header of a batch, as `schemas/records/` has them.
+"""Read and write a record, and the header of a batch, as `schemas/records/` defines them.
 
 Arguments and results are sorted by name.
 """
@@ -34,7 +34,7 @@ __all__ = ["BatchHeader", "pack_batch_header", "read_record", "write_record"]
 
 
 def _read_zigzag(data: bytes, position: int, bits: int) -> tuple[int, int]:
-    """Read a number of any size; bits above the 32nd or 64th are dropped, as Java does."""
+    """Read a number of any size; bits above the 32nd or 64th are dropped, as in Java."""
     value = 0
     for shift in range(0, bits, 7):
         byte = data[position]
@@ -62,7 +62,7 @@ def emit_record_codec(formats: Mapping[str, RecordFormat], digest: str) -> str:
         digest: the digest of the schemas.
 
     Raises:
-        ValueError: a record has a field for which the engines have no code; the text names the field.
+        ValueError: a record has a field for which the engines have no code; the error names the field.
     """
     record, entry = formats["Record"], formats["RecordHeader"]
     lines = [*header("records/", digest), *_HEAD.split("\n")]
@@ -96,16 +96,16 @@ def _reader(format_: RecordFormat, formats: Mapping[str, RecordFormat], prefix: 
     signature = [f"def {prefix}read_{name}(", "data: bytes, position: int", f") -> tuple[{types}, int]:"]
     is_short = len("".join(signature)) <= _LINE_LENGTH
     yield from ["".join(signature)] if is_short else [signature[0], f"    {signature[1]}", signature[2]]
-    yield f'    """Return {", ".join(field.name for field in fields)}, and where they end.'
+    yield f'    """Return {", ".join(field.name for field in fields)}, and their end.'
     yield ""
     yield "    Raises:"
     yield "        IndexError: they end after the data."
-    yield "        ValueError: they are broken."
+    yield "        ValueError: they are malformed."
     yield '    """'
     for field in format_.fields:
         yield from _indented(_read(format_, field, formats))
     if part(format_, format_.fields[0]) is Part.LENGTH:
-        reason = f"a {_words(format_)} of {{length}} bytes has a content of {{position - start}}"
+        reason = f"a {_words(format_)} of {{length}} bytes has {{position - start}} bytes of content"
         yield "    if position != start + length:"
         yield f'        raise ValueError(f"{reason}")'
         yield "    if position > len(data):"
@@ -120,7 +120,7 @@ def _read(format_: RecordFormat, field: RecordField, formats: Mapping[str, Recor
         yield from _read_number("length", "varint")
         yield "start = position"
     elif kind is Part.RESERVED:
-        yield f"position += 1  # over the {name}"
+        yield f"position += 1  # skip the {name}"
     elif kind is Part.NUMBER:
         yield from _read_number(name, field.type)
     elif kind is Part.CONTENT:
@@ -183,7 +183,7 @@ def _writer(format_: RecordFormat, formats: Mapping[str, RecordFormat], prefix: 
     yield from _indented(f"{field.name}: {_argument(field, formats)}," for field in passed(format_))
     yield f") -> {'bytearray' if has_length else 'None'}:"
     if has_length:
-        yield f'    """Return a {name} after its length; texts are passed as UTF-8."""'
+        yield f'    """Return a {name} preceded by its length; texts are passed as UTF-8."""'
         yield "    content = bytearray()"
     for field in format_.fields:
         yield from _indented(_write(format_, field, formats))
@@ -246,7 +246,7 @@ def _batch_header(format_: RecordFormat) -> Iterator[str]:
     yield from _indented([f"{name}: int" for name in sorted(names)])
     yield ""
     yield "    def read_header(self, data: Buffer, position: int) -> None:"
-    yield '        """Take the header at `position`."""'
+    yield '        """Read the header at `position`."""'
     yield "        ("
     yield from _indented([f"self.{name}," for name in names], 3)
     yield "        ) = BATCH_HEADER.unpack_from(data, position)"

@@ -1,7 +1,7 @@
 """Write the protocol reference: static pages with every message, version and field, the error codes and enumerations.
 
-Like the generated code, the pages are a tree of texts, reproducible and testable without a folder. They need no script:
-layouts fold with `details`. This module selects and words the facts; `templates/` has the HTML.
+Like the generated code, the pages are a tree of texts: reproducible, and testable without a folder. They need no
+script: layouts fold with `details`. This module selects the facts and puts them into words; `templates/` has the HTML.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class _Api(NamedTuple):
 
 
 class _Section(NamedTuple):
-    """Messages of a folder that are not those of an API, each with the path of its page."""
+    """Messages of a folder that do not belong to an API, each with the path of its page."""
 
     title: str
     messages: list[tuple[str, MessageSpec]]

@@ -56,13 +56,13 @@ def emit_enumerations(
 ) -> dict[Path, str]:
     """Return the package of enumerations and constants, by path: a module for each enumeration.
 
-    Creating an `IntEnum` takes longer than loading a module, and a program needs few of them.
+    Creating an `IntEnum` takes longer than loading a module, and a program needs only a few of them.
     """
     enumerations, constants = tuple(enumerations), tuple(constants)
     modules = {item.name: snake_case(item.name) for item in sorted(enumerations, key=lambda item: item.name)}
     lines = [
         *header("enumerations.yaml", digest),
-        '"""Numbers that fields of messages carry, and the values that mean "none"."""',
+        '"""The numbers in fields of messages, and the values that mean "none"."""',
         "",
         *lazy_imports(modules),
         "",
@@ -106,18 +106,18 @@ def emit_apis(files: Iterable[SchemaFile], headers: Mapping[str, MessageSpec], d
     """Return the module that lists every API with its messages, versions and headers.
 
     Args:
-        files: the schema files; those of APIs are used.
+        files: the schema files; only those of APIs are used.
         headers: `RequestHeader` and `ResponseHeader`.
         digest: SHA-256 of all schemas, in hexadecimal.
     """
-    # Of two APIs with the same key, the current one is first: it gave the key a new name.
+    # Of two APIs with the same key, the current one comes first: it gave the key a new name.
     found = (file for file in files if isinstance(file, ApiFile))
     apis = sorted(found, key=lambda file: (file.request.key or 0, not file.request.versions))
     named = {file.request.key: file for file in reversed(apis)}
     removed = [api for api in apis if api.request.known and not api.request.versions and named[api.request.key] is api]
     lines = [
         *header("messages/ and headers.yaml", digest),
-        '"""Every API: its key, its messages, their versions and those of their headers."""',
+        '"""Every API: its key, its messages, their versions and their header versions."""',
         "",
         "from __future__ import annotations",
         "",
@@ -136,7 +136,7 @@ def emit_apis(files: Iterable[SchemaFile], headers: Mapping[str, MessageSpec], d
         *(f"    {snake_case(api.name).upper()} = {api.request.key}" for api in apis if named[api.request.key] is api),
         "",
         "",
-        "#: The package of the messages, beside this one.",
+        "#: The package of the messages, next to this one.",
         "_MESSAGES: Final = f\"{__name__.removesuffix('tables.apis')}messages\"",
         "",
         "#: The APIs with at least one current version, in order of their keys.",
@@ -147,7 +147,7 @@ def emit_apis(files: Iterable[SchemaFile], headers: Mapping[str, MessageSpec], d
         "#: The APIs without a current version whose key has not been reused.",
         *_removed_apis(removed, headers),
         "",
-        "#: Both: the APIs that can be read and written, not those that are served.",
+        "#: All of these: the APIs that can be read and written, though not all of them are served.",
         "KNOWN_APIS = {**APIS, **REMOVED_APIS}",
     ]
     return "\n".join(lines) + "\n"
@@ -155,7 +155,7 @@ def emit_apis(files: Iterable[SchemaFile], headers: Mapping[str, MessageSpec], d
 
 def _removed_apis(apis: Sequence[ApiFile], headers: Mapping[str, MessageSpec]) -> Iterator[str]:
     opening = "REMOVED_APIS: dict[ApiKey, Api] = {"
-    if not apis:  # on one line, as formatters write it
+    if not apis:  # on one line, as a formatter writes it
         yield opening + "}"
         return
     yield opening

@@ -1,4 +1,4 @@
-"""Write the module of what Kafka keeps in ZooKeeper: a class for each content, and a constant for each node."""
+"""Write the module of the data that Kafka keeps in ZooKeeper: classes for contents, constants for nodes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ from kafkawire.sdk.registry.map_order import java_hash_map, java_properties, sca
 from kafkawire.sdk.registry.znodes import Access, Mode, Znode
 """
 
-#: The Python type of each scalar; integers are left out.
+#: The Python type of each scalar except integers.
 _PYTHON_TYPES: Final = {"string": "str", "sanitized": "str", "uuid": "bytes"}
 
 _PARAMETER_TYPES: Final = {
@@ -73,7 +73,7 @@ def emit_znodes(registry: RegistrySpec, digest: str) -> str:
     names = sorted([*(spec.name for spec in registry.znodes), "ZNODES"]) + sorted(classes)
     lines = [
         *header("registry.yaml", digest),
-        '"""What Apache Kafka keeps in ZooKeeper: its nodes, and a named tuple for each of their contents."""',
+        '"""The data that Apache Kafka keeps in ZooKeeper: its nodes, and a named tuple for each type of content."""',
         "",
         *_IMPORTS.splitlines(),
         "",

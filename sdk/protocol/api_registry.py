@@ -1,8 +1,8 @@
-"""The APIs that a connection knows: Kafka's, and those of custom schemas.
+"""The APIs that a connection knows: Kafka's own and those of custom schemas.
 
-A connection looks up each API and version once, so a registry adds no cost per request. Conflicts, and tables that do
-not fit their classes, are found when a registry is created, not by the first request. `kafkawire codegen check`
-compares Kafka's own table with its schemas, so that table is not checked again here.
+A connection looks up each API and version only once, so a registry adds no cost per request. Conflicts, and tables that
+do not match their classes, are found when a registry is created rather than by the first request. `kafkawire codegen
+check` compares Kafka's own table with its schemas, so that table is not checked again here.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _OPENING: Final = tuple(APIS[key] for key in (ApiKey.SASL_HANDSHAKE, ApiKey.API_
 
 
 class ApiRegistry(Mapping[int, Api]):
-    """A mapping from key to API, in order of the keys.
+    """A mapping from key to API, in key order.
 
     ApiVersions, SaslHandshake and SaslAuthenticate are always included, because connections open with them.
 
     Args:
-        tables: generated tables `APIS` or registries; several of them may contain the same API.
+        tables: generated tables `APIS` or registries; more than one may contain the same API.
 
     Raises:
         TypeError: an argument is not a table of APIs.
-        LocalProtocolError: two APIs share a key or a name, the classes of an API are not the generated request and
-            response of its key, or lack a version, or a header does not have the version that the API names.
+        LocalProtocolError: two APIs share a key or a name; or an API's classes are not the generated request and
+            response for its key, or lack one of its versions; or a header lacks the version that the API names.
     """
 
     def __init__(self, *tables: Mapping[Any, Api]) -> None:

@@ -1,4 +1,4 @@
-"""A message in one version as a `construct.Construct`: `parse`, `build`, and a part of any other construct.
+"""A message in one version as a `construct.Construct`, with `parse` and `build`; it fits into any other construct.
 
 `decode` and `encode` work on buffers and skip construct's streams. A program of an engine (`programs.py`) does the
 work; code of this package calls the program directly and thus need not load construct.
@@ -23,7 +23,8 @@ __all__ = ["Codec", "codec"]
 
 M = TypeVar("M", bound=Message)
 
-#: Size of the first read from a stream: enough for most messages, yet a file of small messages is not read to its end.
+#: Size of the first read from a stream: enough for most messages, but not so much that a file of small messages is read
+#: to its end.
 _FIRST_READ_BYTES = 1024
 
 
@@ -31,8 +32,8 @@ _FIRST_READ_BYTES = 1024
 class Codec(Construct, Generic[M]):
     """Read and write one message in one version.
 
-    A stream must be seekable; only the message is consumed from it. To extend a codec, put it into another construct,
-    such as `construct.Adapter`; it cannot be subclassed.
+    A stream must be seekable; only the message is consumed from it. A codec cannot be subclassed: to extend it, wrap it
+    in another construct, such as `construct.Adapter`.
 
     Args:
         cls: the message class.
@@ -51,13 +52,13 @@ class Codec(Construct, Generic[M]):
         self.cls = cls
         self.version = version
         self.engine = engine
-        # Bound once: an extra call would take a tenth of the time to decode a small message.
+        # Bound once: an extra call would cost a tenth of the time that decoding a small message takes.
         self.decode = made.decode  # type: ignore[method-assign]  # the methods below are for readers and types
         self.encode = made.encode  # type: ignore[method-assign]  # as above
         self.encode_parts = made.encode_parts  # type: ignore[method-assign]  # as above
 
     def __init_subclass__(cls, **arguments: object) -> Never:
-        # Overridden methods would not be called, and a copy would not be of the subclass.
+        # Overridden methods would not be called, and a copy would not be an instance of the subclass.
         raise TypeError(f"{cls.__qualname__} cannot derive from Codec: use a codec, or put it into a construct.Adapter")
 
     def __copy__(self) -> Codec[M]:
@@ -124,7 +125,7 @@ class Codec(Construct, Generic[M]):
                 message, end = self.decode(data, 0)
                 break
             except DecodeError:
-                more = stream.read(len(data))  # doubled, so a long message is decoded only a few times
+                more = stream.read(len(data))  # the size doubles, so that even a long message needs few attempts
                 if not more:
                     raise
                 data += more
@@ -168,7 +169,7 @@ def codec(message: str | type[M], version: int, engine: str | None = None) -> Co
     if not isinstance(version, int) or isinstance(version, bool):
         raise LocalProtocolError(f"{cls.__qualname__}: version {quoted(version)} is not an int")
     if not isinstance(engine, str | None):
-        raise LocalProtocolError(f"engine {quoted(engine)} is not the name of one")
+        raise LocalProtocolError(f"{quoted(engine)} is not the name of an engine")
     return _codec(cls, int(version), ENGINE if engine is None else engine)
 
 

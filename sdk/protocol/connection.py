@@ -40,11 +40,11 @@ __all__ = [
     "opens_with_unsupported_version",
 ]
 
-#: Maximum number of requests that wait for a response on one connection, including those held back. Kafka's clients
-#: allow 5 for producing and only a few for anything else; the bound only keeps a runaway caller from filling memory.
+#: Maximum number of requests awaiting a response on one connection, including requests that are held back. Kafka's
+#: clients allow 5 for producing and only a few otherwise; this limit only keeps a runaway caller from filling memory.
 MAX_IN_FLIGHT = 1000
 
-#: Largest frame before the broker has been authenticated: the largest challenge fits.
+#: Largest frame before the broker has been authenticated: large enough for the largest challenge.
 GATE_FRAME_BYTES_MAX = 1024 * 1024
 
 #: Correlation ids are int32 and wrap to 0.
@@ -103,7 +103,7 @@ class Received(NamedTuple):
 
 
 class _Form(NamedTuple):
-    """How the requests and responses of one API are written in one version; looked up once per connection.
+    """How requests and responses of one API are encoded in one version; looked up once per connection.
 
     Attributes:
         api: the API.
@@ -123,13 +123,13 @@ class _Form(NamedTuple):
 
 
 def checked_in_flight(max_in_flight: int) -> int:
-    """Return a valid limit of requests that wait for a response.
+    """Check the limit on requests awaiting a response, and return it.
 
     Raises:
-        LocalProtocolError: the limit is not a number from 1 on, so nothing could be sent.
+        LocalProtocolError: the limit is not an integer of at least 1, so nothing could be sent.
     """
     if not isinstance(max_in_flight, int) or max_in_flight < 1:
-        raise LocalProtocolError(f"max_in_flight is {quoted(max_in_flight)}, but a number from 1 on is needed")
+        raise LocalProtocolError(f"max_in_flight is {quoted(max_in_flight)}, but must be an integer of at least 1")
     return max_in_flight
 
 
@@ -138,16 +138,16 @@ class ClientConnection:
 
     A driver reports the state of the network (`enter`), opens the gate (`start`), and passes an authenticator when the
     connection `wants_login` and again at `reauthenticate_at_ms`. After each of these calls, and after `receive`, it
-    writes `take_outgoing` at once. Programs that send single requests by hand can ignore the gate.
+    immediately writes what `take_outgoing` returns. Programs that send single requests by hand can ignore the gate.
 
     Args:
         client_id: the name that the broker uses in logs and for quotas; None for none.
-        max_in_flight: the maximum number of requests that wait for a response; see `MAX_IN_FLIGHT`.
+        max_in_flight: the maximum number of requests awaiting a response; see `MAX_IN_FLIGHT`.
         authenticates: whether the connection logs in.
         apis: the APIs that can be called; pass `ApiRegistry(APIS, …)` to add custom APIs.
 
     Raises:
-        LocalProtocolError: `max_in_flight` is not a number from 1 on.
+        LocalProtocolError: `max_in_flight` is not an integer of at least 1.
     """
 
     def __init__(
@@ -177,17 +177,17 @@ class ClientConnection:
 
     @property
     def in_flight(self) -> int:
-        """The number of requests that wait for a response or to be sent, except the gate's own."""
+        """The number of requests that await a response or are still held back, not counting the gate's own."""
         return len(self._waiting) + len(self._held) - self._gate_waits
 
     @property
     def answers_others_first(self) -> bool:
-        """Whether requests from before the login are still unanswered."""
+        """Whether requests sent before the login are still unanswered."""
         return len(self._waiting) > self._gate_waits > 0
 
     @property
     def wants_login(self) -> bool:
-        """Whether the connection waits for its first `log_in`."""
+        """Whether the connection is waiting for its first `log_in`."""
         return self._gate.wants_login
 
     @property
@@ -217,7 +217,7 @@ class ClientConnection:
         self._ask(self._gate.start())
 
     def log_in(self, authenticator: Authenticator, now_ms: int, fraction: float) -> None:
-        """Begin to log in; requests are held back until the broker accepts the login. See `Gate.log_in`."""
+        """Start the login; requests are held back until the broker accepts the login. See `Gate.log_in`."""
         self._ask(self._gate.log_in(authenticator, now_ms, fraction))
 
     def take_outgoing(self) -> list[Buffer]:
@@ -234,7 +234,7 @@ class ClientConnection:
         return self._negotiation.receive(response)
 
     def version_for(self, api: Api) -> int:
-        """Return the highest version that both sides know; before negotiation, the highest stable version known here.
+        """Return the highest version both sides know; before negotiation, the highest stable version known here.
 
         Raises:
             UnsupportedVersion: there is no common version.
@@ -242,7 +242,7 @@ class ClientConnection:
         return self._negotiation.version_for(api)
 
     def offers(self, api: Api) -> bool:
-        """Return whether both sides know a version; False before negotiation."""
+        """Return whether both sides share a version; False before negotiation."""
         return self._negotiation.offers(api)
 
     def feature_level(self, name: str) -> int:
@@ -260,15 +260,15 @@ class ClientConnection:
         """Write a request.
 
         Args:
-            message: a request of an API of the registry.
+            message: a request to an API in the registry.
             version: the version; None for the highest that both sides know.
-            expect_response: False for the only request without a response, Produce with `acks` 0.
+            expect_response: False for the only request that gets no response: Produce with `acks` 0.
             now_ms: the current time on the clock of `log_in`; requests are held back after the session has ended.
                 Needed only if the broker limits sessions.
 
         Raises:
-            LocalProtocolError: the message is not a request of the registry, the version cannot carry a value, the
-                frame is larger than 2 GiB, too many requests are in flight, or the first login is not complete.
+            LocalProtocolError: the message is not a request of the registry, a value cannot be encoded in the version,
+                the frame is larger than 2 GiB, too many requests are in flight, or the first login is not complete.
         """
         in_flight = len(self._waiting) + len(self._held) - self._gate_waits
         if in_flight >= self._max_in_flight:
@@ -290,16 +290,17 @@ class ClientConnection:
         return sent
 
     def check_length(self, length: int) -> None:
-        """Check the announced length of the next frame; `receive` must have taken all earlier frames.
+        """Check the length of the next frame; `receive` must have taken all earlier frames.
 
         Args:
-            length: the length that the frame's first four bytes announce.
+            length: the frame's length prefix.
 
         Raises:
-            RemoteProtocolError: no request waits for a response, or the frame is larger than any response to the gate.
+            RemoteProtocolError: no request is awaiting a response, or the frame is larger than any response to the
+                gate.
         """
         if not self._waiting:
-            raise RemoteProtocolError(f"a frame of {length} bytes came, but no request waits for a response")
+            raise RemoteProtocolError(f"a frame of {length} bytes arrived, but no request is awaiting a response")
         _, form, is_gates = self._waiting[0]
         if is_gates and length > GATE_FRAME_BYTES_MAX:
             raise RemoteProtocolError(
@@ -363,7 +364,7 @@ class ClientConnection:
         return form
 
     def _ask(self, message: Message) -> None:
-        """Send a request of the gate, to which no limit applies."""
+        """Send one of the gate's own requests, which are not subject to any limit."""
         is_first = message.SCHEMA.key == ApiKey.API_VERSIONS
         sent, form = self._framed_request(message, self._negotiation.request_version if is_first else None)
         self._waiting.append((sent.correlation_id, form, True))

@@ -1,7 +1,8 @@
 """Split a byte stream into frames, and build frames.
 
-Every request and response travels as a frame: an int32 length, then that many bytes. This is the first step after the
-socket and the last one before it; `connection.py` interprets the content. This module does no I/O and has no clock.
+Every request and response travels as a frame: an int32 length, then that many bytes. Framing is the first step after
+the socket when receiving, and the last one before it when sending; `connection.py` interprets the content. This module
+does no I/O and has no clock.
 
 Source: Kafka protocol guide, "Network"; `NetworkReceive` in Apache Kafka.
 """
@@ -23,8 +24,8 @@ __all__ = [
     "frame_prefix",
 ]
 
-#: Largest frame accepted by default. Kafka's brokers accept 100 MiB (`socket.request.max.bytes`); without a bound, four
-#: hostile bytes could make the receiver reserve 2 GiB.
+#: Largest frame accepted by default. Kafka's brokers accept 100 MiB (`socket.request.max.bytes`); without a limit,
+#: four hostile bytes could make the receiver reserve 2 GiB.
 MAX_FRAME_BYTES = 100 * 1024 * 1024
 
 #: Size of the length in front of each frame.
@@ -32,10 +33,10 @@ LENGTH_BYTES = 4
 
 
 class FrameTooLarge(RemoteProtocolError):
-    """The peer announced a frame outside 0..limit bytes; nothing more can be read from the connection."""
+    """A length prefix is outside 0..limit; nothing more can be read from the connection."""
 
     def __init__(self, length: int, limit: int) -> None:
-        super().__init__(f"a frame of {length} bytes is announced, but 0 to {limit} are allowed")
+        super().__init__(f"the length prefix says {length} bytes, but 0 to {limit} are allowed")
         self.length = length
         self.limit = limit
 
@@ -43,13 +44,13 @@ class FrameTooLarge(RemoteProtocolError):
 class FrameBuffer:
     """Collect received bytes and return whole frames.
 
-    Receiving costs O(bytes) for any segmentation of the stream; at most one incomplete frame is held.
+    Receiving costs O(bytes) however the stream is segmented; at most one incomplete frame is held.
 
     Args:
         limit: largest frame accepted, in bytes.
 
     Attributes:
-        error: the error of the next frame, if its announced length is outside the limits; None otherwise.
+        error: the error for the next frame if its length prefix is out of range, otherwise None.
     """
 
     __slots__ = ("_data", "_limit", "error")
@@ -76,8 +77,8 @@ class FrameBuffer:
             The content of each frame, without its length, in order.
 
         Raises:
-            FrameTooLarge: an announced length is outside 0..limit. The frames before it are returned first: `error` is
-                then set at once, and the next call raises it.
+            FrameTooLarge: a length prefix is outside 0..limit. The frames before it are returned first: `error` is then
+                set immediately, and the next call raises it.
         """
         if self.error is not None:
             raise self.error.again()
@@ -106,7 +107,7 @@ class FrameBuffer:
 
 
 def frame_length(prefix: bytes | bytearray | memoryview, limit: int = MAX_FRAME_BYTES) -> int:
-    """Return the length that the four bytes in front of a frame announce.
+    """Return the length of a frame, given the four bytes in front of it.
 
     Raises:
         FrameTooLarge: the length is outside 0..limit.
@@ -129,7 +130,7 @@ def frame_prefix(length: int) -> bytes:
 
 
 def frame(content: Buffer) -> bytes:
-    """Return `content` after its int32 length.
+    """Return `content`, preceded by its length as an int32.
 
     Raises:
         LocalProtocolError: the content is too long for a frame.

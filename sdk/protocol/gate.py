@@ -2,9 +2,9 @@
 
     dns → tcp → tls → versions → sasl → ready ⇄ re-authentication
 
-The network reports the first three. The gate then requests the broker's versions, logs in, and, if the broker limits
-the session, decides when to log in again. The gate is part of `ClientConnection`, which sends the gate's requests and
-holds back all others while the broker accepts none.
+The network reports the first three. The gate then asks the broker for its versions, logs in and, if the broker limits
+sessions, decides when to log in again. It is part of `ClientConnection`, which sends the gate's requests and holds back
+all others while the broker would not accept them.
 
 Source: `SaslClientAuthenticator` in Apache Kafka; KIP-43, KIP-152, KIP-368 (re-authentication).
 """
@@ -33,11 +33,11 @@ CHALLENGE_BYTES_MAX = 512 * 1024
 #: Maximum number of challenges in one login. Kerberos needs the most, four; a hostile broker could continue forever.
 ROUNDS_MAX = 16
 
-#: Lowest and highest fraction of a session after which the client logs in again, as in Kafka's own client.
+#: The client logs in again after a fraction of the session between these two, as Kafka's own client does.
 _SESSION_SHARE_MIN = 0.85
 _SESSION_SHARE_MAX = 0.95
 
-#: The first version of SaslHandshake after which SaslAuthenticate carries the tokens; before it, tokens had no header.
+#: From this version of SaslHandshake on, SaslAuthenticate carries the tokens; before it, tokens had no header.
 _HANDSHAKE_VERSION_MIN = 1
 
 #: Maximum number of characters that an error quotes from a broker's text.
@@ -57,7 +57,7 @@ class ConnectionState(Enum):
 
     @property
     def logs_in(self) -> bool:
-        """Whether a login is under way, or the connection waits for one."""
+        """Whether a login is under way or the connection is waiting for one."""
         return self in (ConnectionState.AUTHENTICATION, ConnectionState.REAUTHENTICATION)
 
     @property
@@ -73,7 +73,7 @@ _OF_THE_NETWORK: Final = {
     ConnectionState.TLS: "the TLS handshake begins",
 }
 
-#: The edges of one connection. A connection that fails, in any state, is not used again.
+#: The transitions of one connection. A connection that has failed, in any state, is not used again.
 CONNECTION_EDGES: Final = Edges(
     "a connection",
     (ConnectionState.RESOLVING,),
@@ -104,7 +104,7 @@ class Gate:
     Attributes:
         state: see `ConnectionState`.
         reauthenticate_at_ms: when to log in again; infinite if the session has no end.
-        session_ends_ms: when the broker stops accepting requests; an estimate that is never too late.
+        session_ends_ms: when the broker stops accepting requests: an estimate, never later than the true time.
     """
 
     def __init__(self, negotiation: Negotiation, *, authenticates: bool) -> None:
@@ -126,7 +126,7 @@ class Gate:
 
     @property
     def wants_login(self) -> bool:
-        """Whether the connection waits for its first `log_in`."""
+        """Whether the connection is waiting for its first `log_in`."""
         return self.state is ConnectionState.AUTHENTICATION and self._authenticator is None
 
     def report(self, state: ConnectionState) -> None:
@@ -136,7 +136,7 @@ class Gate:
             LocalProtocolError: the state is not one of these, or the gate was opened before.
         """
         if state not in _OF_THE_NETWORK:
-            raise LocalProtocolError(f"a network does not report {state.name}, but RESOLVING, CONNECTING or TLS")
+            raise LocalProtocolError(f"a network reports RESOLVING, CONNECTING or TLS, not {state.name}")
         self._enter(state)
 
     def start(self) -> Message:
@@ -149,7 +149,7 @@ class Gate:
         return self._negotiation.request()
 
     def log_in(self, authenticator: Authenticator, now_ms: int, fraction: float) -> Message:
-        """Begin to log in, for the first time or again, and return the first request of the login.
+        """Start a login, the first or a later one, and return its first request.
 
         Args:
             authenticator: an authenticator for this login only.
@@ -157,7 +157,7 @@ class Gate:
             fraction: a random number in [0, 1), so that connections opened together do not log in again together.
 
         Raises:
-            LocalProtocolError: the connection is not in a state to log in.
+            LocalProtocolError: the connection's state does not allow a login.
             RemoteProtocolError: the broker offers no known version of SASL.
         """
         if not self.wants_login and (self.state is not ConnectionState.READY or not self._authenticates):
@@ -177,15 +177,15 @@ class Gate:
         return SaslHandshakeRequest(authenticator.mechanism)
 
     def receive(self, response: Message) -> Message | None:
-        """Take the response to a request of the gate.
+        """Process the response to one of the gate's requests.
 
         Returns:
-            The next request; None if the connection is ready or waits for `log_in`.
+            The next request; None if the connection is ready or is waiting for `log_in`.
 
         Raises:
             BrokerError: the broker refuses the login.
             RemoteProtocolError: the broker breaks the protocol.
-            LocalProtocolError: the gate has not requested this response.
+            LocalProtocolError: the gate did not request this response.
         """
         if isinstance(response, ApiVersionsResponse):
             return self._versions_known(response)
@@ -226,7 +226,7 @@ class Gate:
         return SaslAuthenticateRequest(answer)
 
     def _authenticated(self, lifetime_ms: int) -> None:
-        """Count the session from the start of the login, a little early: the broker counts from the end."""
+        """Count the session from the start of the login, which is slightly early: the broker counts from the end."""
         self._authenticator = None
         self._enter(ConnectionState.READY)
         self.session_ends_ms = self._began_ms + lifetime_ms if lifetime_ms > 0 else inf
@@ -235,12 +235,12 @@ class Gate:
 
 def _handshake_refusal(mechanism: str, response: SaslHandshakeResponse) -> str:
     if response.error_code == ErrorCode.ILLEGAL_SASL_STATE:
-        return "this listener of the broker does not use SASL, or not now"
+        return "this listener of the broker does not use SASL, or expects no login now"
     offered = ", ".join(sorted(response.mechanisms)) or "none"
     return f"the mechanism {mechanism} was refused; the broker offers {_printable(offered)}"
 
 
 def _printable(text: str) -> str:
-    """Return a text from the broker in a form that is safe to show."""
+    """Return text from the broker in a form that is safe to show."""
     short = text[:_SHOWN_CHARACTERS]
     return "".join(character if character.isprintable() else "?" for character in short)

@@ -1,4 +1,4 @@
-"""The part of headers that is the same in every version and can be read before the version is known."""
+"""The part of a header that is the same in every version, and can be read before the version is known."""
 
 from struct import Struct
 from typing import Final
@@ -17,5 +17,5 @@ CORRELATION_ID_BYTES: Final = Struct(">" + FIXED[layout(ResponseHeader, 0).field
 
 
 def correlation_id_of(response: bytes | bytearray | memoryview) -> int:
-    """Return the correlation id of a response, which must have `CORRELATION_ID_BYTES` or more."""
+    """Return the correlation id of a response, which must be at least `CORRELATION_ID_BYTES` long."""
     return int.from_bytes(response[:CORRELATION_ID_BYTES], "big", signed=True)

@@ -1,9 +1,9 @@
 """Messages as JSON values, in the form that Apache Kafka's own converters print.
 
-Field names are camelCase; bytes and records are base64; UUIDs are URL-safe base64 without padding; a tagged field that
-has its default is omitted, and every other field of the version is present; null is allowed where any version allows
-it; numbers that JSON lacks are the strings `NaN`, `Infinity` and `-Infinity`, which Kafka prints but does not read.
-Unknown tagged fields have no JSON form.
+Field names are camelCase; bytes and records are base64; UUIDs are URL-safe base64 without padding. A tagged field with
+its default value is omitted; every other field of the version is present. Null is allowed where any version allows it.
+Numbers that JSON lacks are the strings `NaN`, `Infinity` and `-Infinity`, which Kafka prints but does not read. Unknown
+tagged fields have no JSON form.
 
 Source: `JsonConverterGenerator` and `MessageUtil` in Apache Kafka; Jackson for base64.
 """
@@ -43,7 +43,7 @@ __all__ = ["from_json", "to_json"]
 _BASE64 = re.compile(
     r"(?:[\x00-\x20]*+(?:[A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==))*+[\x00-\x20]*+", re.ASCII
 )
-#: Text up to a padding, where other decoders would stop reading.
+#: Text up to the padding, where other decoders would stop reading.
 _PADDED = re.compile("[^=]+={0,2}")
 
 #: Maximum number of unknown names that are compared with a missing name; more would take too long.
@@ -59,11 +59,11 @@ def to_json(message: Message, version: int) -> dict[str, Any]:
     """Return the JSON value of a message.
 
     Args:
-        message: the message; ignorable fields that the version does not have are dropped.
+        message: the message; ignorable fields that the version lacks are dropped.
         version: the version.
 
     Raises:
-        UnsupportedVersion: the version does not exist, or lacks a field that is set and cannot be dropped.
+        UnsupportedVersion: the version does not exist, or it lacks a field that is set and cannot be dropped.
         EncodeError: a field has the wrong type, or is None but not nullable in any version.
     """
     return _structure_to_json(message, layout(type(message), version), "")
@@ -74,7 +74,7 @@ def from_json(message: type[M], version: int, value: dict[str, Any]) -> M: ...
 @overload
 def from_json(message: str, version: int, value: dict[str, Any]) -> Message: ...
 def from_json(message: str | type[M], version: int, value: dict[str, Any]) -> M | Message:
-    """Return the message of a JSON value.
+    """Return the message that a JSON value describes.
 
     Args:
         message: a message class, or its name in Kafka.
@@ -84,8 +84,8 @@ def from_json(message: str | type[M], version: int, value: dict[str, Any]) -> M 
 
     Raises:
         LocalProtocolError: there is no such message.
-        UnsupportedVersion: the version does not exist, or lacks a structure that is given.
-        EncodeError: a field is missing, or not of its type.
+        UnsupportedVersion: the version does not exist, or it lacks a structure that the value contains.
+        EncodeError: a field is missing or has the wrong type.
     """
     cls = message if isinstance(message, type) else message_class(message)
     return _structure_from_json(value, layout(cls, version), "")
@@ -129,7 +129,7 @@ def _content(message: Message, name: str, path: str) -> Any:
 
 
 def _checked(path: str, check: Callable[..., T], *args: Any) -> T:
-    """Return the result of a check of a value; name the field in the error if it refuses the value."""
+    """Check a value and return the result; if the check refuses the value, name the field in the error."""
     try:
         return check(*args)
     except Refused as reason:
@@ -163,7 +163,7 @@ def _element_to_json(value: Any, field: FieldLayout, path: str) -> Any:
 
 
 def _meant(name: str, value: dict[str, Any], structure: Layout) -> str:
-    """Return the end of the error about a missing field: an unknown name may be a misspelling of the field's."""
+    """Return the end of the error about a missing field: an unknown name may be its misspelling."""
     known = {_json_name(field.name) for field in structure.cls.FIELDS}
     others = [given for given in value if isinstance(given, str) and given not in known]
     near = nearest(name, others[:_COMPARED_MAX])

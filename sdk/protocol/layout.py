@@ -1,7 +1,7 @@
-"""Narrow a message class to one version: the flat description that all three engines work from.
+"""Narrow a message class to one version: the flat description from which all three engines work.
 
-A generated class lists its fields over all versions (`schema.py`). A `Layout` says for one version which fields are
-on the wire, in which order and encoding, and which are not. All decisions that depend on versions are made here, so the
+A generated class lists its fields for all versions (`schema.py`). For one version, a `Layout` says which fields are on
+the wire, in which order and encoding, and which are missing. All version-dependent decisions are made here, so the
 engines make none.
 
 Source: Kafka protocol guide; KIP-482 for flexible versions; `MessageDataGenerator` in Apache Kafka.
@@ -42,7 +42,7 @@ class FieldLayout(NamedTuple):
     default: Any
 
     def new_default(self) -> Any:
-        """Return the value of the field when it is not on the wire."""
+        """Return the value that the field has when it is not on the wire."""
         return self.structure.cls() if self.default is DEFAULT and self.structure else self.default
 
 
@@ -64,7 +64,7 @@ class AbsentField(NamedTuple):
     versions: str
 
     def new_default(self) -> Any:
-        """Return the value of the field when nothing was set."""
+        """Return the value that the field has when nothing was set."""
         return self.structure() if self.default is DEFAULT and self.structure else self.default
 
 
@@ -77,8 +77,8 @@ class Layout:
         flexible: whether tagged fields follow the fields.
         fields: the fields on the wire, in order.
         tagged: the tagged fields, by tag.
-        invalid_tags: the tags of fields that other versions have; Kafka reads them here neither as fields nor as
-            unknown.
+        invalid_tags: the tags of fields that only other versions have; Kafka treats them here neither as fields nor as
+            unknown tags.
         absent: the fields that are not in this version.
     """
 
@@ -121,7 +121,7 @@ class Layout:
 
     @cached_property
     def has_records(self) -> bool:
-        """Whether the structure has `records`, which are views of the bytes that were read."""
+        """Whether the structure contains `records`, which are views of the bytes they were read from."""
         return any(
             field.kind == "records" or (field.structure is not None and field.structure.has_records)
             for field in self.fields
@@ -149,7 +149,7 @@ def layout(cls: type[Message], version: int) -> Layout:
         version: one of its versions, current or removed.
 
     Raises:
-        LocalProtocolError: there is no such message, or the version is not an int.
+        LocalProtocolError: `cls` is not a message class, or the version is not an int.
         UnsupportedVersion: the message does not exist in this version.
     """
     if not isinstance(cls, type) or not issubclass(cls, Message):

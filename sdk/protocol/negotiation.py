@@ -1,7 +1,7 @@
 """Choose the version of each API that a client uses with one broker.
 
 A client asks ApiVersions in its highest version; a broker that does not know that version says which ones it knows, and
-the client asks again. It is a part of `ClientConnection`, which sends the requests.
+the client asks again. Negotiation is part of `ClientConnection`, which sends the requests.
 
 Source: Kafka protocol guide, "Retrieving supported API versions"; KIP-511, KIP-584 (features).
 """
@@ -26,7 +26,7 @@ class Negotiation:
     """The versions that both sides know.
 
     Attributes:
-        request_version: version of the next ApiVersions request.
+        request_version: the version of the next ApiVersions request.
         features: the finalized level of each feature of the cluster; empty before negotiation, and from old brokers.
     """
 
@@ -43,10 +43,10 @@ class Negotiation:
         """Learn which versions the broker supports.
 
         Returns:
-            True when done; False if the broker does not know the version of the request; then send another `request`.
+            True when done; False if the broker does not know the request's version: then send another `request`.
 
         Raises:
-            RemoteProtocolError: the broker refuses for a different reason, or refuses even the lowest version.
+            RemoteProtocolError: the broker refuses for another reason, or refuses even the lowest version.
         """
         ours = APIS[ApiKey.API_VERSIONS].versions
         offered = {entry.api_key: VersionRange(entry.min_version, entry.max_version) for entry in response.api_keys}
@@ -62,7 +62,7 @@ class Negotiation:
         return True
 
     def version_for(self, api: Api) -> int:
-        """Return the highest version that both sides know; before negotiation, the highest stable version known here.
+        """Return the highest version both sides know; before negotiation, the highest stable version known here.
 
         Raises:
             UnsupportedVersion: there is no common version.
@@ -80,6 +80,6 @@ class Negotiation:
         return (ours & theirs).last
 
     def offers(self, api: Api) -> bool:
-        """Return whether both sides know a version; False before negotiation."""
+        """Return whether both sides share a version; False before negotiation."""
         theirs = (self._versions or {}).get(api.key)
         return theirs is not None and bool(api.versions & theirs)

@@ -1,8 +1,8 @@
 """Decode the traffic between a client and a broker as a third party, in a proxy or from a capture.
 
 `read_request` and `observe` read one frame each. `ObservedConnection` follows a whole connection: it pairs responses
-with requests and knows which requests have none. It refuses nothing, so a frame that it cannot read is an `Unread` with
-the reason, not an error.
+with requests and knows which requests have none. It never raises for a frame that it cannot read, but returns an
+`Unread` with the reason.
 
 Source: Kafka protocol guide, "Network", "SASL Authentication Sequence"; KIP-511 (unknown versions of ApiVersions).
 """
@@ -34,7 +34,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["ObservedConnection", "Unread", "observe", "read_request"]
 
-#: Maximum number of characters shown of the reason why a frame was not read; the reason may quote the frame.
+#: The reason why a frame was not read is cut to this many characters, because it may quote the frame.
 _REASON_CHARACTERS_MAX = 200
 
 
@@ -71,12 +71,12 @@ class Unread(NamedTuple):
 
 
 class _Waiting(NamedTuple):
-    """A request whose response is expected, reduced to the data that the response needs, so no frame is kept.
+    """A request awaiting its response, reduced to the data needed to read that response, so that no frame is kept.
 
     Attributes:
         correlation_id: id of the request; None for a SASL token, whose response has none.
         asked: the request for `observe`; None if the request could not be read.
-        unread: the known facts about a request that could not be read.
+        unread: what is known about a request that could not be read.
     """
 
     correlation_id: int | None
@@ -87,17 +87,16 @@ class _Waiting(NamedTuple):
 class ObservedConnection:
     """Follow one connection between a client and a broker.
 
-    Pass the frames of each side in the order of the stream, each request before its response; `FrameBuffer` cuts a
-    stream into frames. Observation may begin in the middle of a connection: responses to requests that were not seen
-    are `Unread`.
+    Pass the frames of each side in stream order, and each request before its response; `FrameBuffer` cuts a stream into
+    frames. Observation may start in the middle of a connection: responses to requests that were not seen are `Unread`.
 
     Args:
-        max_in_flight: the maximum number of requests remembered until their response arrives; the oldest are forgotten
-            first.
+        max_in_flight: the maximum number of requests remembered until their responses arrive; beyond it, the oldest are
+            forgotten.
         apis: the APIs to decode, by key; pass `ApiRegistry(APIS, …)` to add custom APIs.
 
     Raises:
-        LocalProtocolError: `max_in_flight` is not a number from 1 on.
+        LocalProtocolError: `max_in_flight` is not an integer of at least 1.
     """
 
     def __init__(self, max_in_flight: int = MAX_IN_FLIGHT, apis: Mapping[int, Api] = KAFKA_APIS) -> None:
@@ -109,16 +108,16 @@ class ObservedConnection:
 
     @property
     def in_flight(self) -> int:
-        """The number of requests whose response has not arrived yet."""
+        """The number of requests whose responses have not arrived yet."""
         return len(self._waiting)
 
     @property
     def unanswered(self) -> int:
-        """The number of dropped requests: later ones were answered first, or there were too many."""
+        """The number of requests dropped because later ones were answered first or too many were pending."""
         return self._unanswered
 
     def expects(self, correlation_id: int) -> bool:
-        """Return whether a request with this correlation id waits for a response."""
+        """Return whether a request with this correlation id is awaiting a response."""
         return any(waiting.correlation_id == correlation_id for waiting in self._waiting)
 
     def receive_request(self, frame: Buffer) -> Request | Unread:
@@ -128,7 +127,7 @@ class ObservedConnection:
             frame: the frame without its length.
 
         Returns:
-            The request; `Unread` for a SASL token, an unknown API or version, and anything else.
+            The request; `Unread` for a SASL token, an unknown API or version, or anything else.
         """
         frame = frame_bytes(frame)
         try:
@@ -151,8 +150,8 @@ class ObservedConnection:
             frame: the frame without its length.
 
         Returns:
-            The response; `Unread` for a SASL token, for a response to a request that was not seen or not read, and for
-            one that cannot be decoded.
+            The response; `Unread` for a SASL token, for the response to a request that was not seen or not read, and
+            for a response that cannot be decoded.
         """
         frame = frame_bytes(frame)
         if self._waiting and self._waiting[0].correlation_id is None:
@@ -179,7 +178,7 @@ class ObservedConnection:
         return received
 
     def _take(self, correlation_id: int) -> _Waiting | None:
-        """Return the request of a response; drop earlier requests, because brokers respond in order."""
+        """Return the request that a response answers; drop earlier requests, because brokers respond in order."""
         for number, waiting in enumerate(self._waiting):
             if waiting.correlation_id == correlation_id:
                 for _ in range(number + 1):
@@ -255,7 +254,7 @@ def _read_request(frame: Buffer, apis: Mapping[int, Api]) -> tuple[Request, int]
 
 
 def _client_id(frame: Buffer) -> str | None:
-    """Return the client id, which has had the same position in every header so far; None if it is not there."""
+    """Return the client id, which has had the same position in every header so far; None if there is none."""
     try:
         return program(RequestHeader, RequestHeader.SCHEMA.versions.first).decode(frame)[0].client_id
     except DecodeError:
@@ -286,7 +285,7 @@ def observe(request: Request | Sent, frame: Buffer) -> Received:
         )
     if api.key == ApiKey.API_VERSIONS:
         if opens_with_unsupported_version(frame, start):
-            version = api.versions.first  # which every client reads
+            version = api.versions.first  # every client can read it
         elif isinstance(request, Request) and request.version_error:
             raise UnsupportedVersion(
                 f"{api.name} has no version {request.asked_version} here, versions {api.versions} exist"
@@ -296,7 +295,7 @@ def observe(request: Request | Sent, frame: Buffer) -> Received:
 
 
 def _begins_tokens(received: Received) -> bool:
-    """Return whether frames without a header follow: SASL tokens after a handshake in the first version."""
+    """Return whether frames without headers follow: SASL tokens after a handshake in the first version."""
     api = received.api
     return (
         api.key == ApiKey.SASL_HANDSHAKE

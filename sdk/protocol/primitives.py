@@ -56,14 +56,14 @@ MAX_LENGTH = 2**31 - 1
 #: Largest tag that can be written. Kafka's writer reserves 2147483647 as its end mark.
 MAX_TAG = 2**31 - 2
 
-#: A `records` value of at least this many bytes is not copied by `encode_parts`; for smaller ones, a copy costs less
+#: A `records` value of at least this many bytes is not copied by `encode_parts`; for smaller values, a copy costs less
 #: than another buffer in `writelines`.
 APART_BYTES = 4096
 
-#: Values that a bool field accepts: True, False and their equals.
+#: Values that a bool field accepts: True, False and values equal to them.
 BOOLEANS = {False: False, True: True}
 
-#: Methods that buffers and containers have, but a region of a file does not.
+#: Methods that buffers and containers have but a region of a file lacks.
 _MARKS_OF_OTHERS = ("__buffer__", "__getitem__", "__iter__")
 
 #: Name of the error handler that replaces malformed UTF-8 as Java does.
@@ -111,12 +111,12 @@ def short(size: int, left: int) -> str:
 
 def too_many(count: int, left: int) -> str:
     """Return the reason for refusing a count above the remaining bytes; an element takes at least one byte."""
-    return f"{count} elements are announced, but {left} bytes are left"
+    return f"the count is {count}, but {left} bytes are left"
 
 
 def invalid_tag(tag: int) -> str:
     """Return the reason for refusing a tagged field that only other versions have."""
-    return f"tag {tag} is not valid in this version: it belongs to a field of others"
+    return f"tag {tag} is not valid in this version: it belongs to a field of other versions"
 
 
 def reject_null(length: int | None = None) -> str:
@@ -135,22 +135,22 @@ def missing(cls: type, version: int, others: str) -> str:
 
 
 def is_default(value: Any, default: Any) -> bool:
-    """Return whether a field has its default and need not be written.
+    """Return whether a field has its default value and need not be written.
 
     Args:
         value: the value of the field.
-        default: its default; for a structure an instance.
+        default: its default; for a structure, an instance.
     """
     if value is default:
         return True
     try:
         return equal(value, default)
-    except Exception:  # a foreign type that cannot be compared
+    except Exception:  # a foreign type that does not support comparison
         return False
 
 
 def cut(data: bytes, apart: list[tuple[int, Any]]) -> list[Any]:
-    """Return an encoding in parts, with values that were kept apart inserted.
+    """Return an encoding in parts, inserting the values that were kept apart.
 
     Args:
         data: the encoding without these values.
@@ -181,7 +181,7 @@ def as_number(kind: str, value: Any) -> Any:
             return BOOLEANS[value]
         if kind == "float64":
             return struct.unpack(">d", struct.pack(">d", value))[0]
-        number = int.__index__(operator.index(value))  # a subclass may compare differently
+        number = int.__index__(operator.index(value))  # a subclass may redefine comparison
     except (TypeError, KeyError, struct.error, OverflowError):
         raise Refused(f"expected {kind}, got {type(value).__name__} {quoted(value)}") from None
     low, high = LIMITS[kind]
@@ -194,12 +194,12 @@ def as_string(value: object) -> bytes:
     """Return the UTF-8 of a string value.
 
     Raises:
-        Refused: the value is not a str, has half a surrogate pair, or is too long.
+        Refused: the value is not a str, contains half a surrogate pair, or is too long.
     """
     if not isinstance(value, str):
         raise Refused(f"expected a str, got {_kind(value)}")
     try:
-        encoded = str.encode(value)  # not a method of a subclass
+        encoded = str.encode(value)  # not a subclass's method
     except UnicodeEncodeError as error:
         raise Refused(f"{quoted(value)} is not encodable as UTF-8: {error.reason}") from None
     if len(encoded) > MAX_STRING_BYTES:
@@ -229,7 +229,7 @@ def as_buffer(value: object) -> Buffer:
         buffer: Buffer = value
     else:
         try:
-            view = memoryview(value)  # type: ignore[arg-type]  # any value of the caller
+            view = memoryview(value)  # type: ignore[arg-type]  # the caller may pass any value
             # An empty view cannot be cast.
             buffer = view.cast("B") if view.nbytes else b""
         except (TypeError, BufferError, ValueError):
@@ -240,7 +240,7 @@ def as_buffer(value: object) -> Buffer:
 
 
 def as_bytes(buffer: Any) -> memoryview:
-    """Return a view of a buffer to be decoded, as bytes.
+    """Return a view, as bytes, of a buffer to be decoded.
 
     The buffer is requested only once, because a second request could return a different buffer or length (PEP 688).
 
@@ -265,11 +265,11 @@ def as_bytes(buffer: Any) -> memoryview:
 def as_part(value: Any) -> tuple[Any, int]:
     """Return a `records` value as a part of an encoding, and its size in bytes.
 
-    The part is a buffer, or the value itself if that is not a buffer but has a length, like a region of a file.
+    The part is a buffer, or the value itself if it is not a buffer but has a length, like a region of a file.
 
     Raises:
-        Refused: the value is a buffer that is not contiguous, is a container (whose length does not count bytes), has
-            no length, or is too long.
+        Refused: the value is a non-contiguous buffer, is a container (whose length does not count bytes), has no
+            length, or is too long.
     """
     try:
         buffer = as_buffer(value)

@@ -1,8 +1,8 @@
-"""Find the program of a message, which decodes and encodes one version and is created by one of the engines.
+"""Find the program of a message: an engine's code that decodes and encodes one version.
 
-The rest of the package calls this module. `codec.py` wraps it in construct's interface for users;
-this module never loads construct unless the construct engine is asked for. The modules of messages and engines are
-loaded on first use.
+The rest of the package calls this module. `codec.py` wraps programs in construct's interface for users; this module
+never loads construct unless the construct engine is asked for. The modules of messages and engines are loaded on first
+use.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ M = TypeVar("M", bound=Message)
 
 
 class Program(Protocol[M]):
-    """Read and write one message in one version. Every engine has a class of this shape, made from a `Layout`."""
+    """Read and write one message in one version. Every engine has such a class, made from a `Layout`."""
 
     def decode(self, buffer: Buffer, offset: int = 0) -> tuple[M, int]:
         """Read a message.
@@ -54,11 +54,11 @@ class Program(Protocol[M]):
         ...
 
     def encode_parts(self, message: M) -> list[Any]:
-        """Return the encoding of a message in parts, so that large `records` are not copied.
+        """Return the encoding of a message in parts, without copying large `records`.
 
-        A part is bytes, a buffer of at least `APART_BYTES`, or the value of a `records` field that is not a buffer but
-        has a length in bytes, returned unchanged (a region of a file, for `sendfile`). Buffers must not change until
-        they are sent.
+        A part is bytes, a buffer of at least `APART_BYTES`, or the unchanged value of a `records` field that is not a
+        buffer but has a length in bytes (a region of a file, for `sendfile`). Buffers must not change until they are
+        sent.
 
         Raises:
             EncodeError: a value does not fit; the path says where.

@@ -1,7 +1,7 @@
 """Large buffers that are reused once no view of them is left.
 
 The kernel clears each page of fresh memory when it is first touched, which costs as much as receiving the bytes that
-are written there. A bytearray cannot be resized while a view of it exists, which shows whether it can be reused; so
+are written there. A bytearray cannot be resized while a view of it exists, which tells us whether it can be reused; so
 callers need not return buffers.
 """
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 __all__ = ["REUSED_BYTES_MAX", "ReusableMemory", "take_memory"]
 
-#: Maximum number of bytes kept for reuse: a few fetches of a busy consumer, one of which is being received, while some
-#: are ready and one is being read.
+#: Maximum number of bytes kept for reuse: a few fetches of a busy consumer (one being received, some ready, one being
+#: read).
 REUSED_BYTES_MAX = 32 * 1024 * 1024
 
-#: The allocator provides smaller buffers quickly and keeps them itself.
+#: Smaller buffers come from the allocator, which is fast and reuses them itself.
 _LEAST_BYTES = 64 * 1024
 
-#: Sizes are rounded up to this, so frames of nearly the same size fit into the same buffers.
+#: Sizes are rounded up to a multiple of this, so that frames of similar sizes fit into the same buffers.
 _STEP_BYTES = 256 * 1024
 
 
@@ -33,7 +33,7 @@ class ReusableMemory:
 
     Args:
         limit_bytes: the maximum number of bytes kept for reuse.
-        is_lazy: whether fresh memory occupies pages only as it is written to, for sizes that an unknown peer chooses.
+        is_lazy: whether fresh memory occupies pages only once it is written to, for sizes that an unknown peer chooses.
             The first write then costs about twice as much.
     """
 
@@ -43,7 +43,7 @@ class ReusableMemory:
         self._make: Callable[[int], bytearray | mmap] = _lazy if is_lazy else bytearray
 
     def take(self, size_bytes: int) -> memoryview:
-        """Return writable memory with arbitrary content.
+        """Return writable memory with undefined content.
 
         The memory is reused when neither the view nor anything derived from it is left.
         """
@@ -53,7 +53,7 @@ class ReusableMemory:
         found = None
         with suppress(IndexError):  # none is left
             while found is None:
-                buffer = self._kept.popleft()  # no other thread can take it meanwhile
+                buffer = self._kept.popleft()  # no other thread can take it in the meantime
                 if len(buffer) >= size_bytes and _is_free(buffer):
                     found = buffer
                 else:
@@ -94,5 +94,5 @@ def _lazy(size_bytes: int) -> mmap:
     return mmap(-1, size_bytes, MAP_PRIVATE | MAP_ANONYMOUS)
 
 
-#: Takes memory from the pool that the whole process shares.
+#: Take memory from the pool that the whole process shares.
 take_memory = ReusableMemory().take

@@ -1,10 +1,10 @@
 """The building blocks of generated message modules: `Message`, `Field` and `Schema`.
 
-A generated class lists its fields once, over all versions; `layout.py` narrows them to one version and the engines work
-from that. Field tables are data: nothing here reads or writes bytes.
+A generated class lists its fields once, for all versions; `layout.py` narrows them to one version, from which the
+engines work. Field tables are data: nothing here reads or writes bytes.
 
-With the extension, message classes have no garbage collector header (otherwise a parse of many small objects spends
-most of its time in the collector); a reference cycle through a message is therefore never freed.
+With the extension, message classes have no garbage collector header; otherwise, parsing many small objects spends most
+of its time in the collector. A reference cycle through a message is therefore never freed.
 """
 
 from importlib import import_module
@@ -30,19 +30,19 @@ __all__ = [
 
 
 class Field(NamedTuple):
-    """One field of a message, over all its versions.
+    """One field of a message, across all its versions.
 
     Attributes:
         name: the attribute, in snake_case.
         type: a primitive (`bool int8 int16 uint16 int32 uint32 int64 float64 uuid string bytes records`) or the class
             of a structure; the type of the elements if `array`.
         versions: the versions that have the field.
-        default: the value when it is absent; for a structure, `DEFAULT` stands for a new instance.
+        default: its value when absent; for a structure, `DEFAULT` stands for a new instance.
         array: whether it is a sequence of `type`.
         nullable: the versions in which it may be None.
         tag: its number among the tagged fields.
         tagged: the versions in which it is a tagged field.
-        ignorable: whether it is dropped without an error when a version cannot carry it.
+        ignorable: whether it is dropped silently when a version lacks it.
         compact: False if the classic encoding is kept even in flexible versions (`client_id` of the request header).
     """
 
@@ -58,7 +58,7 @@ class Field(NamedTuple):
     compact: bool = True
 
     def default_value(self) -> Any:
-        """Return the value of the field when nothing was set."""
+        """Return the value that the field has when nothing was set."""
         if self.default is DEFAULT and isinstance(self.type, type):
             return self.type()
         return self.default
@@ -89,7 +89,7 @@ class Schema(NamedTuple):
 
     @property
     def known_versions(self) -> VersionRange:
-        """All versions since the first definitions; each has a codec."""
+        """All versions since Kafka's first message definitions; each has a codec."""
         return _known(self.versions, self.removed)
 
     def removed_in(self, version: int) -> str | None:
@@ -107,11 +107,11 @@ class Api(NamedTuple):
         flexible: the known versions with compact lengths and tagged fields, or None if there are none.
         request_headers: version of the request header of classic and of flexible versions.
         response_headers: the same for the response header.
-        listeners: where requests are accepted: `broker`, `controller`.
+        listeners: which listeners accept its requests: `broker`, `controller`.
         package: the package with the classes of its messages.
         unstable: whether the highest version may still change.
         removed: the removed versions, oldest first, each range with the release that removed it.
-        first_request_header: version of the header of a request in version 0; None if the general rule applies.
+        first_request_header: the header version of a request in version 0; None if the general rule applies.
     """
 
     name: str
@@ -128,7 +128,7 @@ class Api(NamedTuple):
 
     @property
     def known_versions(self) -> VersionRange:
-        """All versions since the first definitions; messages and headers of each can be read and written."""
+        """All versions since Kafka's first message definitions; each has readable and writable messages and headers."""
         return _known(self.versions, self.removed)
 
     @property
@@ -143,7 +143,7 @@ class Api(NamedTuple):
 
     @property
     def stable_versions(self) -> VersionRange:
-        """The versions that will not change any more; if the only version may still change, that version."""
+        """The versions that will no longer change; if the only version may still change, that version."""
         first, last = self.versions
         return VersionRange(first, last - 1) if self.unstable and last > first else self.versions
 
@@ -163,16 +163,16 @@ class Api(NamedTuple):
 
 
 def _known(versions: VersionRange, removed: Removed) -> VersionRange:
-    """Return the removed versions and the current ones, which directly follow them, as one range."""
+    """Return the removed versions and the current ones, which directly follow, as one range."""
     ranges = [*(each for _release, each in removed), *([versions] if versions else [])]
     return VersionRange(ranges[0].first, ranges[-1].last) if ranges else versions
 
 
 class MessageType(type):
-    """Give message classes their slots, and no garbage collector header if the extension is built.
+    """Give message classes their slots and, if the extension is built, no garbage collector header.
 
     A field that defaults to a new structure gets a hidden slot, which holds `DEFAULT` until the field is read. Most
-    messages never use these structures, and each partition of a fetch response would have three of them.
+    messages never use these structures, and each partition of a fetch response would otherwise have three.
 
     Message classes are final: the engines write exactly the slots that the schema defines.
     """
@@ -201,7 +201,7 @@ class MessageType(type):
 
 
 def _defaulted(init: Any) -> frozenset[str]:
-    """Return the arguments of a constructor that default to `DEFAULT`."""
+    """Return the constructor arguments that default to `DEFAULT`."""
     names = init.__code__.co_varnames[1 : init.__code__.co_argcount]
     return frozenset(name for name, default in zip(names, init.__defaults__, strict=True) if default is DEFAULT)
 
@@ -224,7 +224,7 @@ class Message(metaclass=MessageType):
     """The base of all generated messages and of the structures inside them.
 
     Attributes are the schema's fields plus `unknown_tags`. Messages compare by value; a list and a tuple of equal
-    elements are equal. They can be changed and are therefore not hashable.
+    elements are equal. They are mutable and therefore not hashable.
     """
 
     __slots__ = ()

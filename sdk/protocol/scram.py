@@ -1,6 +1,6 @@
-"""SCRAM: a client proves that it knows a password, and a broker that it has the stored credential of that password.
+"""SCRAM: a client proves that it knows a password, and a broker that it holds the credential for that password.
 
-Four messages travel inside SaslAuthenticate; each side is a state machine without I/O that takes the peer's message and
+Four messages travel inside SaslAuthenticate; each side is a sans-I/O state machine that takes the peer's message and
 returns its own. A broker stores no password, only a `ScramCredential`, which cannot be used to log in.
 
     client.first_message -> server.receive_first, first_message -> client.receive_first
@@ -41,14 +41,14 @@ __all__ = [
 #: Names of the mechanisms and of their hashes.
 SCRAM_MECHANISMS: Mapping[str, str] = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
-#: Fewer rounds would make guessing cheap; Kafka refuses fewer, too.
+#: Fewer rounds would make guessing cheap; Kafka also refuses fewer.
 ITERATIONS_MIN = 4096
 
 #: The event loop waits while a client computes: 60 ms for this many rounds of SHA-512. Kafka's brokers have accepted at
 #: most 16,384 since 2.7 (`ScramMechanism`); earlier ones stored any number that an administrator chose.
 ITERATIONS_MAX = 100_000
 
-#: Nonces, salts and names are short; Kafka's brokers take authentication messages of up to 512 KiB.
+#: Nonces, salts and names are short; Kafka's brokers accept authentication messages of up to 512 KiB.
 MESSAGE_BYTES_MAX = 64 * 1024
 
 #: Maximum number of characters that an error quotes from a peer's reason.
@@ -80,7 +80,7 @@ class ScramCredential(NamedTuple):
         salt: random bytes, different for each user and mechanism.
         stored_key: the key that checks the client's proof.
         server_key: the key that creates the broker's proof.
-        iterations: rounds of the hash over the password.
+        iterations: how many rounds of the hash are applied to the password.
     """
 
     salt: bytes
@@ -143,11 +143,11 @@ class ScramClient:
         return f"{_GS2_HEADER}{self._bare}".encode()
 
     def receive_first(self, data: bytes) -> bytes:
-        """Take the broker's challenge and return the proof.
+        """Process the broker's challenge and return the proof.
 
         Raises:
-            RemoteProtocolError: the message is malformed, answers another client, or asks for too few or too many
-                rounds.
+            RemoteProtocolError: the message is malformed, is addressed to another client, or asks for too few or too
+                many rounds.
         """
         message, found = _read(_SERVER_FIRST, data, "first message of the broker")
         nonce, iterations = found["nonce"], int(found["iterations"])
@@ -155,7 +155,7 @@ class ScramClient:
             raise RemoteProtocolError("SCRAM: the broker did not extend the client's nonce")
         if not self._iterations_min <= iterations <= ITERATIONS_MAX:
             raise RemoteProtocolError(
-                f"SCRAM: {iterations} iterations are asked for, "
+                f"SCRAM: the broker asks for {iterations} iterations, "
                 f"but {self._iterations_min} to {ITERATIONS_MAX} are allowed"
             )
         salted = salted_password(self._mechanism, self._password.reveal(), _unbase64(found["salt"], "salt"), iterations)
@@ -167,7 +167,7 @@ class ScramClient:
         return f"{bare},p={_base64(proof)}".encode()
 
     def receive_final(self, data: bytes) -> None:
-        """Take the broker's verdict.
+        """Process the broker's verdict.
 
         Raises:
             BrokerError: the login was refused.
@@ -176,7 +176,7 @@ class ScramClient:
         _, found = _read(_SERVER_FINAL, data, "final message of the broker")
         if found["error"] is not None:
             raise BrokerError(ErrorCode.SASL_AUTHENTICATION_FAILED, f"SCRAM: {found['error']:.{_SHOWN_CHARACTERS}}")
-        # Before the challenge the signature is empty, unlike any signature in a message.
+        # Before the challenge, the expected signature is empty, so no signature in a message can match it.
         if not hmac.compare_digest(_unbase64(found["signature"], "proof"), self._signature):
             raise RemoteProtocolError("SCRAM: the broker could not prove that it knows the user's password")
 
@@ -200,7 +200,7 @@ class ScramServer:
         self._credential: ScramCredential | None = None
 
     def receive_first(self, data: bytes) -> ClientFirst:
-        """Take the message that opens a login and return the client's identity, for which to look up the credential.
+        """Process the message that opens a login; return the client's identity, whose credential to look up.
 
         Raises:
             RemoteProtocolError: the message is malformed.
@@ -263,7 +263,7 @@ def make_credential(mechanism: str, password: str, salt: bytes, iterations: int)
 
 
 def salted_password(mechanism: str, password: str, salt: bytes, iterations: int) -> bytes:
-    """Return the key from which all others are derived; nearly all time is spent on computing it.
+    """Return the key from which all others are derived; computing it takes nearly all the time of a login.
 
     Raises:
         ConfigurationError: the mechanism is unknown, or the password is empty.
@@ -274,7 +274,7 @@ def salted_password(mechanism: str, password: str, salt: bytes, iterations: int)
 
 
 def sasl_name(user: str) -> str:
-    """Return a user name as it is escaped in a message."""
+    """Return a user name escaped for use in a message."""
     return user.replace("=", "=3D").replace(",", "=2C")
 
 

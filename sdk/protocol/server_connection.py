@@ -1,8 +1,8 @@
 """The broker's side of a connection, without the socket: requests in, responses out in the same order.
 
-Requests can be pipelined; a connection whose `receive` raised must be closed. `connection.py` exports this side and the
-client's. Parts that are the same in all requests of a client, or in all responses to it, are read and written once: a
-broker handles tens of thousands of requests a second.
+Requests can be pipelined; a connection whose `receive` raised must be closed. `connection.py` exports this side along
+with the client's. Parts that are the same in all requests from a client, or in all responses to it, are read and
+written only once: a broker handles tens of thousands of requests a second.
 
 Source: Kafka protocol guide, "Network"; KIP-482 (headers).
 """
@@ -37,10 +37,10 @@ class Request:
         asked_version: the version in the header: `version`, unless `version_error` is set.
         correlation_id: the id that the response must carry.
         client_id: the client's name for itself.
-        message: the request; with `version_error`, a request of defaults, because the body is not read, as in Kafka.
+        message: the request; with `version_error`, a request with defaults, because the body is not read, as in Kafka.
         version_error: whether the client sent ApiVersions in an unsupported version: answer with the error
-        UNSUPPORTED_VERSION and the supported versions. `version` is then the first version. size_bytes: the size of the
-        frame, without its length.
+            UNSUPPORTED_VERSION and the supported versions. `version` is then the first version.
+        size_bytes: the size of the frame, without its length.
     """
 
     __slots__ = (
@@ -84,7 +84,7 @@ class Request:
 
 
 class _ServedForm(NamedTuple):
-    """How to read and answer requests of one API in one version; looked up once per connection.
+    """How to read and answer requests to one API in one version; looked up once per connection.
 
     Attributes:
         api: the API.
@@ -111,7 +111,7 @@ class ServerConnection:
     Args:
         supported: the versions to serve, by API key.
         apis: the known APIs; use `ApiRegistry(APIS, …)` to add your own.
-        response_bytes_max: largest response of an API other than Kafka's. Responses of Kafka's APIs can fill a frame,
+        response_bytes_max: largest response for APIs other than Kafka's. Responses for Kafka's APIs can fill a frame,
             since the requests bound their size.
 
     Raises:
@@ -130,22 +130,22 @@ class ServerConnection:
         self._response_bytes_max = response_bytes_max
         self._pending: deque[Request] = deque()
         self._forms: dict[tuple[int, int], _ServedForm] = {}
-        # The bytes after the correlation id in the last request: clients send the same ones each time.
+        # The bytes after the correlation id in the last request: clients send the same bytes each time.
         self._header_end = b""
         self._header_form: _ServedForm | None = None
         self._client_id: str | None = None
 
     @property
     def pending(self) -> int:
-        """The number of unanswered requests; a transport stops reading at its limit."""
+        """The number of unanswered requests; a transport stops reading when there are too many."""
         return len(self._pending)
 
     def receive(self, frame: Buffer) -> Request:
         """Read the request in a frame.
 
         Raises:
-            RemoteProtocolError: the API or version is not served, or the bytes cannot be decoded. The caller must close
-                the connection then, as Kafka does.
+            RemoteProtocolError: the API or version is not served, or the bytes cannot be decoded. The caller must then
+                close the connection, as Kafka does.
         """
         if type(frame) is not bytearray:
             frame = frame_bytes(frame)
@@ -175,19 +175,19 @@ class ServerConnection:
             message: the response; None if the request has none (see `Request.has_response`).
 
         Returns:
-            The bytes to write now, in pieces for `writelines`: nothing while an earlier request waits, otherwise this
-            response and all later ones that it held back.
+            The bytes to write now, in pieces for `writelines`: nothing while an earlier request is unanswered,
+            otherwise this response and all later ones that were held back for it.
 
         Raises:
-            LocalProtocolError: the response is missing, of another API, does not fit its version, or is too large; or
-                another connection received the request.
+            LocalProtocolError: the response is missing, belongs to another API, does not fit its version, or is too
+                large; or another connection received the request.
         """
         if request._queue is not self._pending:
             raise LocalProtocolError(
                 f"{request.api.name} request {request.correlation_id} was not received by this connection"
             )
         if request._parts is not None:
-            raise LocalProtocolError(f"{request.api.name} request {request.correlation_id} was answered already")
+            raise LocalProtocolError(f"{request.api.name} request {request.correlation_id} was already answered")
         if message is None and request.has_response:
             raise LocalProtocolError(f"None does not answer a request of {request.api.name}")
         request._parts = [] if message is None else self._frame(request, message)
@@ -197,7 +197,7 @@ class ServerConnection:
         return ready
 
     def _form(self, key: int, version: int) -> _ServedForm | None:
-        """Return how to read a version of an API; None for an unknown version of ApiVersions."""
+        """Return how to read an API's version; None for an unknown version of ApiVersions."""
         if key not in self._supported:
             raise RemoteProtocolError(f"API key {key} is not served here")
         api = self._apis[key]
@@ -239,7 +239,7 @@ class ServerConnection:
 
 
 def framed(head: bytes, parts: Sequence[Buffer], bytes_max: int = MAX_LENGTH) -> list[Buffer]:
-    """Return the frame of a header and the parts of a message, the first of which is bytes, possibly empty.
+    """Return the frame that holds a header and the parts of a message; the first part is bytes, possibly empty.
 
     Raises:
         LocalProtocolError: the frame is larger than `bytes_max`.

@@ -2,8 +2,8 @@
 
 Fields with their default are left out, long values are cut, and bytes are replaced by their number: they are
 unreadable, and may be passwords or keys. Text whose name suggests a secret, such as `sasl.jaas.config` among the
-configurations that AlterConfigs sets, is hidden. A message's repr, by contrast, shows everything. The work is bounded,
-too: values that do not fit into the line are never converted to text.
+configurations that AlterConfigs sets, is hidden. A message's repr, by contrast, shows everything. The work is also
+bounded: values that do not fit on the line are never converted to text.
 
 Source: Apache Kafka, `RequestChannel.loggableRequest`, which hides configurations in its request log.
 """
@@ -20,7 +20,7 @@ from kafkawire.sdk.secret import HIDDEN, may_be_secret
 
 __all__ = ["TEXT_CHARACTERS_MAX", "to_text", "value_text"]
 
-#: A line that fits on a screen or two; programs that need more have the message.
+#: A line that fits on a screen or two; programs that need more can use the message itself.
 TEXT_CHARACTERS_MAX = 400
 
 #: Maximum number of elements shown of one list: enough to see what kind of elements they are.
@@ -29,13 +29,13 @@ _ELEMENTS_MAX = 3
 #: Maximum number of characters shown of one string: a topic name may have 249, but most have fewer than this.
 _STRING_CHARACTERS_MAX = 60
 
-#: Maximum number of bits of an integer that is shown; no field has more.
+#: Maximum number of bits of a shown integer; no field has more.
 _INTEGER_BITS_MAX = 64
 
-#: Fields that name the `value` beside them in the same structure, for example a configuration.
+#: Fields that name the `value` in the same structure, for example a configuration.
 _NAMES_OF_VALUES = ("name", "key")
 
-#: Fields of Kafka's messages that are not secret although their names suggest it: names of groups, users and tokens.
+#: Fields of Kafka's messages that are not secret although their names suggest it: group, user and token names.
 _HARMLESS = frozenset({"key", "token_id", "token_requester_principal_name", "token_requester_principal_type"})
 
 
@@ -110,7 +110,7 @@ def _message_pieces(message: Message) -> Iterator[str]:
 
 
 def _is_secret(message: Message, field: Field) -> bool:
-    """Return whether a text in a message may be secret; bytes are never shown."""
+    """Return whether text in a message may be secret; bytes are never shown."""
     if field.type != "string":
         return False
     if field.name != "value":

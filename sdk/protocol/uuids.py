@@ -1,6 +1,6 @@
 """UUIDs as Kafka shows, reads, orders and reserves them.
 
-On the wire and in messages a UUID is 16 bytes. Users see it in URL-safe base64 without padding, 22 characters.
+On the wire and in messages, a UUID is 16 bytes. Users see it as 22 characters of URL-safe base64 without padding.
 
 Source: `Uuid` in Apache Kafka; KIP-516 (topic ids).
 """
@@ -66,5 +66,5 @@ def format_uuid(uuid: bytes) -> str:
 
 
 def uuid_order(uuid: bytes) -> tuple[int, int]:
-    """Return a key that sorts UUIDs as Kafka does: by their two halves as signed 64 bit numbers."""
+    """Return a key that sorts UUIDs as Kafka does: by their two halves as signed 64-bit numbers."""
     return int.from_bytes(uuid[:8], "big", signed=True), int.from_bytes(uuid[8:], "big", signed=True)

@@ -1,4 +1,4 @@
-"""Field values: buffers, unknown tagged fields, the mark of a default that does not exist yet.
+"""Field values: buffers, unknown tagged fields, and the marker for a default that does not exist yet.
 
 This module also defines how errors show values. It imports nothing from the package, because the extension imports it,
 and `schema.py` needs the extension to create message classes.
@@ -16,16 +16,16 @@ Buffer = bytes | bytearray | memoryview
 #: Tagged fields unknown to the schema: (tag, content), in the order in which they were read.
 UnknownTags = tuple[tuple[int, bytes], ...]
 
-#: Maximum number of bits of a number that is written out; no sensible number has more.
+#: Maximum number of bits of a number to write out; no sensible number has more.
 _WRITTEN_BITS_MAX = 256
 
-#: Maximum number of characters of a value that an error shows.
+#: Maximum number of characters that an error shows of a value.
 _QUOTED_CHARACTERS_MAX = 60
 
-#: Maximum number of characters of a value that a repr shows: enough for a short name or text in full.
+#: Maximum number of characters that a repr shows of a value: enough for a short name or text in full.
 _SHOWN_CHARACTERS = 60
 
-#: Marks an argument that was not passed, where None is a valid value.
+#: Marks an argument that was not passed, for arguments that may be None.
 DEFAULT: Final[Any] = object()
 
 
@@ -52,13 +52,13 @@ def equal(left: Any, right: Any) -> bool:
 
 
 def digits(number: int) -> str:
-    """Return a number as text, for errors: Python refuses to write one of more than 4300 digits."""
+    """Return a number as text, for errors: Python refuses to write numbers of more than 4300 digits."""
     bits = int.bit_length(number)
     return int.__repr__(number) if bits <= _WRITTEN_BITS_MAX else f"a number of {bits} bits"
 
 
 def quoted(value: object, limit: int | None = _QUOTED_CHARACTERS_MAX) -> str:
-    """Return the repr of a value, for errors; works for any value.
+    """Return the repr of any value, for errors.
 
     Args:
         value: the value.
@@ -67,7 +67,7 @@ def quoted(value: object, limit: int | None = _QUOTED_CHARACTERS_MAX) -> str:
     if type(value) is int:
         return digits(value)
     if type(value) is str or type(value) is bytes or type(value) is bytearray:
-        value = value[:limit]  # the repr of a long one takes long
+        value = value[:limit]  # the repr of a long value takes long
     try:
         return repr(value)[:limit]
     except Exception:  # it contains a number with too many digits, or the repr of a foreign type fails
@@ -75,11 +75,11 @@ def quoted(value: object, limit: int | None = _QUOTED_CHARACTERS_MAX) -> str:
 
 
 def shown(value: object, limit: int = _SHOWN_CHARACTERS) -> str:
-    """Return the repr of a value, for users; a long one is cut and followed by its length.
+    """Return the repr of a value, for users; a long repr is cut and followed by the length of the value.
 
     Args:
         value: any value; if its repr fails, its type is shown.
-        limit: the maximum number of characters or bytes shown of a text; three times as many of anything else.
+        limit: the maximum number of characters or bytes shown of text or bytes; three times as many of anything else.
     """
     if isinstance(value, str | bytes | bytearray | memoryview):
         if len(value) <= limit:
@@ -87,7 +87,7 @@ def shown(value: object, limit: int = _SHOWN_CHARACTERS) -> str:
         kind = "characters" if isinstance(value, str) else "bytes"
         start = bytes(value[:limit]) if isinstance(value, memoryview) else value[:limit]
         return f"{quoted(start, None)}… of {len(value)} {kind}"
-    from reprlib import Repr  # nearly all displayed values are text or bytes
+    from reprlib import Repr  # rarely needed: nearly all displayed values are text or bytes
 
     brief = Repr()
     brief.maxstring, brief.maxother, brief.maxlevel = limit, 3 * limit, 3

@@ -8,7 +8,7 @@ __all__ = ["VersionRange"]
 
 
 class VersionRange(NamedTuple):
-    """The versions from `first` to `last`, both inclusive; empty if `last` is below `first`.
+    """The versions from `first` to `last` inclusive; empty if `last` is below `first`.
 
     `version in versions` tests membership, `ours & theirs` is the intersection, `bool(versions)` is False for an
     empty range, and `low, high = versions` unpacks it.

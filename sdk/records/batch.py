@@ -1,4 +1,4 @@
-"""Change batches of magic 2: stamp them or correct their timestamps in place, recompress them, remove records.
+"""Change batches of magic 2: stamp them, correct their timestamps in place, recompress them, or remove records.
 
 A broker stamps and recompresses the batches that it appends, and rewrites those that it compacts.
 
@@ -57,7 +57,7 @@ _CHECKSUM = packed("RecordBatch", "crc")
 _ATTRIBUTES = packed("RecordBatch", "attributes")
 _MAX_TIMESTAMP = packed("RecordBatch", "max_timestamp")
 
-#: The other known attributes; as in Kafka, a rewrite drops unknown bits.
+#: The other known attributes; a rewrite drops unknown bits, as in Kafka.
 _ATTRIBUTES_KEPT = (
     BATCH_COMPRESSION_MASK | BATCH_IS_TRANSACTIONAL_MASK | BATCH_IS_CONTROL_MASK | BATCH_HAS_DELETE_HORIZON_MASK
 )
@@ -73,18 +73,18 @@ def stamp(
 ) -> None:
     """Write the leader's fields into a batch of magic 2, in place and without decompressing it.
 
-    The checksum does not cover offset and epoch, but is recomputed after a change of the timestamp.
+    The checksum does not cover the offset and the epoch, but it is recomputed if the timestamp changes.
 
     Args:
         buffer: a writable buffer with the batch.
         base_offset: the offset of the first record.
         partition_leader_epoch: the leader's epoch.
         position: where the batch begins.
-        log_append_time: the timestamp of all its records; None to keep the records' own.
+        log_append_time: the timestamp for all its records; None to keep the records' own.
 
     Raises:
         DecodeError: the buffer has no whole batch of magic 2 there.
-        EncodeError: a number does not fit, or the buffer is read-only. Nothing was written then.
+        EncodeError: a number does not fit, or the buffer is read-only; nothing has been written.
     """
     view = _writable(buffer)
     size = _batch_bytes(view, position)
@@ -92,7 +92,7 @@ def stamp(
     partition_leader_epoch = checked_number("partition_leader_epoch", partition_leader_epoch, *LIMITS["int32"])
     if log_append_time is not None:
         log_append_time = checked_number("log_append_time", log_append_time, *LIMITS["int64"])
-    # From here on no value can be refused.
+    # From here on, no value can be refused.
     _BASE_OFFSET.pack_into(view, position + BATCH_BASE_OFFSET_AT, base_offset)
     _PARTITION_LEADER_EPOCH.pack_into(view, position + BATCH_PARTITION_LEADER_EPOCH_AT, partition_leader_epoch)
     if log_append_time is not None:
@@ -100,7 +100,7 @@ def stamp(
 
 
 def place(batch: bytearray | memoryview, base_offset: int, partition_leader_epoch: int) -> None:
-    """Write the offset and the epoch into a checked batch of magic 2; `stamp` is for unchecked ones.
+    """Write the offset and the epoch into a batch of magic 2 that has been checked; use `stamp` for any other.
 
     Args:
         batch: a writable buffer that begins with the batch.
@@ -112,16 +112,16 @@ def place(batch: bytearray | memoryview, base_offset: int, partition_leader_epoc
 
 
 def set_max_timestamp(buffer: bytearray | memoryview, timestamp_type: TimestampType, max_timestamp: int) -> None:
-    """Write the highest timestamp of a batch of magic 2 and its type, and recompute the checksum.
+    """Write the highest timestamp of a batch of magic 2, and its timestamp type; recompute the checksum.
 
     Args:
         buffer: a writable buffer that begins with the batch.
         timestamp_type: who set the timestamp.
-        max_timestamp: the highest timestamp; for LOG_APPEND_TIME that of all records.
+        max_timestamp: the highest timestamp; for LOG_APPEND_TIME, the timestamp of all records.
 
     Raises:
         DecodeError: the buffer has no whole batch of magic 2 there.
-        EncodeError: the number does not fit, or the buffer is read-only. Nothing was written then.
+        EncodeError: the number does not fit, or the buffer is read-only; nothing has been written.
     """
     view = _writable(buffer)
     size = _batch_bytes(view, 0)
@@ -140,7 +140,7 @@ def _write_max_timestamp(view: memoryview, timestamp_type: TimestampType, max_ti
 
 
 def recompress(batch: RecordBatch, compression: Compression, level: int | None = None) -> bytearray:
-    """Return a batch with the same records in another compression.
+    """Return a batch with the same records, compressed differently.
 
     Args:
         batch: the original batch.
@@ -160,19 +160,19 @@ def recompress(batch: RecordBatch, compression: Compression, level: int | None =
 
 
 def rewrite(batch: RecordBatch, records: Iterable[Record], *, delete_horizon_ms: int | None = None) -> bytes:
-    """Return a batch with some of its records, as compaction writes it.
+    """Return a batch with only some of its records, as compaction writes it.
 
-    Base offset, last offset delta and base sequence are kept, so offsets and sequence numbers remain accounted for.
-    If no record remains, the result is only a header, uncompressed.
+    Base offset, last offset delta and base sequence are kept, so that offsets and sequence numbers remain accounted
+    for. If no records remain, the result is only an uncompressed header.
 
     Args:
         batch: the original batch.
         records: the remaining records, in order.
-        delete_horizon_ms: when tombstones may be removed; None to keep that of the batch, if it is 0 or above.
+        delete_horizon_ms: when tombstones may be removed; None to keep the batch's own, if it is 0 or above.
 
     Raises:
-        EncodeError: the records are not in order, or have times below -1. A batch with such a log append time can be
-            built and read, but not rewritten, as in Kafka.
+        EncodeError: the records are not in order, or have timestamps below -1. As in Kafka, a batch with such a log
+            append time can be built and read, but not rewritten.
     """
     if delete_horizon_ms is None:
         delete_horizon_ms = batch.delete_horizon_ms
@@ -225,7 +225,8 @@ def empty_batch(
 ) -> bytes:
     """Return the header that remains after compaction has removed all records of a batch.
 
-    It keeps offsets, producer and sequence numbers, but has no compression, base timestamp or delete horizon.
+    It keeps the offsets, the producer and the sequence numbers, but has no compression, base timestamp or delete
+    horizon.
 
     Raises:
         EncodeError: a number does not fit.

@@ -1,4 +1,4 @@
-"""Check byte buffers and positions from callers: every engine takes the same ones and refuses others alike."""
+"""Check byte buffers and positions from callers: every engine accepts and refuses the same ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def bytes_of(buffer: object) -> memoryview:
         return memoryview(buffer)
     try:
         return as_bytes(buffer)
-    except (TypeError, BufferError, ValueError) as error:  # packages raise different errors
+    except (TypeError, BufferError, ValueError) as error:  # different packages raise different errors
         raise not_bytes(buffer) from error
 
 

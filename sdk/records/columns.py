@@ -1,8 +1,8 @@
-"""Decode records to columns (offsets, timestamps, keys, values), without an object for each record.
+"""Decode records into columns (offsets, timestamps, keys, values), without an object for each record.
 
 Keys and values are Arrow views (BinaryView): sixteen bytes each, which point into the fetched or decompressed bytes.
 Creating Arrow arrays costs as much as decoding hundreds of records, so decode many batches in one call.
-Only Arrow's own objects need `pyarrow`.
+Only creating Arrow objects needs `pyarrow`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def columns(batches: Iterable[ReadableBatch], *, headers: bool = False) -> Colum
 def cut_columns(
     batches: Sequence[ReadableBatch], ranges: Sequence[OffsetRange], *, headers: bool = False
 ) -> tuple[Columns, list[int]]:
-    """Return some of the records of several batches as columns, and the number of them from each batch.
+    """Return some of the records of several batches as columns, and how many of them each batch holds.
 
     Args:
         batches: the batches in order, of any magic.

@@ -1,7 +1,7 @@
-"""Check and convert a program's record content before any of it is buffered.
+"""Check and convert the content of a program's records before any of it is buffered.
 
-Text becomes UTF-8. Numbers are refused, as in confluent-kafka and kafka-python, since readers might expect any of
-several encodings. Names of headers are text; their values are bytes, text or None.
+Text becomes UTF-8. Numbers are refused, as in confluent-kafka and kafka-python, since readers could expect any of
+several encodings. Header names are text; header values are bytes, text or None.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ def record_content(path: str, value: object) -> Buffer | None:
     """Return a key or a value as bytes.
 
     Args:
-        path: the name of the part, for the error.
+        path: the name of the part, for error messages.
         value: bytes, another contiguous buffer, text, or None.
 
     Raises:
-        EncodeError: the value is of another type, or has half a surrogate pair.
+        EncodeError: the value has the wrong type, or contains half a surrogate pair.
     """
     if value is None or type(value) is bytes:
         return value
@@ -42,7 +42,7 @@ def record_content(path: str, value: object) -> Buffer | None:
     if isinstance(value, int | float):
         raise EncodeError(path, f"expected bytes, text or None, got {quoted(value)}; {_remedy(path)}")
     try:
-        memoryview(value)  # type: ignore[arg-type]  # the call finds out
+        memoryview(value)  # type: ignore[arg-type]  # the call checks
     except TypeError:
         reason = f"expected bytes, text or None, got {type(value).__name__}; {_remedy(path)}"
         raise EncodeError(path, reason) from None
@@ -52,7 +52,7 @@ def record_content(path: str, value: object) -> Buffer | None:
 
 
 def _remedy(path: str) -> str:
-    """Return advice for content that is neither bytes nor text."""
+    """Return a hint for content that is neither bytes nor text."""
     serializer = f"give the producer a {path}_serializer, such as lambda {path}: json.dumps({path}), or "
     return f"{serializer if path in _SERIALIZED else ''}encode it as your readers expect it"
 
@@ -69,7 +69,7 @@ def record_headers(headers: HeadersInput) -> tuple[tuple[str, Buffer | None], ..
     found = []
     for pair in items:
         if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise EncodeError("headers", f"expected pairs of a name and a value, among them is {quoted(pair)}")
+            raise EncodeError("headers", f"expected pairs of a name and a value, but one of them is {quoted(pair)}")
         name, value = pair
         checked_name(name)
         found.append((name, record_content(f"headers[{quoted(name)}]", value)))

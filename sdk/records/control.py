@@ -1,9 +1,9 @@
 """Control records, which coordinators and KRaft leaders write between the records of applications.
 
-The key gives the kind of record; readers skip kinds that they do not know. The value is a message of
+The key says which kind of record it is; readers skip kinds that they do not know. The value is a message from
 `schemas/records/control/`. A marker of a later version is read as the highest known one. KRaft's bodies are read and
-written in their first version, whatever version they state: Kafka 4.3 defines a second version of LeaderChange, but
-does not use it.
+written in their first version, whatever version they state: Kafka 4.3 defines a second version of LeaderChange but does
+not use it.
 
 Source: `ControlRecordType`, `ControlRecordUtils`, `EndTransactionMarker`, `MemoryRecordsBuilder` in Apache Kafka.
 """
@@ -59,7 +59,7 @@ class ControlKey(NamedTuple):
 
     @property
     def type(self) -> ControlRecordType:
-        """The kind; UNKNOWN for a number of a later release."""
+        """The kind; UNKNOWN for a number from a later release."""
         try:
             return ControlRecordType(self.number)
         except ValueError:

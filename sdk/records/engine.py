@@ -45,7 +45,7 @@ def record_batch_class(engine: str) -> type[RecordBatch]:
 
 
 def batch_builder_class(engine: str) -> type[BatchBuilder]:
-    """Return the `BatchBuilder` of an engine; `construct` only reads, so it has that of `python`.
+    """Return the `BatchBuilder` of an engine; `construct` only reads, so it uses the one of `python`.
 
     Args:
         engine: `native`, `python` or `construct`.

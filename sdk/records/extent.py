@@ -13,8 +13,8 @@ __all__ = ["Extent", "extent"]
 def extent(buffer: Buffer, engine: str | None = None) -> Extent:
     """Return the extent of the batches in a fetched buffer.
 
-    Brokers send the first batch whole, however large, and can cut the last one: a partial batch is damage only if no
-    whole one precedes it. Checksums are ignored.
+    Brokers send the first batch whole, however large it is, and may truncate the last one: a partial batch is damage
+    only if no whole one precedes it. Checksums are ignored.
 
     Args:
         buffer: batches of any magic.

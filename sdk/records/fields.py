@@ -1,4 +1,4 @@
-"""Look up facts in `FORMATS`: how single fields of the record formats are packed, and a format's codecs."""
+"""Look up facts in `FORMATS`: how fields of the record formats are packed, and which codecs a format knows."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["compressions", "packed"]
 
 
 def packed(format_name: str, field_name: str) -> Struct:
-    """Return the packing of a number of a record format, or of the length of a byte string.
+    """Return how a number in a record format, or the length of a byte string, is packed.
 
     Args:
         format_name: a name in `FORMATS`.
-        field_name: a field of a fixed size, or one whose length has a fixed size.
+        field_name: a field of fixed size, or one whose length has a fixed size.
     """
     (field,) = (field for field in FORMATS[format_name] if field.name == field_name)
     return Struct(">" + FIXED[field.length or field.type].format)

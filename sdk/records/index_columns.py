@@ -19,7 +19,7 @@ def index_columns(content: bytes, key_bytes: int) -> tuple[array[int], array[int
     """Return the columns of an index file, or None if it is damaged: keys must increase, and values must not decrease.
 
     Args:
-        content: the content of the file, whole entries.
+        content: the content of the file, a whole number of entries.
         key_bytes: the size of a key, 4 or 8.
     """
     if native is None:

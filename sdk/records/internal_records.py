@@ -1,8 +1,8 @@
-"""Decode the records of Kafka's internal topics to messages: groups and offsets, transactions, share groups, cluster
-metadata (and its snapshots), metadata of remote logs. A user's own topics can hold records like these.
+"""Decode the records of Kafka's internal topics into messages: groups and offsets, transactions, share groups,
+cluster metadata (and its snapshots), and remote log metadata. A user's own topics can hold records like these.
 
-A coordinator's key begins with its record type, its value with a version. A metadata record has no key; its value is
-framed: the version of the frame, the record type and the version, all unsigned varints.
+A coordinator's key begins with its record type, its value with a version. A metadata record has no key, and its value
+is framed: the frame version, the record type and the version, all unsigned varints.
 
 Source: `CoordinatorRecordSerde`, `AbstractApiMessageSerde`, `RemoteLogMetadataSerde` in Apache Kafka.
 """
@@ -68,7 +68,7 @@ class InternalRecord(NamedTuple):
 
 
 class RecordTypes:
-    """The messages in the records of topics. A message is a class, or the name of one of Kafka's.
+    """The messages in the records of topics. A message is given as a class, or as the name of one of Kafka's messages.
 
     Args:
         keyed: by topic and record type, the messages in key and value.
@@ -105,7 +105,7 @@ class RecordTypes:
         return InternalRecord(topic, kind, decoded_key, decoded, version)
 
     def names_beside(self, message: str) -> dict[int, str]:
-        """Return the names of the record types in a message's topic; empty if no topic holds the message."""
+        """Return the names of the record types in a message's topic; empty if no topic contains the message."""
         for pairs in self.keyed.values():
             if any(message in map(_name, pair) for pair in pairs.values()):
                 return {kind: _name(key).removesuffix("Key") for kind, (key, _) in pairs.items()}
@@ -124,7 +124,7 @@ class RecordTypes:
 
         Returns:
             The record type (None for a tombstone of a topic without keys), the version of the value (None for a
-            tombstone), and the positions of the messages in key and value. A plain tuple, since each record needs one.
+            tombstone), and the positions of the messages in key and value. A plain tuple, since every record needs one.
 
         Raises:
             UnknownRecord: the type or the version of the frame is unknown.
@@ -166,8 +166,8 @@ def decode_record(topic: str, key: Buffer | None, value: Buffer | None) -> Inter
     ignored, and bytes after a framed message are damage.
 
     Args:
-        topic: `__consumer_offsets`, `__transaction_state`, `__share_group_state`, `__cluster_metadata` (for its
-            snapshots, too) or `__remote_log_metadata`.
+        topic: `__consumer_offsets`, `__transaction_state`, `__share_group_state`, `__cluster_metadata` (also for its
+            snapshots) or `__remote_log_metadata`.
         key: the record's key; ignored for metadata topics, which have none.
         value: the record's value; None for a tombstone.
 
@@ -207,7 +207,7 @@ def read_frame(topic: str, value: Buffer) -> tuple[int, int, int]:
 def _framed(
     topic: str, kind: int, cls: type[Message], version: int | None, value: Buffer | None, start: int
 ) -> Message:
-    """Return the message in a frame, which no bytes may follow."""
+    """Return the message in a frame; no bytes may follow it."""
     assert value is not None, "a tombstone has no type"
     assert version is not None, "and no version"
     _check_version(topic, kind, cls, version)

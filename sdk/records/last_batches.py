@@ -1,7 +1,7 @@
-"""Choose the stored batches from which a log rebuilds its producers: the last ones of each, and transaction bounds.
+"""Choose the stored batches from which a log rebuilds its producer states: recent ones and transaction bounds.
 
 These suffice: duplicates are detected among the last batches, and a transaction begins with its first batch and ends
-with a control batch. The extension creates no objects for the others.
+with a control batch. The extension creates no objects for other batches.
 `engines/python_last_batches.py` documents the function.
 """
 

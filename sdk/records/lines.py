@@ -1,6 +1,6 @@
 """Write records as lines of text or JSON, on the engine in use; `engines/python_lines.py` describes the lines.
 
-The extension writes five million lines a second, and the Python engine fifty thousand.
+The extension writes five million lines a second, the Python engine fifty thousand.
 """
 
 from __future__ import annotations

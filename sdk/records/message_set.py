@@ -1,9 +1,9 @@
 """Read messages of magic 0 and 1, which clients before Kafka 0.11 wrote; `message_set_builder.py` builds them.
 
 An uncompressed message is one record. A compressed one is a wrapper: its value holds a message set, and its offset is
-that of the last message in the set. In magic 1 the offsets inside a wrapper are relative, and a wrapper with log append
-time gives its timestamp to all its messages. A partial message at the end of a wrapper is ignored, as in Kafka: the
-wrapper's checksum shows whether it was written that way.
+that of the last message in the set. In magic 1, the offsets inside a wrapper are relative, and a wrapper with log
+append time gives its timestamp to all its messages. A partial message at the end of a wrapper is ignored, as in Kafka;
+the wrapper's checksum shows that it was written that way.
 
 Source: `AbstractLegacyRecordBatch`, `LegacyRecord` in Apache Kafka; KIP-31, KIP-32.
 """
@@ -60,7 +60,7 @@ _MESSAGE_SIZE = packed("MessageV0", "message_size")
 _CONTENT_SIZE = packed("MessageV0", "value")
 #: zstd is newer than these formats.
 _COMPRESSIONS = compressions("MessageV1")
-#: Number of bytes that the size of a message leaves out: those of its offset and of the size itself.
+#: Number of bytes that a message's size does not count: its offset and the size itself.
 _UNCOUNTED = MESSAGE_V0_MESSAGE_SIZE_COUNTS_FROM
 
 
@@ -78,7 +78,7 @@ class _Message(NamedTuple):
 
 
 class CheckedRecord(NamedTuple):
-    """A record, the checksum of its message, and whether the checksum is right."""
+    """A record, the checksum of its message, and whether the checksum is correct."""
 
     record: Record
     crc: int
@@ -99,7 +99,7 @@ class MessageBatch:
     """An outer message: a single record, or a compressed wrapper of many.
 
     It has the attributes of `RecordBatch`, so code that walks over batches need not check the magic; attributes that
-    the old formats lack have the values that mean none. A copied or pickled one owns its bytes, at position 0.
+    the old formats lack have the values that mean "none". A copied or pickled one owns its bytes, at position 0.
 
     Args:
         buffer: holds the message; it is not copied.
@@ -187,7 +187,7 @@ class MessageBatch:
         """The compression of the messages inside.
 
         Raises:
-            DecodeError: the number of the compression is unknown.
+            DecodeError: the compression number is unknown.
         """
         return _compression(self.attributes, self.position)
 
@@ -200,7 +200,7 @@ class MessageBatch:
         return TimestampType.LOG_APPEND_TIME if is_append_time else TimestampType.CREATE_TIME
 
     def check_crc(self) -> None:
-        """Compare the checksum with the content, without checking the messages inside a wrapper again.
+        """Compare the checksum with the content; the messages inside a wrapper are not checked again.
 
         Raises:
             DecodeError: they differ.
@@ -220,7 +220,7 @@ class MessageBatch:
 
         Raises:
             DecodeError: the message, or one inside it, is malformed.
-            TypeError: topic or partition is of another type.
+            TypeError: topic or partition has the wrong type.
             OverflowError: the partition is not an int32.
         """
         partition = checked_place(topic, partition)
@@ -253,7 +253,7 @@ class MessageBatch:
 
     def columns(self) -> Columns:
         """Return the records as columns, as `RecordBatch.columns` does."""
-        from kafkawire.sdk.records.columns import columns  # only loaded when columns are wanted
+        from kafkawire.sdk.records.columns import columns  # loaded only when columns are wanted
 
         return columns([self])
 
@@ -262,7 +262,7 @@ class MessageBatch:
         return self.columns().to_arrow()
 
     def _measured(self) -> tuple[int, int]:
-        """Return base offset and number of the records in a wrapper."""
+        """Return the base offset and the number of records in a wrapper."""
         if self._base_offset_and_count is None:
             first, count = -1, 0
             for _, offset, _ in self._found(is_kept=False):
@@ -272,7 +272,7 @@ class MessageBatch:
         return self._base_offset_and_count
 
     def _found(self, is_kept: bool) -> Iterator[tuple[_Message, int, int]]:
-        """Yield the messages with their offsets and timestamps: those in a wrapper, or the single one.
+        """Yield the messages (those in a wrapper, or the single one) with their offsets and timestamps.
 
         Args:
             is_kept: see `_unwrapped`.
@@ -301,7 +301,7 @@ class MessageBatch:
         Args:
             outer: the wrapper.
             compression: the compression of its value.
-            is_kept: whether each message is read once and all are kept in memory; otherwise each is read twice.
+            is_kept: whether to read each message once and keep all of them in memory; otherwise each is read twice.
         """
         if compression not in _COMPRESSIONS:
             name = compression.name.lower()
@@ -315,7 +315,7 @@ class MessageBatch:
         try:
             inner = list(_MessageSet(content)) if is_kept else _MessageSet(content)
             ended = deque(inner, maxlen=1)
-        except DecodeError as error:  # its offset counts within the content, which is not in a buffer of the caller
+        except DecodeError as error:  # its offset is within the content, which is not in the caller's buffer
             raise DecodeError(error.path, 0, error.reason) from None
         if not ended:
             raise DecodeError("value", 0, "a wrapper holds at least one message")
@@ -332,7 +332,7 @@ class MessageBatch:
         is_append_time = self.timestamp_type == TimestampType.LOG_APPEND_TIME
         for message in inner:
             if _compression(message.attributes, 0) != Compression.NONE:
-                raise DecodeError("attributes", 0, "a message inside a wrapper is compressed itself")
+                raise DecodeError("attributes", 0, "a message inside a wrapper is itself compressed")
             timestamp = outer.timestamp if is_append_time and message.magic == MESSAGE_V1_MAGIC else message.timestamp
             yield message, base_offset + message.offset, timestamp
 
@@ -372,7 +372,7 @@ def _content(view: memoryview, position: int, path: str) -> tuple[memoryview | N
     if size < 0:
         return None, position
     if size > len(view) - position:
-        raise DecodeError(path, position, f"{size} bytes are announced, but {len(view) - position} are left")
+        raise DecodeError(path, position, f"the length is {size} bytes, but {len(view) - position} are left")
     return view[position : position + size], position + size
 
 

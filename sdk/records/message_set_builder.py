@@ -1,4 +1,4 @@
-"""Build messages of magic 0 and 1, singly or in a compressed wrapper.
+"""Build messages of magic 0 and 1, individually or in a compressed wrapper.
 
 For tests, and for logs that clients before Kafka 0.11 still read.
 
@@ -55,9 +55,9 @@ class MessageSetBuilder:
 
     Args:
         magic: 0 or 1.
-        compression: one that the format knows; if set, all messages go into a wrapper.
-        level: the level of the compression (see `compress`).
-        timestamp_type: who sets the timestamps of magic 1.
+        compression: one that the format supports; if set, all messages go into a wrapper.
+        level: the compression level (see `compress`).
+        timestamp_type: who sets the timestamps in magic 1.
         log_append_time: the timestamp with LOG_APPEND_TIME, ms since the epoch; -1 for none.
         base_offset: the offset of the first record; at least 0 in a wrapper of magic 1, whose offsets are relative.
 
@@ -86,7 +86,7 @@ class MessageSetBuilder:
         self.timestamp_type = checked_timestamp_type(timestamp_type)
         self.log_append_time = checked_number("log_append_time", log_append_time, NO_TIMESTAMP, _INT64_MAX)
         self._is_relative = self.magic == MESSAGE_V1_MAGIC and self.compression != Compression.NONE
-        # Readers refuse or misread the offsets of a wrapper that begin below 0.
+        # Readers refuse or misread a wrapper whose offsets begin below 0.
         self.base_offset = checked_number(
             "base_offset", base_offset, 0 if self._is_relative else _INT64_MIN, _INT64_MAX
         )

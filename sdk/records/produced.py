@@ -1,8 +1,8 @@
 """Check a produced batch: header, checksum and every record, in one call.
 
-The checks, their order and their error codes are Kafka's. Batches that Kafka would store although no reader could use
-them (records whose offsets do not count from 0, compressed records of a wrong length), and empty batches, to which it
-never responds, are refused with INVALID_RECORD.
+The checks, their order and their error codes are Kafka's. Two kinds of batches are refused with INVALID_RECORD instead:
+those that Kafka would store although no reader could use them (records whose offsets do not count from 0, compressed
+records of a wrong length), and empty batches, to which it never responds.
 
 Source: `ProduceRequest.validateRecords`, `UnifiedLog.analyzeAndValidateRecords`, `LogValidator` in Apache Kafka.
 """
@@ -51,8 +51,8 @@ __all__ = [
     "transactional_producer",
 ]
 
-#: Maximum number of refused records that a response names: enough to diagnose a batch of any size, in a response
-#: smaller than the batch.
+#: Maximum number of refused records that a response names: enough to diagnose a batch of any size, while keeping the
+#: response smaller than the batch.
 RECORD_ERRORS_MAX = 1000
 
 _BATCH_LENGTH = packed("RecordBatch", "batch_length")
@@ -66,11 +66,11 @@ class ProduceLimits(NamedTuple):
     """A topic's requirements for batches.
 
     Attributes:
-        max_bytes: largest batch, in bytes.
+        max_bytes: the size of the largest batch, in bytes.
         needs_keys: whether each record must have a key.
         is_append_time: whether the broker sets the timestamps, so that any timestamp is allowed.
-        before_max_ms: largest distance of a timestamp in the past.
-        after_max_ms: largest distance of a timestamp in the future.
+        before_max_ms: how far in the past a timestamp may be.
+        after_max_ms: how far in the future a timestamp may be.
     """
 
     max_bytes: int
@@ -84,10 +84,10 @@ class ProducedBatch(NamedTuple):
     """The header of an accepted batch, and the highest timestamp of its records.
 
     Attributes:
-        size_bytes: the size of the batch, without bytes that follow it in the request.
+        size_bytes: the size of the batch, not counting bytes that follow it in the request.
         base_offset, partition_leader_epoch, magic, crc, attributes, last_offset_delta, base_timestamp, max_timestamp,
             producer_id, producer_epoch, base_sequence, records_count: see `schemas/records/record_batch.yaml`.
-        highest_timestamp: the highest timestamp of the records; a header with another one must be corrected.
+        highest_timestamp: the highest timestamp of the records; a header with a different one must be corrected.
     """
 
     size_bytes: int
@@ -128,7 +128,7 @@ def check_batch(
     allow_zstandard: bool = True,
     engine: str | None = None,
 ) -> ProducedBatch:
-    """Check the records of a partition in a produce request.
+    """Check a partition's records in a produce request.
 
     Args:
         records: the field of the request.
@@ -158,7 +158,7 @@ def check_batch(
 
 
 def transactional_producer(records: Buffer | None) -> tuple[int, int] | None:
-    """Return the producer's id and epoch if the first batch, which is not checked, says that it is transactional.
+    """Return the producer's id and epoch if the first batch, which is not checked, claims to be transactional.
 
     Args:
         records: the field of a partition in a produce request.
@@ -251,9 +251,9 @@ def _check_records(batch: ProducedBatch, payload: Buffer, limits: ProduceLimits,
     times = None if limits.is_append_time else (now_ms, limits.before_max_ms, limits.after_max_ms)
     found = engine.scan_records(payload, header, limits.needs_keys, times, RECORD_ERRORS_MAX)
     if found is None:
-        raise _invalid(f"its records are not {batch.records_count} whole ones")
+        raise _invalid(f"it does not hold exactly {batch.records_count} whole records")
     highest_timestamp, is_consecutive, bad = cast(python_produced.Found, found)
-    # An append time set by the client is checked as if it were the records' own, and -1 would pass.
+    # An append time set by the client is checked like the records' own timestamps, among which -1 would pass.
     is_set_by_client = is_append_time and (limits.is_append_time or batch.max_timestamp == NO_TIMESTAMP)
     if is_set_by_client:
         bad = list(range(min(batch.records_count, RECORD_ERRORS_MAX)))
@@ -263,7 +263,8 @@ def _check_records(batch: ProducedBatch, payload: Buffer, limits: ProduceLimits,
             without_key.update(engine.scan_records(payload, header, True, None, RECORD_ERRORS_MAX)[-1])
         raise _refused(bad, without_key, "producers may not set it" if is_set_by_client else _bounds(times))
     if not is_consecutive:
-        # Kafka fails to rewrite compressed records, and stores uncompressed ones, which no reader could then find.
+        # Kafka fails to rewrite such records if compressed; uncompressed, it stores them, but no reader could find
+        # them.
         code = ErrorCode.UNKNOWN_SERVER_ERROR if batch.attributes & BATCH_COMPRESSION_MASK else ErrorCode.INVALID_RECORD
         raise BrokerError(code, "the record batch is invalid: the offsets of its records do not count from 0")
     return highest_timestamp

@@ -1,4 +1,4 @@
-"""The record class of the engine in use, and the columns of values that every engine takes."""
+"""The record class of the engine in use, and the columns of values that every engine accepts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class BinaryColumn:
 
     Raises:
         EncodeError: an argument is not a buffer, the offsets are not int32, or the validity is too short; offsets that
-            decrease or leave the data are refused when their values are read.
+            decrease or lie outside the data are refused when their values are read.
     """
 
     __slots__ = ("data", "offsets", "validity")

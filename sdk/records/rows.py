@@ -1,7 +1,7 @@
-"""Decode records to rows of plain Arrow columns, in pieces of a limited size, however large the batches are.
+"""Decode records into rows of plain Arrow columns, in pieces of limited size, however large the batches are.
 
-The columns of `columns.py` point into the fetched bytes, for readers that use them in place. Here keys, values and
-headers are copied into columns that every reader of Arrow knows: for Spark, Parquet and others that would copy them
+The columns of `columns.py` point into the fetched bytes, for readers that use them in place. Here, keys, values and
+headers are copied into columns that every Arrow reader supports: for Spark, Parquet and others that would copy them
 anyway.
 """
 
@@ -53,7 +53,7 @@ class RowsBuilder(Protocol):
             yield builder.take()
 
     Attributes:
-        count: the number of rows that wait to be taken.
+        count: the number of rows waiting to be taken.
         size_in_bytes: the size of their requested keys, values and headers.
     """
 
@@ -77,7 +77,7 @@ class RowsBuilder(Protocol):
         ...
 
     def fill(self) -> bool:
-        """Add rows until the batch is complete; return False if more of them fit only after `take`.
+        """Add rows until the batch is complete; return False if the rest will fit only after `take`.
 
         Raises:
             DecodeError: a key or value is too large for a column.
@@ -88,10 +88,10 @@ class RowsBuilder(Protocol):
         """Add whole batches without creating objects, up to the first that is not plain or does not fit.
 
         A plain batch is of magic 2, uncompressed, undamaged and not a control batch. The caller reads other batches one
-        by one and reports their damage. The Python engine, which needs objects anyway, adds none.
+        by one and reports any damage in them. The Python engine, which needs objects anyway, adds none.
 
         Args:
-            content: the bytes, which begin with the first batch.
+            content: the bytes, beginning with the first batch.
             plain: selects the batches to add.
 
         Returns:
@@ -100,19 +100,20 @@ class RowsBuilder(Protocol):
         ...
 
     def take(self) -> RowColumns:
-        """Return the rows, and start again with none."""
+        """Return the rows and start over with none."""
         ...
 
 
 def rows_builder(
     columns: Iterable[str] = COLUMNS, *, rows_max: int = ROWS_MAX, bytes_max: int = ROWS_BYTES_MAX
 ) -> RowsBuilder:
-    """Return a builder of the engine in use.
+    """Return a builder on the engine in use.
 
     Args:
-        columns: the wanted names of `COLUMNS`.
+        columns: the wanted names, from `COLUMNS`.
         rows_max: the maximum number of waiting rows.
-        bytes_max: the maximum number of bytes of waiting keys, values and headers, unless a single record has more.
+        bytes_max: the maximum number of bytes of waiting keys, values and headers, exceeded only by a larger single
+            record.
 
     Raises:
         ValueError: a column does not exist, or a limit is below 1.
@@ -123,7 +124,7 @@ def rows_builder(
 
 
 def arrow_arrays(rows: RowColumns) -> dict[str, pyarrow.Array]:
-    """Return rows as Arrow arrays by the names of `COLUMNS`, timestamps in ms of UTC; nothing is copied."""
+    """Return rows as Arrow arrays by column name (see `COLUMNS`), timestamps in ms of UTC; nothing is copied."""
     import pyarrow
 
     arrays: dict[str, pyarrow.Array] = {}

@@ -1,8 +1,8 @@
-"""Find the next batch with a right checksum in stored bytes, to continue reading after damage.
+"""Find the next batch with a correct checksum in stored bytes, to continue reading after damage.
 
-`read_stored` uses the search to report every skipped byte, `kafkawire dump` to show damage. Only batches of magic 2
-are searched for, since the checksum of an older message covers too little to distinguish it from other bytes; after a
-size that the caller trusts, a batch of any magic is accepted.
+`read_stored` uses the search to report every skipped byte, `kafkawire dump` to show damage. Only batches of magic 2 are
+searched for, since the checksum of an older message covers too little to distinguish it from other bytes. After a batch
+whose size the caller trusts, a batch of any magic is accepted.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from kafkawire.sdk.records.crc import crc32c
 
 __all__ = ["MIN_BYTES", "WINDOW_BYTES", "SoundBatches", "StoredBytes", "announced", "has_right_crc", "size_at"]
 
-#: Bytes read at a time: several batches, yet few enough to stay in the processor's caches.
+#: Bytes read at a time: enough for several batches, but little enough to stay in the processor's caches.
 WINDOW_BYTES: Final = 1024 * 1024
 
-#: Maximum number of bytes over which a search computes checksums in vain: bytes that look like headers of long batches
-#: everywhere would otherwise take quadratic time.
+#: Maximum number of bytes over which a search computes checksums in vain; otherwise, bytes full of apparent headers of
+#: long batches would take quadratic time.
 SEARCH_BYTES_MAX: Final = 1024 * 1024 * 1024
 
 #: The cost of checking one position, in bytes of checksums.
@@ -46,8 +46,8 @@ MIN_BYTES: Final = {
     BATCH_MAGIC: BATCH_HEADER_BYTES,
 }
 
-#: The possible beginnings of a batch of magic 2: base offset, length and offset count are not negative, and there are
-#: no unknown attributes.
+#: How a batch of magic 2 can begin: base offset, length and offset count are not negative, and there are no unknown
+#: attributes.
 _MAY_BEGIN: Final = re.compile(rb"(?=[\0-\x7f].{7}[\0-\x7f].{7}\x02.{4}\0[\0-\x7f][\0-\x7f])", re.DOTALL)
 
 
@@ -61,12 +61,12 @@ class StoredBytes(Protocol):
     end: int
 
     def at(self, position: int, size: int) -> memoryview:
-        """Return the requested bytes, or fewer at the end. Bytes returned by earlier calls may change."""
+        """Return the requested bytes, or fewer at the end. This may change the bytes returned by earlier calls."""
         ...
 
 
 class SoundBatches:
-    """Finds batches with a right checksum, with a bound on the work.
+    """Finds batches with correct checksums, with a bound on the work.
 
     Args:
         source: the bytes to search.
@@ -77,7 +77,7 @@ class SoundBatches:
         self._left_bytes = SEARCH_BYTES_MAX
 
     def next(self, position: int, end: int | None = None) -> int:
-        """Return the position of the next batch of magic 2; the end if there is none or the search took too long.
+        """Return the position of the next batch of magic 2, or the end if there is none or the search took too long.
 
         Args:
             position: the first position to search.
@@ -108,7 +108,7 @@ class SoundBatches:
         size, reason = size_at(self._source, position)
         if reason:
             return False
-        may_look = size <= self._left_bytes  # one false length must not end the search
+        may_look = size <= self._left_bytes  # a single false length must not end the search
         if may_look and has_right_crc(self._source, position, size):
             return True  # not counted: this batch is read next
         self._left_bytes -= _CANDIDATE_BYTES + (size if may_look else 0)
@@ -116,7 +116,7 @@ class SoundBatches:
 
 
 def announced(head: memoryview) -> tuple[int, int]:
-    """Return the size in bytes and the magic from the header of a batch of any magic.
+    """Return the size in bytes and the magic that the header of a batch states.
 
     Args:
         head: at least the first 17 bytes of the batch.
@@ -158,7 +158,7 @@ def has_right_crc(source: StoredBytes, position: int, size: int) -> bool:
     """
     head = source.at(position, BATCH_HEADER_BYTES)
     is_old = len(head) > BATCH_MAGIC_AT and head[BATCH_MAGIC_AT] != BATCH_MAGIC
-    if len(head) < (MESSAGE_V0_HEADER if is_old else BATCH_HEADER).size:  # the file was truncated meanwhile
+    if len(head) < (MESSAGE_V0_HEADER if is_old else BATCH_HEADER).size:  # the file was truncated in the meantime
         return False
     expected: int = MESSAGE_V0_HEADER.unpack_from(head)[2] if is_old else BATCH_HEADER.unpack_from(head)[4]
     at = position + (MESSAGE_V0_CRC_COVERS_FROM if is_old else BATCH_CRC_COVERS_FROM)

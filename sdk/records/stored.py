@@ -1,8 +1,8 @@
-"""Read stored bytes, such as files, backups and columns: their batches, and the damage between them.
+"""Read stored bytes, such as files, backups or columns: their batches, and the damage between them.
 
-After a damaged batch, reading continues at the next batch with a right checksum; a damaged batch whose size leads to
-another batch or to the end is skipped by its size. A `Damage` reports all skipped bytes, except two possible ends of a
-file that a broker is writing: preallocated room, and a partial batch.
+After a damaged batch, reading continues at the next batch with a correct checksum; if the damaged batch's size leads to
+another batch or to the end, it is skipped by that size. A `Damage` reports all skipped bytes, with two exceptions at
+the end of a file that a broker is writing: preallocated space, and a partial batch.
 
 Source: `FileLogInputStream`, `LogSegment.recover` in Apache Kafka, which cut off everything after the first damage.
 """
@@ -41,7 +41,7 @@ from kafkawire.sdk.records.walk import Batch, walk
 
 __all__ = ["BATCH_BYTES_MAX", "ZEROS", "Damage", "Memory", "Stored", "Window", "read_stored"]
 
-#: Largest batch that is read: brokers take requests of at most 100 MiB.
+#: Largest batch that is read: brokers accept requests of at most 100 MiB.
 BATCH_BYTES_MAX: Final = 128 * 1024 * 1024
 
 #: Size of the base offset, with which every batch begins.
@@ -51,12 +51,12 @@ _OFFSET_BYTES: Final = 8
 _KEY_AT: Final = {MESSAGE_V0_MAGIC: MESSAGE_V0_HEADER_BYTES, MESSAGE_V1_MAGIC: MESSAGE_V1_HEADER_BYTES}
 _LENGTH_BYTES: Final = 4
 
-#: Maximum number of zeros at the end of a batch that are tried: they cannot be told from preallocated room after it.
+#: Maximum number of zeros tried as the end of a batch: they look the same as preallocated space after it.
 _LAST_ZEROS_MAX: Final = 4096
 _ZERO: Final = b"\0"
 
 
-#: The reasons why a growing file ends before its last byte.
+#: The reasons why a growing file's batches end before its last byte.
 ZEROS: Final = "zeros up to the end"
 _CUT: Final = "it ends inside a batch"
 
@@ -82,7 +82,7 @@ class Damage(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """A batch with a right checksum.
+    """A batch with a correct checksum.
 
     Attributes:
         position: where the batch begins.
@@ -105,7 +105,7 @@ class Memory:
 
 
 class Window:
-    """A file with a part in memory, as `StoredBytes`. Bytes that were returned do not change.
+    """A file of which a part is in memory, as `StoredBytes`. Bytes already returned do not change.
 
     Args:
         read: returns bytes of the file from a position on: as many as requested, fewer at the end.
@@ -131,7 +131,7 @@ class Window:
             self._content = memoryview(self._read(position, wanted)).cast("B")
             self._start, first = position, 0
             if len(self._content) < wanted:
-                self.end = position + len(self._content)  # the file was truncated meanwhile
+                self.end = position + len(self._content)  # the file was truncated in the meantime
         return self._content[first : first + size]
 
 
@@ -151,15 +151,15 @@ def read_stored(
     Args:
         source: the bytes.
         start: where the first batch begins.
-        end: the position from which batches are not wanted; None for all.
+        end: the position from which batches are not wanted; None to read all.
         is_growing: whether a broker may be writing the file; if so, trailing zeros and a partial batch are the end, not
             damage.
         limit: the maximum size of one batch's decompressed records, in bytes.
         take: called before each batch with the bytes from there on and their position. It returns the number of bytes
-            that it has handled: whole batches with right checksums that begin before `end`, which are not yielded.
-            search: the search in the source, for callers that read the source in several calls, which then share the
-                bound on the work.
-            on_end: called at such an end with the reason, `ZEROS` or another.
+            that it has handled, whole batches with correct checksums that begin before `end`; these are not yielded.
+        search: the search in the source, for callers that read the source in more than one call: the calls then share
+            the bound on the work.
+        on_end: called at the end of a growing file with the reason, `ZEROS` or another.
 
     Raises:
         OSError: a file cannot be read.
@@ -218,7 +218,7 @@ def _damage(source: StoredBytes, search: SoundBatches, position: int, reason: st
         base_offset = int.from_bytes(head[:_OFFSET_BYTES], "big", signed=True) if magic == BATCH_MAGIC else None
         whole = _message_size(source, position, magic)
         # A damaged batch is skipped by its own size if another batch or the end follows: the fault may be a single bit
-        # inside the batch. An old message can also be skipped by the sizes of its key and value.
+        # inside it. An old message can also be skipped by the sizes of its key and value.
         for after in (position + each for each in (size, whole) if each >= MESSAGE_V0_MIN_BYTES):
             if not end and (after == source.end or search.begins_at(after)):
                 end = after
@@ -228,7 +228,7 @@ def _damage(source: StoredBytes, search: SoundBatches, position: int, reason: st
 
 
 def _is_end(source: StoredBytes, search: SoundBatches, position: int) -> bool:
-    """Return whether a growing file ends here: with zeros, or inside the batch that begins here."""
+    """Return whether a growing file ends here: in zeros, or inside the batch that begins here."""
     if _is_zero(source, position):
         return True
     head = source.at(position, BATCH_HEADER_BYTES)
@@ -245,7 +245,7 @@ def _is_end(source: StoredBytes, search: SoundBatches, position: int) -> bool:
 
 
 def _end(source: StoredBytes, position: int) -> Damage:
-    """Return the kind of end after the last batch of a growing file."""
+    """Return how a growing file ends after its last batch."""
     head = source.at(position, BATCH_HEADER_BYTES)
     size_bytes = source.end - position
     if _is_zero(source, position):
@@ -265,7 +265,7 @@ def _is_zero(source: StoredBytes, position: int) -> bool:
 
 
 def _is_whole(source: StoredBytes, position: int) -> bool:
-    """Return whether the rest has the checksum of the batch that begins there, with or without the zeros at its end."""
+    """Return whether the rest is a batch with a correct checksum, with or without the zeros at its end."""
     end = _content_end(source, position)
     if end - position < BATCH_HEADER_BYTES or end - position > BATCH_BYTES_MAX:
         return False
@@ -281,7 +281,7 @@ def _is_whole(source: StoredBytes, position: int) -> bool:
 
 
 def _content_end(source: StoredBytes, position: int) -> int:
-    """Return the start of the trailing zeros; `position` if there is nothing else."""
+    """Return the start of the trailing zeros; `position` if only zeros follow."""
     end = position
     while position < source.end:
         piece = bytes(source.at(position, WINDOW_BYTES))
@@ -292,7 +292,7 @@ def _content_end(source: StoredBytes, position: int) -> int:
 
 
 def _message_size(source: StoredBytes, position: int, magic: int) -> int:
-    """Return the size of an old message by the sizes of its key and value; 0 if it does not end within the bytes."""
+    """Return an old message's size, from the sizes of its key and value; 0 if it does not end within the bytes."""
     size = _KEY_AT.get(magic)
     if size is None:
         return 0

@@ -1,6 +1,6 @@
 """Summarize the batches of a stored segment: everything that a broker rebuilds after a crash.
 
-A log with ten million batches of one record takes the extension a second or two, and the Python engine half a minute.
+A log with ten million single-record batches takes the extension a second or two, the Python engine half a minute.
 `engines/python_survey.py` documents the class.
 """
 

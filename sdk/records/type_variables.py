@@ -1,4 +1,4 @@
-"""The types of keys and values of records, for type checkers; without serializers they are bytes.
+"""The types of record keys and values, for type checkers; without serializers, both are bytes.
 
 Defaults of type variables (PEP 696) are newer than Python 3.11; type checkers know them from typing_extensions, which
 need not be installed at run time.

@@ -3,7 +3,7 @@
 A fetch response, a produce request and a log segment hold consecutive batches of any magic. `engines/` (magic 2) and
 `message_set.py` (magic 0 and 1) read their content.
 
-Source: `ByteBufferLogInputStream` in Apache Kafka, which stops at a partial batch where this raises;
+Source: `ByteBufferLogInputStream` in Apache Kafka, which stops at a partial batch, whereas this raises an error;
 `docs/decisions/0011-partial-batches-are-errors.md`.
 """
 
@@ -57,7 +57,7 @@ def walk(
 
 
 def walk_headers(buffer: Buffer) -> Iterator[Batch]:
-    """Yield the batches of a buffer by their headers alone: `walk` without the checksum.
+    """Yield the batches of a buffer, reading only their headers: `walk` without the checksums.
 
     Raises:
         PartialBatch: the bytes after the last whole batch are not a whole batch.
@@ -94,7 +94,7 @@ if TYPE_CHECKING or engines.native is None:
         check_crc: bool = True,
         limit: int = MAX_DECOMPRESSED_BYTES,
     ) -> list[Record]:
-        """Return the records of all batches in a buffer, without control records, which are not for applications.
+        """Return the records of all batches in a buffer except control records, which are not for applications.
 
         Args:
             buffer: whole batches of any magic.
@@ -109,5 +109,5 @@ if TYPE_CHECKING or engines.native is None:
         """
         return walked_records(buffer, topic, partition, check_crc=check_crc, limit=limit)
 else:
-    # A single call from bytes to records, since calls take most of the time of a batch of one record.
+    # A single call from bytes to records, since calls take most of the time for a batch of one record.
     read_records = engines.native.read_records

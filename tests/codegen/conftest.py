@@ -1,4 +1,4 @@
-"""Fixtures that the tests of code generation share: schemas written in the test, and the schemas of the project."""
+"""Fixtures that the tests of code generation share: schemas written by the test, and the schemas of the project."""
 
 from __future__ import annotations
 

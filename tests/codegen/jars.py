@@ -1,4 +1,4 @@
-"""Jars with message definitions that a test makes."""
+"""Jars, made by tests, that contain message definitions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ PONG: dict[str, Any] = {
 
 
 def write_jar(path: Path, *definitions: dict[str, Any], folder: str = "common/message/") -> Path:
-    """Write a jar with message definitions, each after a comment like those of Kafka."""
+    """Write a jar with message definitions, each preceded by a comment as in Kafka."""
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("META-INF/MANIFEST.MF", "Manifest-Version: 1.0\n")
         for definition in definitions:

@@ -30,12 +30,12 @@ __all__ = ["schema_files"]
 
 LAST = 4
 
-#: Field names, including words that YAML reads as something else without quotes.
+#: Field names, including words that YAML reads as something else unless quoted.
 names = st.one_of(
     st.from_regex(r"[a-z][a-z0-9]{0,5}(_[a-z0-9]{1,4}){0,2}", fullmatch=True),
     st.sampled_from(["no", "yes", "on", "off", "null", "true", "false", "y", "n", "e1", "x0", "inf", "nan"]),
 ).filter(lambda name: not field_problem(name))
-#: Any text that people write: quotes, colons, braces, several alphabets, words that YAML would misread.
+#: Any text that people might write: quotes, colons, braces, several alphabets, words that YAML would misread.
 texts = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"], include_characters=" "), max_size=40).map(
     str.strip
 )
@@ -60,7 +60,7 @@ abouts = texts | st.sampled_from(
 
 
 def within(outer: Versions) -> st.SearchStrategy[Versions]:
-    """Return ranges that begin inside `outer`, which is closed."""
+    """Return ranges that begin inside the closed range `outer`."""
     first = st.integers(outer.first, outer.last)
     return first.flatmap(lambda low: st.sampled_from([OPEN, *range(low, outer.last + 1)]).map(partial(Versions, low)))
 
@@ -69,13 +69,13 @@ def within(outer: Versions) -> st.SearchStrategy[Versions]:
 def fields(
     draw: st.DrawFn, written: Versions, present: Versions, flexible: Versions, depth: int, in_array: bool
 ) -> tuple[FieldSpec, ...]:
-    """Draw the fields of one structure; structures inside get unique names.
+    """Draw the fields of one structure; nested structures get unique names.
 
     Args:
-        draw: the function of hypothesis.
+        draw: hypothesis's function.
         written: the versions of the enclosing structure, as written in the schema.
-        present: those of them that exist.
-        flexible: those of them that are flexible.
+        present: those of `written` that exist.
+        flexible: those of `present` that are flexible.
         depth: how many structures may be nested inside.
         in_array: whether the fields are those of an array's elements.
     """

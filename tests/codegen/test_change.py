@@ -1,6 +1,6 @@
 """The text of a change is one line.
 
-Method: a change with all attributes, and a change with a subject only.
+Method: a change with all attributes, and a change with only a subject.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tables of configurations are read exactly, written back unchanged, and mistakes are reported.
+"""The tables of configurations are read exactly and written back unchanged, and mistakes are reported.
 
 Method: a small table with every key; one mistake each; Kafka's tables. `tests/kafka/` compares them with Kafka.
 """

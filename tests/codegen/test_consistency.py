@@ -66,9 +66,19 @@ CASES = [
     ('"[]Node"', "int32", 6, "structure Node is never used"),
     ("[]Part", "[]Node", 15, "structure Node is defined twice"),
     ("index, type: int32", 'index, type: "[]Part"', 19, "field index: a structure cannot hold itself: Part > Part"),
-    ("versions: 1-2, zero_copy", "versions: none, zero_copy", 14, "field blob: versions: none; a field"),
-    ("versions: 1-2, zero_copy", "versions: 5+, zero_copy", 14, "field blob: versions: 5+ begins after 1-4"),
-    ("index, type: int32", "index, type: int32, versions: 4+", 19, "field parts.index: versions: 4+ begins after 2-3"),
+    ("versions: 1-2, zero_copy", "versions: none, zero_copy", 14, "field blob: versions: none; leave out a field"),
+    (
+        "versions: 1-2, zero_copy",
+        "versions: 5+, zero_copy",
+        14,
+        "field blob: versions: 5+ begins after the enclosing versions 1-4",
+    ),
+    (
+        "index, type: int32",
+        "index, type: int32, versions: 4+",
+        19,
+        "field parts.index: versions: 4+ begins after the enclosing",
+    ),
     ("first, type: int32", "first, type: int32?", 20, "field first: nullable: a int32 has no form for null"),
     ("first, type: int32", 'first, type: "[]int32", nullable: 0-2', 20, "field first: nullable: 0-2 is outside"),
     (
@@ -77,7 +87,7 @@ CASES = [
         14,
         "field blob: default null, but of its versions",
     ),
-    ("blob, type: bytes", "blob, type: bytes, flexible: 2+", 14, "field blob: flexible: 2+; only `none` is known"),
+    ("blob, type: bytes", "blob, type: bytes, flexible: 2+", 14, "field blob: flexible: 2+; only `none` is allowed"),
     ("first, type: int32", "first, type: int32, flexible: none", 20, "field first: flexible: a int32 has no length"),
     ("blob, type: bytes", "blob, type: string", 14, "field blob: zero_copy: only bytes and records"),
     ("entity: topic_name", "entity: topic", 12, "field name: entity: topic is none of"),
@@ -100,7 +110,7 @@ CASES = [
         19,
         "a tagged field",
     ),
-    ("versions: 1-4", "versions: 1-129", 1, "versions: 1-129 are more than 128, the limit"),
+    ("versions: 1-4", "versions: 1-129", 1, "versions: 1-129 exceed the limit of 128 versions"),
     ("first, type: int32", "first, type: records", 20, "field first: a tagged field cannot hold records"),
     ("tag: 0", "tag: 2000000000", 20, "field first: tag 2000000000, but tag 0 is not used"),
     ("name: Node\n", "name: Sample\n", 6, "structure Sample has the name of its message"),
@@ -141,7 +151,7 @@ fields:
 
 
 def nested(fields: list[str]) -> str:
-    """Return a message with shared structures; each of `fields` is the fields of one, which later ones may use."""
+    """Return a message with shared structures; each item of `fields` gives one's fields, which may use later ones."""
     structs = "\n".join(f"  - name: S{n}\n    fields: [{inner}]" for n, inner in enumerate(fields))
     return NESTED.format(structs=structs, first=f"S{len(fields) - 1}")
 
@@ -175,9 +185,9 @@ def test_structures_inside_each_other(write: Write, more: str, reverse: bool) ->
         with pytest.raises(SchemaError) as caught:
             load_file(write(text(depth)))
         reasons = [problem.reason.partition(": field a: ")[2] for problem in caught.value.problems]
-        # From the outside in, the first structure that is too deep is checked last.
+        # If listed from the outside in, the first structure that is too deep is checked last.
         count = 1 if reverse else depth - STRUCTURE_DEPTH_MAX
-        assert reasons == [f"more than {STRUCTURE_DEPTH_MAX} structures inside each other"] * count
+        assert reasons == [f"structures nested more than {STRUCTURE_DEPTH_MAX} deep"] * count
 
 
 def test_a_structure_without_fields_is_as_deep_as_others(write: Write) -> None:
@@ -214,7 +224,7 @@ def test_fields_of_structures_count_wherever_they_are_used(write: Write) -> None
     doubling = ["{name: a, type: int8}", *(f"{{name: a, type: S{n}}}, {{name: b, type: S{n}}}" for n in range(8))]
     load_file(write(nested(doubling)))
     with pytest.raises(
-        SchemaError, match=rf"Sample: 1535 fields with those of its structures; the limit is {FIELDS_MAX}"
+        SchemaError, match=rf"Sample: 1535 fields, counting those of its structures; the limit is {FIELDS_MAX}"
     ):
         load_file(write(nested([*doubling, "{name: a, type: S8}, {name: b, type: S8}"])))
 

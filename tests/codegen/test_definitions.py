@@ -1,4 +1,4 @@
-"""The definitions in a Kafka jar are read: facts with their oddities, no descriptions; unreadable ones are reported.
+"""The definitions in a Kafka jar are read: facts and their oddities, no descriptions; unreadable ones are reported.
 
 Method: jars made here, with one definition of every feature. `test_importer.py` reads a whole release if one is
 available.
@@ -115,7 +115,7 @@ def test_what_cannot_be_read(tmp_path: Path, definition: dict[str, Any], reason:
 def test_release(tmp_path: Path) -> None:
     jar = write_jar(tmp_path / "kafka-clients-3.9.1.jar", PING, PONG)
     write_jar(tmp_path / "kafka-a.jar", PING)
-    with pytest.raises(SchemaError, match=r"no jar says its release in kafka/kafka-version\.properties"):
+    with pytest.raises(SchemaError, match=r"no jar names its release in kafka/kafka-version\.properties"):
         read_release([tmp_path])
     with zipfile.ZipFile(jar, "a") as archive:
         archive.writestr("kafka/kafka-version.properties", "commitId=1\nversion=3.10.1-rc2\n")
@@ -187,7 +187,7 @@ def test_records_of_topics_before_they_had_types(tmp_path: Path) -> None:
         (b"[]", "a schema is a mapping"),
         (b"\x00\xff", "not UTF-8"),
         (b"{" * 100, "a key is one word"),
-        (b'{"name": ' + b"[" * 100, "more than 64 mappings and lists inside each other"),
+        (b'{"name": ' + b"[" * 100, "mappings and lists nested more than 64 deep"),
         (b'{"name": 7}', "name: 7 is not text"),
         (b'{"name": "A", "type": "poem", "validVersions": "0"}', "type: 'poem' is none of request"),
         (b'{"name": "A", "type": "data", "validVersions": "0", "fields": 3}', "fields: 3 is not a list"),
@@ -208,7 +208,7 @@ def test_content_that_is_no_definition(tmp_path: Path, content: bytes, reason: s
 @pytest.mark.parametrize("start", [b"", b'{"name": '])
 @pytest.mark.parametrize("bracket", [b"{", b"["])
 def test_content_that_is_nested_without_end(tmp_path: Path, start: bytes, bracket: bytes) -> None:
-    """That holds whether libyaml, which has a limit in later versions, or the reader above it gives up first."""
+    """Nesting is refused whether libyaml, which has a limit in later versions, or the reader above it fails first."""
     with zipfile.ZipFile(tmp_path / "kafka-a.jar", "w") as archive:
         archive.writestr("common/message/A.json", start + bracket * 100_000)
     with pytest.raises(SchemaError, match=r"kafka-a\.jar!common/message/A\.json:1: "):
@@ -229,7 +229,7 @@ def test_damaged_jar(tmp_path: Path) -> None:
     content = bytearray(write_jar(tmp_path / "kafka-a.jar", PING).read_bytes())
     content[len(content) // 4] ^= 0xFF
     (tmp_path / "kafka-a.jar").write_bytes(content)
-    with pytest.raises(SchemaError, match="not a jar that can be read: Bad CRC-32"):
+    with pytest.raises(SchemaError, match="not a readable jar: Bad CRC-32"):
         read_jars([tmp_path])
 
 
@@ -237,7 +237,7 @@ def test_no_jar_and_no_definitions(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="no such jar or folder"):
         read_jars([tmp_path / "missing.jar"])
     (tmp_path / "text.jar").write_text("no zip")
-    with pytest.raises(SchemaError, match="not a jar"):
+    with pytest.raises(SchemaError, match="not a readable jar"):
         read_jars([tmp_path / "text.jar"])
     with pytest.raises(SchemaError, match="no message definitions"):
         read_jars([write_jar(tmp_path / "kafka-empty.jar")])

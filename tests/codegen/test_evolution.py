@@ -1,6 +1,6 @@
 """Each way in which a message can change gets the right verdict for its bytes.
 
-Method: one message is changed in one place; the table has the expected change, its versions, and the verdict.
+Method: one message is changed in one place; the table gives the expected change, its versions and the verdict.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ VERSIONS: dict[str, tuple[str, str, list[tuple[str, str, str, Verdict]]]] = {
     "new version": ("0-3", "0-4", [("4", "", "new version", OK)]),
     "two new versions": ("0-3", "0-5", [("4-5", "", "new version", OK)]),
     "oldest dropped": ("0-3", "2-3", [("0-1", "", "version dropped", NOTE)]),
-    "newest taken back": ("0-3", "0-2", [("3", "", "the newest version was taken back", BREAKS)]),
+    "newest taken back": ("0-3", "0-2", [("3", "", "the newest version was withdrawn", BREAKS)]),
     "all dropped": ("0-3", "none", [("0-3", "", "version dropped", NOTE)]),
     "flexible earlier": (
         "2+",
@@ -208,7 +208,7 @@ def test_the_first_version_alone_is_left(write: Write) -> None:
         return state(write, f"api: Ping\nkey: 900\nlisteners: [broker]\nrequest:\n{body}response:\n{body}")
 
     assert list(map(str, of_request(compare(ping("0-1"), ping("0"))))) == [
-        "PingRequest 1: the newest version was taken back (breaks the wire)"
+        "PingRequest 1: the newest version was withdrawn (breaks the wire)"
     ]
 
 
@@ -334,7 +334,7 @@ def test_newest_version_is_taken_back_where_the_others_are_history(write: Write)
     )
     assert list(map(str, compare(old, new))) == [
         "Lamp 0-2: version dropped (note)",
-        "Lamp 3: the newest version was taken back (breaks the wire)",
+        "Lamp 3: the newest version was withdrawn (breaks the wire)",
     ]
 
 

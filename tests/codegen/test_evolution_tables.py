@@ -1,6 +1,6 @@
 """Each way in which a table or a record format can change gets the right verdict for its bytes.
 
-Method: a folder of schemas is changed in one place; the table has the change that `compare` must find.
+Method: a folder of schemas is changed in one place; the table gives the change that `compare` must find.
 """
 
 from __future__ import annotations

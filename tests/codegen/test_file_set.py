@@ -48,7 +48,7 @@ def test_all_together(folder: Path) -> None:
 
 @contextmanager
 def failing(step: int) -> Iterator[list[str]]:
-    """Let one operation on the disk fail, counted from 0; the undo works again. Yields the attempted operations."""
+    """Make one disk operation fail, counted from 0; the undo works again. Yields the attempted operations."""
     tried: list[str] = []
 
     def fail(name: str) -> Any:
@@ -97,7 +97,9 @@ def test_what_a_killed_process_left_is_not_lost(folder: Path) -> None:
     left = folder / "other" / "kept.txt.old~"
     left.write_text("the only copy")
     before = contents(folder)
-    with pytest.raises(FileExistsError, match=re.escape(f"{left} is left from a change that was killed half-way: ")):
+    with pytest.raises(
+        FileExistsError, match=re.escape(f"{left} is left over from a change that was killed halfway: ")
+    ):
         replace_files(folder, TEXTS, REMOVED)
     assert contents(folder) == before
 

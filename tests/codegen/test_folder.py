@@ -1,4 +1,4 @@
-"""Files of a folder that contradict each other are refused, each with its place.
+"""Files of a folder that contradict each other are refused, and each contradiction is located.
 
 Method: small folders with one contradiction each, read as `load_folder` reads them.
 """
@@ -34,7 +34,7 @@ def folder(tmp_path: Path, texts: dict[str, str]) -> Path:
         ({"l/a": METADATA.format("A"), "l/b": METADATA.format("B")}, "b.yaml:1: B: A has the key 4"),
         ({"a-b": A}, "a-b.yaml: the path becomes the name of a module: 'a-b' is not snake_case"),
         ({"import": A}, "import.yaml: the path becomes the name of a module: 'import' is a keyword"),
-        ({"a": A, "messages/a": API.format(name="B", key=2)}, "messages/a.yaml: the module a is also that of a.yaml"),
+        ({"a": A, "messages/a": API.format(name="B", key=2)}, "messages/a.yaml: the module a is also the module of"),
         ({"a": A, "a/b": API.format(name="B", key=2)}, "a.yaml: the module a is also the package of a/b.yaml"),
         ({"a": METADATA.format("A")}, "a.yaml:1: A: a metadata record belongs to the topic that its folder"),
     ],

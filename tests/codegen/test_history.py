@@ -1,7 +1,7 @@
 """Two states of a message become one definition with the bytes of both, or an error says why that is impossible.
 
-Method: pairs of small schemas; the ranges of the joined fields, and the layout of every version against the state that
-has it.
+Method: pairs of small schemas; the ranges of the joined fields, and the layout of every version compared with the state
+that has it.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def test_what_became_flexible_and_tagged(join: Join) -> None:
     [
         ("versions: 1+, ignorable: true", "ignorable: false", True),  # only version 0 can omit the field
         ("ignorable: true", "ignorable: false", False),  # no version can
-        ("versions: 1+, ignorable: true", "versions: 3+, ignorable: false", False),  # the current version 2 can, too
+        ("versions: 1+, ignorable: true", "versions: 3+, ignorable: false", False),  # the current version 2 can as well
     ],
 )
 def test_ignorable_follows_who_needs_it(join: Join, old: str, new: str, ignorable: bool) -> None:
@@ -273,7 +273,7 @@ def test_a_file_that_the_newer_state_lacks(write: Write) -> None:
 
 def test_a_file_of_another_kind(write: Write) -> None:
     single = load_file(write(HEAD + "versions: 0\nfields: []\n"))
-    with pytest.raises(SchemaError, match="it is a message of another kind than it was"):
+    with pytest.raises(SchemaError, match="its kind has changed"):
         file_with_history(api(write, "1"), single, removed_in)
 
 

@@ -1,4 +1,4 @@
-"""Any file content gives schemas or `SchemaError`, in time proportional to its size.
+"""Any file content results in schemas or a `SchemaError`, in time proportional to its size.
 
 Method: files made to exhaust a parser, each in two sizes; random text; the project's schemas with random damage.
 """
@@ -22,7 +22,7 @@ from tests.thorough import IS_SAMPLE
 
 HEAD = "message: Sample\nkind: data\nversions: 0\nflexible: 0+\n"
 
-#: Text of about a given size, by the attack.
+#: Text of about a given size, by attack.
 BOMBS: dict[str, Callable[[int], str]] = {
     "aliases": lambda size: "a0: &a0 x\n"
     + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, size // 30)),
@@ -49,7 +49,7 @@ BOMBS: dict[str, Callable[[int], str]] = {
 }  # fmt: skip
 
 SIZE = 40_000
-#: Twice the input may take twice the time, and a busy machine gets some more.
+#: Twice the input may take twice the time, plus some more on a busy machine.
 GROWTH_MAX = 3.5
 FLOOR_SECONDS = 0.2
 

@@ -1,4 +1,4 @@
-"""Facts about configurations come from a release, the project's own texts stay, and unknown ones are reported.
+"""Facts about configurations come from a release, our own texts are kept, and unknown configurations are reported.
 
 Method: answers and pages of a small release, in the form of Kafka's output.
 """

@@ -1,4 +1,4 @@
-"""Numbers come from a release's tables, texts stay, and entries that a table lacks are reported.
+"""Numbers come from a release's tables, texts are kept, and entries that a table lacks are reported.
 
 Method: small tables and schemas; Kafka's own tables, which change nothing.
 """

@@ -1,7 +1,7 @@
 """An import brings the facts of a release into a folder and keeps the existing texts.
 
-Method: a release made here is imported into an empty folder, again, and in a later state; if the jars of Kafka 4.3.0
-are on this machine, importing them into a copy of the project's schemas changes nothing.
+Method: a release made here is imported into an empty folder, imported again, and imported in a later state; if the jars
+of Kafka 4.3.0 are on this machine, importing them into a copy of the project's schemas changes nothing.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def test_what_stays_must_fit(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "reason"),
     [
-        ({"validVersions": "0-400"}, "PingRequest: versions: 0-400 are more than 128, the limit"),
+        ({"validVersions": "0-400"}, "PingRequest: versions: 0-400 exceed the limit of 128 versions"),
         ({"apiKey": 70_000}, "ping.yaml:3: key: 70000 is not within -32768 and 32767"),
         ({"name": "Lonely", "type": "request"}, "Lonely has no LonelyResponse; are all jars of the release there?"),
     ],
@@ -186,7 +186,7 @@ def described(tmp_path: Path, release: str) -> Path:
 
 
 def ping(first: int, last: int) -> list[dict[str, Any]]:
-    """Return the definitions of a release that has these versions."""
+    """Return the definitions of a release that has the given versions."""
     changes = {"validVersions": f"{first}-{last}", "deprecatedVersions": "none"}
     return [{**definition, **changes} for definition in (PING, PONG)]
 
@@ -219,13 +219,13 @@ def test_a_message_that_a_release_dropped_stays_known(tmp_path: Path) -> None:
     files = {path.name: file for path, file in load_folder(tmp_path / "schemas").items()}
     request = files["ping.yaml"].messages[0]
     assert (str(request.versions), str(request.known), request.removed_in(3)) == ("none", "0-3", "4.1")
-    # The next import does not expect it, and the message that took over its key does not conflict with it.
+    # The next import does not expect the message, and the one that took over its key does not conflict with it.
     assert imported(tmp_path, *renamed, release="4.2").kept == ()
 
 
 @pytest.mark.parametrize("release", [None, "4.1"])
 def test_what_was_not_removed_by_a_later_release_is_not_kept(tmp_path: Path, release: str | None) -> None:
-    """That covers releases without a number, and a release that is older than the folder's."""
+    """No history is kept for releases without a number, or for a release older than the folder's."""
     imported(tmp_path, *ping(0, 3), *ping_named("Peng", 901))
     described(tmp_path, "4.2.0")
     result = imported(tmp_path, *ping(1, 3), remove=True, release=release)
@@ -292,13 +292,13 @@ def test_the_release_that_the_history_is_from_changes_nothing(tmp_path: Path) ->
     older = read_release([HISTORY])
     assert older.number == "3.9"
     assert import_history(older, [], folder) == ImportResult()
-    # The versions were made from this release: none of them has other bytes than it.
+    # The versions were made from this release, so none of them has different bytes.
     breaks = [
         (change.subject, str(change.versions))
         for change in compare(State(arrange(older.messages)), load_state(folder))
         if change.verdict is Verdict.BREAKS
     ]
-    assert breaks == [("ShareGroupMetadataValue", "0")]  # changed in place, see conformance/history_vectors.py
+    assert breaks == [("ShareGroupMetadataValue", "0")]  # changed in place (see conformance/history_vectors.py)
 
 
 @Need("the jars of Kafka 4.3.0 in the cache folder", (RELEASE / ".complete").exists).mark

@@ -1,4 +1,4 @@
-"""A folder of schemas becomes specs, and invalid content is refused with file, line and field.
+"""A folder of schemas becomes specs, and invalid content is refused, naming the file, line and field.
 
 Method: each kind of file once, with all its keys; folders whose files contradict each other; defaults at the limits of
 their type. `test_schema_json.py` tests spelling mistakes, `test_consistency.py` contradictions.
@@ -137,7 +137,7 @@ def test_versions_of_inner_fields_follow_the_outer(read: Read) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("{name: a, type: string?, nullable: 0+}", "nullable by `\\?` and by `nullable`"),
+        ("{name: a, type: string?, nullable: 0+}", "declared nullable both by `\\?` and by `nullable`"),
         ("{name: a, type: int32, tagged: 2+}", "`tagged` without a `tag`"),
         ("{name: a, type: int32, fields: []}", "a field of type int32 has no fields"),
         ("{name: a, type: int8, default: 128}", "default 128: not an integer within -128 and 127"),
@@ -223,7 +223,7 @@ SAMPLE = "message: Sample\nkind: data\nversions: 0\n"
     [
         (
             SAMPLE.replace("data", "dat") + "fields: []",
-            ["2: Sample: kind 'dat': one of header, data, metadata is expected; is it data?"],
+            ["2: Sample: kind 'dat': expected one of header, data, metadata; is it data?"],
         ),
         (SAMPLE, ["1: Sample: 'fields' is missing"]),
         (
@@ -270,7 +270,7 @@ def test_the_same_name_twice(write: Write) -> None:
 
 def test_the_same_tag_twice(write: Write) -> None:
     tagged = "{{name: {}, type: int8, versions: 2+, tag: 0}}"
-    with pytest.raises(SchemaError, match=":7: Sample: field b: tag 0 is that of a already"):
+    with pytest.raises(SchemaError, match=":7: Sample: field b: tag 0 is already used by a"):
         load_file(write(FIELD.format(f"{tagged.format('a')}\n  - {tagged.format('b')}")))
 
 
@@ -350,7 +350,7 @@ def test_tables_and_record_formats_are_left_to_others(tmp_path: Path) -> None:
         ({}, "no message schemas here"),
         ({"a": "apy: A\n"}, "a.yaml:1: a schema begins with one of"),
         ({"a": "# nothing\n"}, "a.yaml: empty file"),
-        ({"a": A + "---\napi: B\n"}, "only files of `message` documents may hold several"),
+        ({"a": A + "---\napi: B\n"}, "only files of `message` documents may contain more than one"),
         ({"a": A, "b": A}, "b.yaml:5: ARequest is also in a.yaml"),
     ],
 )
@@ -361,7 +361,7 @@ def test_folder_that_does_not_fit(tmp_path: Path, texts: dict[str, str], reason:
 
 def test_another_ending_is_told(tmp_path: Path) -> None:
     (folder(tmp_path, greet=A) / "bye.yml").write_text(API.format(name="Bye", key=2))
-    with pytest.raises(SchemaError, match=r"bye\.yml: the names of schemas end with \.yaml") as caught:
+    with pytest.raises(SchemaError, match=r"bye\.yml: schema file names end with \.yaml") as caught:
         load_folder(tmp_path)
     assert len(caught.value.problems) == 1
 

@@ -1,4 +1,4 @@
-"""YAML is read as values with their lines, and errors about a document state file and line.
+"""YAML is read as values with their lines, and errors in a document state the file and line.
 
 Method: small documents; each accessor with right and wrong values; broken files of several kinds.
 """
@@ -127,7 +127,7 @@ def test_scalars_are_those_of_yaml_1_2(write: Write, text: str, value: object) -
         ("a: !!python/name:os.system\n", 1, "schemas have no YAML tags"),
         ("? [a]\n: 1\n", 1, "a key is one word"),
         ("a: " + "9" * 41, 1, "a number of 41 characters; the limit is 40"),
-        ("a: " + "[" * NESTING_MAX, 1, f"more than {NESTING_MAX} mappings and lists inside each other"),
+        ("a: " + "[" * NESTING_MAX, 1, f"mappings and lists nested more than {NESTING_MAX} deep"),
     ],
 )
 def test_what_schemas_do_not_need(write: Write, text: str, line: int, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""Names are valid in generated code.
+"""Only names that are valid in generated code are accepted.
 
 Method: a table of names; the imports of generated modules and the attributes of message classes, against the reserved
 names.
@@ -76,7 +76,7 @@ def test_what_generated_modules_import_is_taken() -> None:
     for package in (messages, tables):
         for path in Path(str(package.__file__)).parent.rglob("*.py"):
             if path.parent.name == "tables" and path.name.startswith(("record_", "config", "znodes")):
-                continue  # no schema of a message uses their types
+                continue  # no message schema uses their types
             for node in ast.parse(path.read_text()).body:
                 if isinstance(node, ast.ImportFrom) and node.module != "__future__":
                     imported.update(alias.asname or alias.name for alias in node.names)

@@ -38,7 +38,7 @@ LIVE_APIS = [api for api in KAFKA["api_keys"] if api["has_valid_version"]]
 
 ENUMERATIONS, CONSTANTS = load_enumerations(SCHEMAS / "enumerations.yaml")
 
-#: Names that none of Kafka's classes in the tables has.
+#: Names that none of Kafka's classes in the tables have.
 OUR_OWN = {
     "Acks",
     "CONSUMER_PROTOCOL_TYPE",

@@ -1,6 +1,6 @@
-"""Record formats are read exactly, and errors about one state its file, line and field.
+"""Record formats are read exactly, and errors state the file, line and field.
 
-Method: the formats of the project; a small one, and one for each rule that it can break.
+Method: the project's formats; a small format, and a variant of it for each rule that it can break.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def test_a_format(write: Write) -> None:
         ("type: int32,", "type: int128,", 5, "Parcel: field size: type: 'int128' is not a type"),
         ("crc..end", "parts..end", 5, "field size: measures: there is no field parts"),
         ("crc..end", "crc..flags", 5, "field size: measures: 'crc..flags' is not FIELD..end"),
-        ("crc32c", "md5", 6, "field crc: checksum 'md5': one of crc32, crc32c"),
+        ("crc32c", "md5", 6, "field crc: checksum 'md5': expected one of crc32, crc32c"),
         ("covers: flags", "covers: labels", 6, "field crc: covers: there is no field labels"),
         ("at: 0-2", "at: low", 10, "field flags: bits kind: at: 'low' is neither a bit nor a range"),
         ("at: 5, about", "at: 5, abuot", 11, "unknown key 'abuot'"),
@@ -63,11 +63,21 @@ def test_a_format(write: Write) -> None:
         ),
         ("at: 5", "at: 2", 11, "field flags: bits is_fragile: at: 2 overlaps kind"),
         ("at: 5", "at: 16", 11, "at: 16 is neither a bit nor a range of bits within 0-15"),
-        ("at: 0-2, enum: [box, bag]", "at: 0, enum: [box, bag, tube]", 10, "enum: 3 different names for 1 bits"),
+        ("at: 0-2, enum: [box, bag]", "at: 0, enum: [box, bag, tube]", 10, "enum: expected at most 2 different names"),
         ("length: varint", "lenght: varint", 12, "unknown key 'lenght'"),
-        ("type: bytes?, length: varint", "type: bytes?", 12, "length: bytes and strings, and only they, have one of"),
-        ("length: varint", "length: vary", 12, "length: bytes and strings, and only they, have one of int8, "),
-        ("type: bytes?, length: varint", "type: int8, length: int8", 12, "length: bytes and strings, and only they"),
+        ("type: bytes?, length: varint", "type: bytes?", 12, "length: required for bytes and strings, and only"),
+        (
+            "length: varint",
+            "length: vary",
+            12,
+            "length: required for bytes and strings, and only for them: one of int8, ",
+        ),
+        (
+            "type: bytes?, length: varint",
+            "type: int8, length: int8",
+            12,
+            "length: required for bytes and strings, and only",
+        ),
         ("kind: {at", "Kind: {at", 10, "field flags: bits Kind: name: 'Kind' is not snake_case"),
         ("[box, bag]", "[Box, bag]", 10, "field flags: bits kind: enum: 'Box' is not a name"),
         ("[box, bag]", "[5, bag]", 10, "field flags: bits kind: enum: 5 is not a name"),
@@ -76,7 +86,7 @@ def test_a_format(write: Write) -> None:
             "bytes?, length: varint",
             "bytes?, length: varint, bits: {kind: {at: 0}}",
             12,
-            "field label: bits: a bytes has no bits with names",
+            "field label: bits: a bytes cannot have named bits",
         ),
         ("int32,", "int32, default: 2147483648,", 5, "default: 2147483648 is not within -2147483648 and 2147483647"),
         ("int32,", "int32, const: -2147483649,", 5, "const: -2147483649 is not within -2147483648 and 2147483647"),
@@ -137,7 +147,7 @@ def test_the_formats_of_the_project() -> None:
 
 
 def test_a_file_holds_one_format(write: Write) -> None:
-    with pytest.raises(SchemaError, match="0 documents; a record format is one"):
+    with pytest.raises(SchemaError, match="0 documents; a record format is a single one"):
         load_record_format(write(""))
 
 

@@ -1,4 +1,4 @@
-"""Names change their case without loss, and structures are found wherever they are defined.
+"""Names are converted between cases without loss, and structures are found wherever they are defined.
 
 Method: names like Kafka's; one message with inline, shared and nested structures.
 """

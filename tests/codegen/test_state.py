@@ -1,7 +1,7 @@
 """A folder of schemas is read as a whole, and all of its mistakes are reported together.
 
 Method: the project's schemas; a small folder without tables; a folder with a mistake in each kind of file; a part of a
-release beside the whole.
+release compared with the whole.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def test_mistakes_in_errors(write: Write, old: str, new: str, reason: str) -> No
         (
             "constants:",
             TWICE.format("COLOUR"),
-            ":7: COLOUR: its module 'colour' is used already",
+            ":7: COLOUR: its module 'colour' is already in use",
         ),
         ("NO_COLOUR", "MODULES", ":8: name: 'MODULES' is taken"),
         ("value: 2", "value: [2]", "COLOURS: value: .* is not an integer or text"),

@@ -1,4 +1,4 @@
-"""A range prints as it was written, and its algebra is that of sets.
+"""A range prints as it was written, and its algebra is set algebra.
 
 Method: every form of text; the operators against Python's sets on a small domain, for all pairs of ranges.
 """

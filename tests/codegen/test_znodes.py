@@ -1,4 +1,4 @@
-"""The table of what Kafka keeps in ZooKeeper is read as it is written, and mistakes are named.
+"""The table of the data that Kafka keeps in ZooKeeper is read as written, and mistakes are named.
 
 Method: a small table with every key; one mistake each, which the JSON Schema refuses as well if no other entry is
 involved; Kafka's own table.
@@ -127,7 +127,7 @@ def test_a_registry(write: Write) -> None:
     assert not list(VALIDATOR.iter_errors(yaml.load(REGISTRY, yaml.CSafeLoader)))
 
 
-#: What is replaced, by what, the problem; and whether the JSON Schema sees it, too
+#: The replaced text, its replacement, the problem, and whether the JSON Schema finds it as well
 MISTAKES = [
     ("name: LAMPS", "name: lamps", "name: 'lamps' is not", True),
     ("name: SWITCHES", "name: LAMP", "LAMP: the name is used twice", False),
@@ -137,11 +137,11 @@ MISTAKES = [
     ("path: /switches", "path: switches", "path: 'switches' is not /name/{parameter}/prefix_{parameter}", True),
     ("path: /switches", "path: /lamps", "path: /lamps is used twice", False),
     ("path: /switches, ", "", "'path' is missing", True),
-    ("{room: ", "{rooms: ", "LAMP: parameters: not those of the path, in its order", False),
+    ("{room: ", "{rooms: ", "LAMP: parameters: expected those of the path, in the same order", False),
     ('"sanitized?"', "text", "parameters: room is none of int32, int32?, string, sanitized", True),
-    ("mode: persistent_sequential", "mode: ephemeral", "LAMP: mode: a node has a parameter of the kind", False),
+    ("mode: persistent_sequential", "mode: ephemeral", "LAMP: mode: a parameter of the kind sequence", False),
     ("mode: persistent_sequential", "mode: brief", "mode: 'brief' is not one of persistent, ephemeral", True),
-    ("content: int32", "content: int16", "content: int16 is neither a content nor one of int32, int64, string", True),
+    ("content: int32", "content: int16", "content: int16 is neither a content type nor one of int32, int64", True),
     ("acl: open", "acl: closed", "acl: 'closed' is not one of open, readable, secret", True),
     ("startup: true", "startup: 1", "startup: 1 is not true or false", True),
     ("startup: true", "start: true", "unknown key 'start'", True),
@@ -152,20 +152,20 @@ MISTAKES = [
     ("writes: 2-3", "writes: 3-4", "writes: 3-4 is not within 1-3", False),
     ("empty: default", "empty: allowed", "empty: 'allowed' is not one of default, refused", True),
     (", default: none", "", "LampState: empty: a field has no default", False),
-    ("name: version, type: text_version", "name: x, type: int8", "Plain: fields: none with the name version", False),
+    ("name: version, type: text_version", "name: x, type: int8", "Plain: fields: none is named version", False),
     ("name: tags", "name: owner", "LampState: field owner: the name is used twice", False),
     ("name: tags", "name: Tags", "name: 'Tags'", True),
-    ('"[]string"', '"string[]"', "field tags: type: 'string[]' is not a name", True),
+    ('"[]string"', '"string[]"', "field tags: type: 'string[]': expected a name", True),
     ('"[]string"', '"[]Shade"', "field tags: type: Shade is neither a structure nor one of int8,", False),
-    ("default: []", "default: [x]", "field tags: default: [] is the only one of this type", False),
+    ("default: []", "default: [x]", "field tags: default: only [] is allowed for this type", False),
     ("default: 7", "default: x", "default: 'x' is not an integer", False),
     ("default: none", "default: 1", "default: 1 is not text", False),
-    ("default: null", "default: 1", "field id: default: uuid has none but null", False),
+    ("default: null", "default: 1", "field id: default: a uuid can only have null", False),
     ("versions: 2+, default: null, omitted: true", "versions: 2+", "field id: default: missing", False),
     ("versions: 2+, default: null, omitted: true", "omitted: true", "field id: omitted: a field without", False),
     ("type: int16", "type: int16, order: scala_map", "Color: field red: order: only maps have one", False),
     ("order: scala_map", "order: sorted", "order: 'sorted' is not one of as_inserted, java_hash_map", True),
-    ("one_of: [0, 7]", "one_of: [0.5]", "field bright: one_of: neither numbers nor texts", True),
+    ("one_of: [0, 7]", "one_of: [0.5]", "field bright: one_of: expected numbers or texts", True),
     ("      - {name: red, type: int16}\n", "      []\n", "Color: fields: empty", True),
     ("structures:", "structure:", "unknown key 'structure'", True),
     ("about: A color.", "about: A color.\n    versions: 1", "unknown key 'versions'", True),

@@ -1,7 +1,7 @@
 """The online suite tells a broker that follows Kafka from one that does not.
 
-Method: small hand-made brokers behind a real socket, each wrong in one way; the suites that must fail are listed.
-`tests/reference_broker` and, for Apache Kafka, `tests/kafka` test brokers that are right everywhere.
+Method: small hand-made brokers behind a real socket, each wrong in one way, and the suites that must fail for each.
+`tests/reference_broker` and, for Apache Kafka, `tests/kafka` test brokers that are correct everywhere.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Broker:
         return frame
 
     def stop(self) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread; a close alone does not
+        self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread; closing alone does not
         self._listener.close()
         self._thread.join(5)
 
@@ -169,9 +169,9 @@ class OddList(Broker):
 
 
 class HangingSocket:
-    """Stands in for a connection to a broker that answers some requests, and ignores all others."""
+    """Stands in for a connection to a broker that answers some requests and ignores all others."""
 
-    #: The request without an answer: an API with a version, or with None for a version that the broker does not know.
+    #: The unanswered request: an API and a version, or None for a version that the broker does not know.
     unanswered: tuple[int, int | None] | None = None
 
     def __init__(self, host: str, port: int, timeout_seconds: float) -> None:
@@ -234,7 +234,7 @@ def test_a_broker_that_is_right() -> None:
         "unknown API and versions",
         "broken frames",
     ]
-    assert suites[0].passed == 1 + len(SUPPORTED)  # the handshake, and each range
+    assert suites[0].passed == 1 + len(SUPPORTED)  # the handshake and each range
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Every file of a folder of vectors is checked, and differences are found.
 
 Method: the small files of the package's own folder; copies with one wrong value; unknown, empty, damaged or missing
-files; and a checker that raises. The tests of the parts that the large files cover check those files, vector by vector.
+files; and a checker that raises. The tests of the code that the large files cover check those files vector by vector.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SMALL = ("corrupt.jsonl.gz", "headers.jsonl.gz", "write_rules.jsonl.gz", "error_
 
 
 def folder(tmp_path: Path, *names: str) -> Path:
-    """Copy some files, with a table of coverage that lists no others."""
+    """Copy some files, with a coverage table that lists no others."""
     for name in names:
         shutil.copy(VECTORS / name, tmp_path / name)
     coverage = json.loads((VECTORS / "coverage.json").read_text())

@@ -59,7 +59,7 @@ def test_a_wrong_vector_is_found(name: str) -> None:
 
 
 def test_every_removed_version_has_vectors_of_its_release() -> None:
-    """Vectors of today's releases cannot replace them: each version is in the older release's own files."""
+    """Today's vectors cannot replace those of removed versions: each version is in the older release's own files."""
     found = {
         (vector["name"], vector["version"])
         for name in MESSAGE_FILES
@@ -104,7 +104,7 @@ def test_a_living_version_without_a_vector_is_found(tmp_path: Path) -> None:
     folder = copied(tmp_path)
     without(folder / "requests.jsonl.gz", "HeartbeatRequest", 2)
     assert failures(check_newest_versions(folder)) == ["HeartbeatRequest 2: has no vector"]
-    # The older release relies on the same vectors, and so lacks one, too.
+    # The older release relies on the same vectors, so it also lacks one.
     assert failures(check_versions(folder / "kafka_3_9_1", folder)) == ["HeartbeatRequest 2: has no vector"]
 
 

@@ -92,7 +92,7 @@ def test_stricter_only_where_listed() -> None:
 
 
 def first(file: str, **wanted: Any) -> dict[str, Any]:
-    """Return a copy of the first vector of a file with these values."""
+    """Return a copy of the first vector of a file, with some values replaced."""
     pool = corrupt_messages() if file == "corrupt" else vectors(file)
     return copy.deepcopy(next(v for v in pool if all(v.get(key) == value for key, value in wanted.items())))
 

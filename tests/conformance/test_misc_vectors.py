@@ -94,7 +94,7 @@ def test_partitions_in_another_order_are_a_difference_except_for_range(assignor:
 
 
 def test_user_data_that_changes_the_assignment_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With this project's user data, the assignor must reach the same assignment as with Kafka's."""
+    """With this project's user data, the assignor must arrive at the same assignment as with Kafka's."""
     monkeypatch.setattr(StickyAssignor, "user_data", lambda self, partitions, generation_id: None)
     failures = [check_misc_vector(vector, ENGINE) for vector in vectors() if vector.get("assignor") == "sticky"]
     assert any("assignment from this project's user data" in failure for failure in failures if failure is not None)

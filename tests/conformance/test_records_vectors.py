@@ -87,7 +87,7 @@ def test_a_partial_batch_where_kafka_reads_one_is_noticed(engine: str) -> None:
 @pytest.mark.parametrize("engine", AVAILABLE)
 @pytest.mark.parametrize("magic", [0, 1, 2])
 def test_other_records_in_a_batch_that_is_built_are_noticed(magic: int, engine: str) -> None:
-    """If compressors may write bytes other than Kafka's, the records are compared."""
+    """Where compressors may write different bytes from Kafka's, the records are compared."""
     vector = next(
         each for each in batches() if (each["kind"], each["magic"], each.get("exact")) == ("plain", magic, False)
     )

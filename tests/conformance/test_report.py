@@ -1,4 +1,4 @@
-"""The report counts every case, shows failures, and exists in a machine-readable form, too.
+"""The report counts every case, shows failures, and also exists in machine-readable form.
 
 Method: hand-made suites; the JUnit file is read back.
 """

@@ -39,7 +39,7 @@ def test_filled_requests_speak_of_the_names() -> None:
 
 
 def test_filled_requests_ask_as_a_client_that_does_not_wait() -> None:
-    """A replica's id would change a follower's state, and a session would stay in the broker's memory."""
+    """A replica id would change a follower's state, and a session would stay in the broker's memory."""
     for key, version in ((ApiKey.FETCH, 7), (ApiKey.LIST_OFFSETS, 1), (ApiKey.OFFSET_FOR_LEADER_EPOCH, 3)):
         filled = dict(requests(APIS[key], version, Names()))["filled"]
         assert isinstance(filled, FetchRequest | ListOffsetsRequest | OffsetForLeaderEpochRequest)

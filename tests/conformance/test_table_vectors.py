@@ -1,4 +1,4 @@
-"""The generated tables agree with Apache Kafka's, and a difference is found.
+"""The generated tables agree with Apache Kafka's, and differences are found.
 
 Method: the tables that ship with the project, whole and with one fact changed.
 """

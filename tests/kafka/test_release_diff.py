@@ -94,4 +94,4 @@ def test_going_back_breaks_the_wire(tmp_path: Path) -> None:
     shown = codegen("diff", SCHEMAS, tmp_path, "--verdict", "breaks the wire")
     assert (shown.returncode, shown.stderr) == (1, "")
     lines = {" ".join(line.split()) for line in shown.stdout.splitlines()}
-    assert "ListOffsetsRequest 11 - the newest version was taken back breaks the wire" in lines
+    assert "ListOffsetsRequest 11 - the newest version was withdrawn breaks the wire" in lines

@@ -1,5 +1,5 @@
-"""The three engines of the codec: each makes a `Program` from a layout, in the module of its name.
+"""The three engines of the codec: each makes a `Program` from a layout, in the module named after it.
 
-The names of an engine's files begin with its name. The engines have different parts: `python` generates code, `native`
-interprets, `construct` declares. Several engines use the `shared_` files.
+Each file name begins with the engine's name. The engines work differently: `python` generates code, `native` interprets
+the layout, `construct` declares it. The `shared_` files are used by more than one engine.
 """

@@ -1,4 +1,4 @@
-"""The construct engine: a layout as a declaration of constructs, which can be run, printed, and used to explain bytes.
+"""The construct engine: a layout as a declaration of constructs, which can be run, printed and used to explain bytes.
 
 `construct_of` and `construct_text` return the same declaration as an object and as source. Tests compare the other
 engines with this one, and `explain` uses it to print offsets.

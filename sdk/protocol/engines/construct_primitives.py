@@ -1,6 +1,6 @@
 """Kafka's primitive types as constructs; `construct_structures.py` combines them.
 
-Each class is a plain implementation of the protocol guide: tests compare the faster engines with it, including the
+Each class implements the protocol guide in the plainest way: tests compare the faster engines with it, including the
 paths and offsets of errors. Streams must be seekable.
 
 Source: Kafka protocol guide, "Protocol Primitive Types"; KIP-482 for the compact and tagged encodings.
@@ -91,19 +91,19 @@ class Span(NamedTuple):
 
 
 class Note(str):
-    """The meaning of bytes that hold no value, such as `3 elements`; its `repr` has no quotes."""
+    """The meaning of bytes that encode no value, such as `3 elements`; its `repr` has no quotes."""
 
     __slots__ = ()
     __repr__ = str.__str__
 
 
 def new_context(**parameters: Any) -> Container:
-    """Return a context like those of construct's entry points, with parameters for the primitive types.
+    """Return a context like the ones construct's entry points create, with parameters for the primitive types.
 
     Args:
-        parameters: `spans`, a list that receives a `Span` for each read value; `view`, a memoryview of the stream's
-            content, of which `records` are slices; `apart`, a list that receives the `records` that are not copied, as
-            (position, value), and `threshold`, the size in bytes from which `records` are not copied.
+        parameters: `spans`, a list that receives a `Span` for each value read; `view`, a memoryview of the stream's
+            content, which `records` values are slices of; `apart`, a list that receives the `records` that are not
+            copied, as (position, value); and `threshold`, the size in bytes at which `records` are no longer copied.
     """
     context = Container(**parameters)
     context._params = context
@@ -112,7 +112,7 @@ def new_context(**parameters: Any) -> Container:
 
 
 class Leaf(Construct):
-    """A value without parts. Subclasses read and write the value; this class adds path and offset to their errors."""
+    """A value without parts. Subclasses read and write it; this class adds the path and offset to their errors."""
 
     def read(self, stream: BinaryIO, context: Container) -> Any:
         """Return the next value; raise `Refused` if there is none."""
@@ -156,7 +156,7 @@ class Number(Leaf):
 
 
 class Varint(Leaf):
-    """An unsigned varint of at most five bytes, wrapped to int32 without the higher bits, as in Java."""
+    """An unsigned varint of at most five bytes, truncated to int32, as in Java."""
 
     def read(self, stream: BinaryIO, context: Container) -> int:
         return read_varint(stream)
@@ -191,7 +191,7 @@ class Sized(Leaf):
         stream.write(content or b"")
 
     def content(self, length: int, stream: BinaryIO, context: Container) -> Any:
-        """Read a value of `length` bytes."""
+        """Read a value that takes `length` bytes."""
         return take(stream, length)
 
     def encoded(self, value: Any) -> Any:
@@ -200,7 +200,7 @@ class Sized(Leaf):
 
 
 class Text(Sized):
-    """A string: UTF-8 after an int16 or compact length; malformed bytes are replaced as in Java."""
+    """A string: an int16 or compact length, then UTF-8; malformed bytes are replaced as in Java."""
 
     format = ">h"
 
@@ -214,7 +214,7 @@ class Text(Sized):
 
 
 class RecordSet(Sized):
-    """Record batches: bytes that are not copied when read, nor, if large, when written."""
+    """Record batches: bytes that are not copied when read or, if large, when written."""
 
     def content(self, length: int, stream: BinaryIO, context: Container) -> Any:
         start = stream.tell()
@@ -288,7 +288,7 @@ class Writing:
 
 
 def note(context: Container, start: int, stream: BinaryIO, path: str, value: Any) -> None:
-    """Add a span from `start` on, if the context collects spans."""
+    """Add a span that begins at `start`, if the context collects spans."""
     spans = context._params.get("spans")
     if spans is not None:
         spans.append(Span(start, stream.tell() - start, dotted(path), value))

@@ -177,14 +177,14 @@ class TaggedNullableStructure(NullableStructure):
 
 
 class TaggedFields(Construct):
-    """A count of tagged fields, then tag, size and content of each.
+    """A count of tagged fields; then the tag, size and content of each.
 
-    Parses to the values of the known fields and, as `unknown_tags`, the others; builds from the message. A known
+    Parsing yields the values of the known fields, and the others as `unknown_tags`; building takes the message. A known
     field is read by its type, ignoring its size, as Kafka does.
 
     Args:
         fields: the known fields by tag, each with its name.
-        invalid: the tags of fields that only other versions have, which are refused.
+        invalid: the tags of fields that exist only in other versions; they are refused.
     """
 
     def __init__(self, fields: Mapping[int, Construct], invalid: Collection[int] = ()) -> None:

@@ -1,13 +1,13 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Interpret layouts in C: the engine that runs where the extension is built.
 
-A `Program` is a layout as arrays of `Op`, one per field; reading fills the slots of message objects by their offsets,
-and writing appends to one growing bytes object. Objects have no garbage collector header, arrays are tuples, and
-records are views created on access.
+A `Program` holds a layout as arrays of `Op`, one per field. Reading fills the slots of message objects by offset;
+writing appends to one growing bytes object. Objects have no garbage collector header, arrays are tuples, and records
+are views created on access.
 
-The `Reader` records damaged bytes (kind, position, two numbers), and each level adds its step to the path on the way
-out. Python code explains refused values (see `shared_refusals.py`). Functions are `noexcept`: they report failures only
-by returning NULL or -1.
+The `Reader` records why it refused damaged bytes (kind, position, two numbers), and each level adds its step to the
+path as it returns. Python code explains refused values (see `shared_refusals.py`). Functions are `noexcept`: they
+report failures only by returning NULL or -1.
 """
 
 from cpython.object cimport PyObject, PyTypeObject
@@ -33,17 +33,17 @@ include "native_records.pxi"
 #: Longest string in bytes (see `primitives.py`).
 cdef enum:
     MAX_STRING_BYTES = 32767
-    #: Size in bytes from which records are separate parts (see `primitives.py`).
+    #: Size in bytes at which records become separate parts (see `primitives.py`).
     APART_BYTES = 4096
     #: Maximum number of steps of a path that are kept; structures are nested far less deeply.
     MAX_STEPS = 64
-    #: Largest buffer that is reserved by the size of the previous message.
+    #: Largest buffer to reserve based on the size of the previous message.
     MAX_FIRST_BYTES = 1048576
     FIRST_BYTES = 256
 
 cdef enum Kind:
     BOOL, INT8, INT16, UINT16, INT32, UINT32, INT64, FLOAT64, UUID, STRING, BYTES, RECORDS, STRUCT
-    # Further kinds, which only reading and writing of whole fields distinguishes.
+    # Further kinds, which are distinguished only when whole fields are read or written.
     ARRAY, NULLABLE_STRUCT
 
 cdef dict KINDS = {
@@ -67,7 +67,7 @@ cdef struct Shape
 cdef struct Op:
     Kind kind  # the kind of an array's elements
     Kind field_kind
-    int run  # the number and the total size of consecutive integers and booleans of fixed size from here on
+    int run  # the number and total size of the consecutive fixed-size integers and booleans starting here
     int run_bytes
     bint array
     bint nullable
@@ -78,7 +78,7 @@ cdef struct Op:
     Py_ssize_t element_bytes  # the smallest size of an array's element
     PyObject *name  # borrowed from the layout, like the others
     PyObject *default
-    PyObject *new_default  # the class of a structure that is absent, or NULL
+    PyObject *new_default  # the class of an absent structure, or NULL
     Shape *sub
 
 cdef struct Shape:
@@ -132,7 +132,7 @@ cdef class Program:
     cdef Shape shape
     cdef object layout
     cdef object cls
-    cdef list held  # keeps everything that the shape points to alive: the layout could change
+    cdef list held  # keeps alive everything that the shape points to, because the layout could change
     cdef Py_ssize_t first_bytes
 
     def __cinit__(self, layout):
@@ -160,7 +160,7 @@ cdef class Program:
         self.compile_invalid(tuple(layout.invalid_tags))
         self.shape.least_bytes = least_bytes(&self.shape)
         self.compile_defaults()
-        # Last: a layout can run code, which could find this program half made.
+        # Last: a layout can run code, which could otherwise find this program half built.
         self.shape.cls = <PyTypeObject *>self.cls
 
     def __dealloc__(self):
@@ -261,14 +261,14 @@ cdef class Program:
         self.check_made()
         if not PyLong_CheckExact(<PyObject *>offset):
             offset = as_index(offset)
-        # An int of any size: one that is too large for C is also outside the buffer.
+        # An int of any size: one too large for C is outside the buffer anyway.
         begin = PyNumber_AsSsize_t(offset, NULL)
         r.view = r.large_object = NULL
         if PyBytes_CheckExact(source):
             held.buf = PyBytes_AS_STRING(source)
             held.len = PyBytes_GET_SIZE(source)
         elif PyByteArray_CheckExact(source) or PyMemoryView_Check(source):
-            # While this view is held, further exports give the same memory.
+            # While this view is held, further exports return the same memory.
             if PyObject_GetBuffer(source, &held, PyBUF_SIMPLE) < 0:
                 PyErr_Clear()
                 as_bytes(buffer)  # raises the error for such a buffer
@@ -335,8 +335,8 @@ cdef class Program:
 def new_class(mcs, str name, tuple bases, dict namespace):
     """Make a class whose instances have no garbage collector header, which a class statement cannot do.
 
-    Tracking small objects takes as long as reading them. The values of a message are still freed with it; only a cycle
-    of references through a message is never found. The class is made here, so that no instance with a header exists.
+    Tracking small objects takes as long as reading them. Freeing a message still frees its values; but a reference
+    cycle through a message is never detected. The class is made here so that no instance with a header ever exists.
 
     Args:
         mcs: the metaclass.
@@ -344,7 +344,8 @@ def new_class(mcs, str name, tuple bases, dict namespace):
         bases: one class of the same metaclass, without slots.
         namespace: the namespace of the class; it has only slots.
     """
-    # With one metaclass, `type` itself makes the class. Nothing that it calls may create an instance with a header.
+    # With a single metaclass, `type` itself makes the class. Nothing that it calls may create an instance with a
+    # header.
     if len(bases) != 1 or type(bases[0]) is not mcs or mcs.mro is not type.mro:
         raise TypeError(f"{name} needs one base of the type {mcs!r}")
     if type(bases[0].__init_subclass__) is not BUILT_IN:
@@ -358,7 +359,7 @@ def new_class(mcs, str name, tuple bases, dict namespace):
 
 
 cdef object taken_error():
-    """Return and clear the current Python error; None without one."""
+    """Return and clear the current Python error; None if there is none."""
     cdef PyObject *kind
     cdef PyObject *value
     cdef PyObject *traceback
@@ -402,8 +403,8 @@ cdef int raise_failure(Reader *r) except -1:
 cdef str UNKNOWN_TAGS = "unknown_tags"
 
 
-# Facts about its ops that a program computes before it runs: offsets of slots, smallest sizes of fields, and runs of
-# fields that can be read together.
+# Facts about its ops that a program computes before it runs: slot offsets, minimum field sizes, and runs of fields
+# that can be read together.
 
 cdef void find_runs(Op *ops, int count) noexcept:
     cdef int i

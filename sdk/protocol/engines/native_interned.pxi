@@ -1,8 +1,8 @@
-# Values that brokers send repeatedly: small numbers, the names of topics and hosts, the replicas of partitions. They
-# are immutable, so messages share one object: finding it is cheaper than creating and freeing another.
+# Values that brokers send repeatedly: small numbers, topic and host names, replica lists. They are immutable, so
+# messages share one object: finding it is cheaper than creating and freeing another.
 #
-# The tables are small and of a fixed size, whatever a peer sends: a value has exactly one place, where it replaces any
-# other.
+# The tables are small and have a fixed size, whatever a peer sends: each value has exactly one place, where it
+# replaces the previous occupant.
 
 cdef extern from *:
     """
@@ -66,7 +66,7 @@ cdef extern from *:
             return string;
         }
         string = PyUnicode_DecodeUTF8((const char *)content, size, "kafkawire.java");
-        if (string != NULL && PyUnicode_IS_COMPACT_ASCII(string)) {  /* others store different bytes */
+        if (string != NULL && PyUnicode_IS_COMPACT_ASCII(string)) {  /* other strings store different bytes */
             PyObject *previous = *place;
             Py_INCREF(string);
             *place = string;
@@ -78,7 +78,7 @@ cdef extern from *:
     static PyObject *new_int32s(const uint8_t *content, Py_ssize_t count) {
         PyObject *numbers = PyTuple_New(count);
         if (numbers == NULL) return NULL;
-        PyObject_GC_UnTrack(numbers);  /* no code must find it half filled, and it holds no tracked objects */
+        PyObject_GC_UnTrack(numbers);  /* no code may find it half filled, and it holds no tracked objects */
         for (Py_ssize_t i = 0; i < count; i++) {
             PyObject *number = small_number((int32_t)load32(content + 4 * i));
             if (number == NULL) {

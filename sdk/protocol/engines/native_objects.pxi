@@ -1,5 +1,5 @@
-# Access to CPython's objects for the interpreter: types whose instances have no garbage collector header, slots by
-# offset, views of a part of a buffer.
+# Access to CPython's objects for the interpreter: types whose instances have no garbage collector header, access to
+# slots by offset, and views of part of a buffer.
 
 cdef extern from *:
     """
@@ -23,7 +23,7 @@ cdef extern from *:
         memcpy((char *)dead + offsetof(PyObject, ob_refcnt), &next, sizeof next);
     }
 
-    /* Memory of dead messages, by size in words: the next message of that size reuses it, which saves two calls of the
+    /* Memory of dead messages, by size in words: the next message of that size reuses it, which saves two calls to the
        allocator. The limit suffices for a Metadata response of a thousand partitions: at most 200 kB for each size. */
     #define KEPT_WORDS_MAX 24
     #define KEPT_BLOCKS_MAX 1024
@@ -60,9 +60,9 @@ cdef extern from *:
         return block;
     }
 
-    /* Free a message. Messages that only it references, and directly, are freed in the same loop, not by recursion: a
-       chain of millions must not overflow the stack. Lists, tuples and other containers cut chains through them
-       (CPython's trashcan, which takes only objects with a garbage collector header). */
+    /* Free a message. Messages that only it references directly are freed in the same loop, not by recursion: a chain
+       of millions must not overflow the stack. Lists, tuples and other containers break such chains (through CPython's
+       trashcan, which takes only objects with a garbage collector header). */
     static void message_dealloc(PyObject *self) {
         PyObject *dead = self;
         set_next_dead(dead, NULL);
@@ -105,7 +105,7 @@ cdef extern from *:
         return PyType_Check(cls) && ((PyTypeObject *)cls)->tp_dealloc == message_dealloc;
     }
 
-    /* A message in which only the slots with a default are filled. */
+    /* A message with only the slots that have a default filled. */
     typedef struct {
         Py_ssize_t slot;
         PyObject *value;

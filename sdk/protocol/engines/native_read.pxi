@@ -22,7 +22,7 @@ cdef inline PyObject *shared(PyObject *value) noexcept:
 
 
 cdef void step_out(Reader *r, PyObject *name, Py_ssize_t index) noexcept:
-    """Add a step to the path of a failure: a field or, without a name, the index of an element."""
+    """Add a step to the path of a failure: a field, or the index of an element if there is no name."""
     if r.steps < MAX_STEPS:
         r.names[r.steps] = name
         r.indexes[r.steps] = index
@@ -57,7 +57,7 @@ cdef inline int read_varint(Reader *r, const uint8_t *where, int32_t *value) noe
 
 
 cdef inline int read_length(Reader *r, Op *op, int width, int64_t *length) noexcept:
-    """Read a length or count of `width` bytes or compact; return 1 for a value, 0 for null, -1 for a failure."""
+    """Read a length or count, compact or of `width` bytes; return 1 for a value, 0 for null, -1 for a failure."""
     cdef const uint8_t *where = r.p
     cdef int32_t value
     if op.compact:
@@ -154,7 +154,7 @@ cdef inline PyObject *read_value(Op *op, Kind kind, Reader *r) noexcept:
 
 
 cdef inline PyObject *read_large(Reader *r, int64_t value) noexcept:
-    """Return an int64, shared with an equal predecessor: neighbours such as high watermark and last stable offset."""
+    """Return an int64, shared with an equal predecessor: high watermark and last stable offset are often equal."""
     cdef PyObject *number
     if is_small(value):
         return small_number(value)
@@ -226,8 +226,8 @@ cdef PyObject *read_array(Op *op, Reader *r) noexcept:
         return NULL
     single = op[0]
     single.nullable = False
-    # Code that asks the garbage collector for all tuples must not get a half-filled one. Its elements are not tracked
-    # either, except records.
+    # Code that asks the garbage collector for all tuples must not get this half-filled one. Of its elements, only
+    # records are tracked.
     PyObject_GC_UnTrack(elements)
     for index in range(count):
         element = read_structure(op.sub, r) if op.kind == STRUCT else read_value(&single, op.kind, r)
@@ -258,9 +258,9 @@ cdef void drop_unfinished(Shape *shape, PyObject *message, Op *op) noexcept:
 
 
 cdef inline PyObject *read_run(Op *op, PyObject *message, Reader *r) noexcept:
-    """Read consecutive fields of fixed size, with one check for all of them that enough bytes are left.
+    """Read consecutive fixed-size fields, checking only once that enough bytes are left for all of them.
 
-    Returns the last, which the message owns, or NULL.
+    Returns the last value, which the message owns, or NULL.
     """
     cdef const uint8_t *p = r.p
     cdef Op *end = op + op.run

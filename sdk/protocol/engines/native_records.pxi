@@ -1,7 +1,7 @@
-# Records that were read stay in the buffer: the message holds a `Span`, 40 bytes without a garbage collector header,
-# and reading the field returns a memoryview. A memoryview takes four times the memory of a Span; creating a memoryview
-# is half the cost of decoding a partition. Brokers and consumers read most records once; records that are forwarded or
-# skipped never become views.
+# Records that were read stay in the buffer: the message holds a `Span` (40 bytes, no garbage collector header), and
+# reading the field returns a memoryview. A memoryview takes four times as much memory, and creating one is half the
+# cost of decoding a partition. Brokers and consumers read most records once; records that are forwarded or skipped
+# never become views.
 
 cdef extern from *:
     """
@@ -94,7 +94,7 @@ cdef class RecordsSlot:
         if place[0] != NULL and is_span(place[0]):
             view = take_object(view_of_span(place[0]))
             span = place[0]
-            if span == NULL or not is_span(span):  # set meanwhile
+            if span == NULL or not is_span(span):  # set in the meantime
                 return self.__get__(message, owner)
             Py_INCREF(<PyObject *>view)
             place[0] = <PyObject *>view

@@ -36,7 +36,7 @@ cdef inline int write_varint(Writer *w, uint32_t value) noexcept:
 
 
 cdef inline int write_length(Writer *w, Op *op, int width, Py_ssize_t length) noexcept:
-    """Write a length or count of `width` bytes or compact; -1 for null."""
+    """Write a length or count, either compact or of `width` bytes; -1 for null."""
     if length > 0x7FFFFFFF:
         return -1
     if op.compact:
@@ -139,7 +139,7 @@ cdef int write_string(Writer *w, Op *op, PyObject *value) noexcept:
 
 
 cdef int write_buffer(Writer *w, Op *op, PyObject *value) noexcept:
-    """Write bytes or records; large records are separate if parts are wanted."""
+    """Write bytes or records; large records become separate parts if parts are wanted."""
     cdef Py_buffer view
     cdef int failed
     if PyBytes_CheckExact(value) and (op.kind == BYTES or w.apart == NULL or PyBytes_GET_SIZE(value) < APART_BYTES):
@@ -226,7 +226,7 @@ cdef int write_array(Op *op, PyObject *value, Writer *w) noexcept:
     if op.kind == INT32 and failed == 0:
         index = write_int32s(w, elements, count)
         failed = -1 if index < 0 else 0
-    if op.kind == STRUCT:  # None is of another class, too
+    if op.kind == STRUCT:  # None also has another class
         while failed == 0 and index < count:
             failed = write_structure(op.sub, PyTuple_GET_ITEM(elements, index), w)
             index += 1
@@ -257,7 +257,7 @@ cdef inline Py_ssize_t write_int32s(Writer *w, PyObject *elements, Py_ssize_t co
 
 
 cdef PyObject *tuple_of(PyObject *value) noexcept:
-    """Return any other sequence as a tuple, NULL if the value is not a sequence."""
+    """Return any other sequence as a tuple, or NULL if the value is not a sequence."""
     try:
         elements = tuple(as_sequence(<object>value))
     except BaseException as error:
@@ -351,7 +351,7 @@ cdef int write_structure(Shape *shape, PyObject *message, Writer *w) noexcept:
 cdef inline int write_run(Op *op, PyObject *message, Writer *w) noexcept:
     """Write consecutive fields of fixed size while they hold plain numbers and booleans.
 
-    These run no code while they are written, so they need not be held. Returns the number of written fields.
+    Writing them runs no other code, so they need not be held. Returns the number of written fields.
     """
     cdef Op *end = op + op.run
     cdef PyObject *value
@@ -479,7 +479,7 @@ cdef int is_new(Shape *shape, PyObject *message) noexcept:
 
 
 cdef int write_tagged(Shape *shape, PyObject *message, Writer *w) noexcept:
-    """Write the tagged fields that are not default, merged with the unknown ones by tag."""
+    """Write the tagged fields that differ from their defaults, merged with the unknown ones by tag."""
     cdef Py_ssize_t start = w.n
     cdef PyObject *unknown = unknown_tags(shape, message)  # a list of (tag, bytes), or NULL
     cdef Py_ssize_t unknown_count = 0, unknown_index = 0
@@ -523,7 +523,7 @@ cdef int write_tagged(Shape *shape, PyObject *message, Writer *w) noexcept:
 
 
 cdef int fill_in_varint(Writer *w, Py_ssize_t place, uint32_t value) noexcept:
-    """Write a varint at `place`, where one byte was reserved; move the following bytes if the varint needs more."""
+    """Write a varint at `place`, where one byte was reserved; if it needs more, move the bytes after it."""
     cdef Py_ssize_t end = w.n
     cdef int more = 0
     cdef uint32_t rest = value >> 7

@@ -1,7 +1,7 @@
-"""The Python engine, which needs no compiler: it runs the straight-line text of `python_text.py`.
+"""The Python engine, which needs no compiler: it runs the straight-line code that `python_text.py` generates.
 
-The text of a decoder and an encoder is generated per layout, on first use. If either fails, `shared_refusals.py` finds
-the reason.
+The text of a decoder and an encoder is generated for each layout on first use. If either fails, `shared_refusals.py`
+finds the reason.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Program:
         except (Refused, IndexError, StructError) as error:
             explained = explain_decoding(self.layout, data, offset)
             if explained is None:
-                raise RuntimeError(f"{self.layout!r}: nothing is wrong with what the text cannot read") from error
+                raise RuntimeError(f"{self.layout!r}: the generated code refused bytes that are valid") from error
             raise explained from None
         return result
 
@@ -106,7 +106,7 @@ def _varint(data: bytes, offset: int, first: int) -> tuple[int, int]:
 
 
 def _length(data: bytes, offset: int, first: int) -> tuple[int, int]:
-    """Return a compact length as it is encoded (the length plus one), and its end; 2**31 if int32 arithmetic wraps."""
+    """Return a compact length as encoded (the length plus one), and its end; 2**31 if int32 arithmetic wraps."""
     value, offset = _varint(data, offset, first)
     return (2**31 if value == -(2**31) else value), offset
 
@@ -148,7 +148,7 @@ def _unsigned(value: int) -> bytes:
 
 
 class _Unsigned(dict[int, bytes]):
-    """A cache of unsigned varints by value; it keeps only short ones, as most lengths are."""
+    """A cache of unsigned varints by value; it keeps only short ones, since most lengths are short."""
 
     def __missing__(self, value: int) -> bytes:
         encoded = _unsigned(value)
@@ -158,7 +158,7 @@ class _Unsigned(dict[int, bytes]):
 
 
 class _Structs(dict[int, Struct]):
-    """`struct.Struct` by number of elements, all of one format."""
+    """`struct.Struct` objects by number of elements; all elements have the same format."""
 
     def __init__(self, code: str) -> None:
         self.code = code
@@ -183,7 +183,7 @@ def _write_tags(
 
 
 def _records(value: Any, records: list[int] | None) -> tuple[Any, int]:
-    """Return a records value as a buffer, or unchanged if parts are wanted and it only has a length, and its size."""
+    """Return a records value as a buffer (unchanged if parts are wanted and it only has a length), and its size."""
     if records is not None:
         return as_part(value)
     buffer = as_buffer(value)

@@ -23,10 +23,10 @@ def python_text(layout: Layout) -> str:
 
 
 class PythonText:
-    """The text of one layout, and the objects that it refers to.
+    """The text for one layout, and the objects that it refers to.
 
-    Variables of the text: `b` is the bytes, `o` the offset, `end` their end, `m` the message, `a` appends a piece;
-    others are numbered.
+    Variables in the text: `b` is the bytes, `o` the offset, `end` the end of the bytes, `m` the message; `a` appends a
+    piece; the other variables are numbered.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -262,7 +262,7 @@ class PythonText:
         return hidden_slot(field.name) if field.default is DEFAULT else field.name
 
     def _differs(self, field: AbsentField | FieldLayout, value: str) -> str:
-        """Return a quick test that avoids most comparisons, without running code of the value."""
+        """Return a quick test that avoids most comparisons, without running the value's own code."""
         if field.default is DEFAULT:
             return f"{value} is not DEFAULT"
         if field.default is None or isinstance(field.default, bool):
@@ -339,7 +339,7 @@ class PythonText:
         else:
             if field.kind == "records":
                 self._line(f"if type({value}) is bytes: {size} = len({value})")
-                # When joined, such a view counts as its bytes, whatever its format; as a separate part it must be a
+                # When joined, such a view contributes its bytes, whatever its format; as a separate part it must be a
                 # view of bytes.
                 self._line(f"elif records is None and type({value}) is memoryview and {value}.c_contiguous:")
                 self._line(f"    {size} = {value}.nbytes")

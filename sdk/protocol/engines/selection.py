@@ -1,7 +1,7 @@
 """Choose the engine that decodes and encodes: `native`, `python` or `construct`.
 
-`KAFKAWIRE_ENGINE` selects one by name; without it the extension is used where it was built, and the Python engine
-elsewhere. All three give equal results; tests compare them.
+`KAFKAWIRE_ENGINE` selects one by name; otherwise the extension is used if it was built, and the Python engine if not.
+All three give the same results; tests compare them.
 """
 
 from __future__ import annotations
@@ -35,6 +35,6 @@ def _select() -> tuple[str, ModuleType | None]:
 
 #: The engine in use by default: one of `ENGINES`.
 ENGINE: str
-#: The extension module of the codec, or None if it was not built or not wanted.
+#: The extension module of the codec, or None if it was not built or another engine was selected.
 native: ModuleType | None
 ENGINE, native = _select()

@@ -2,7 +2,8 @@
 
 The Python engine checks all bytes but gives no reasons: `explain_decoding` reads damaged bytes again, without creating
 a message, at about the cost of reading them. The extension explains damaged bytes itself; for values that do not fit,
-both call `explain_encoding`. The construct engine finds path, offset and reason independently, and tests compare them.
+both call `explain_encoding`. The construct engine finds the path, offset and reason independently; tests compare the
+results.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ __all__ = ["explain_decoding", "explain_encoding"]
 
 
 def explain_decoding(layout: Layout, data: bytes, offset: int) -> DecodeError | None:
-    """Return the error of an encoding.
+    """Return the error in an encoding.
 
     Args:
         layout: the layout of the message.
@@ -56,7 +57,7 @@ def explain_decoding(layout: Layout, data: bytes, offset: int) -> DecodeError | 
 
 
 def explain_encoding(layout: Layout, message: Any, threshold: int | None, error: BaseException | None) -> NoReturn:
-    """Raise the error of a message that an engine could not write.
+    """Raise the error for a message that an engine could not write.
 
     Args:
         layout: the layout of the message.
@@ -67,7 +68,7 @@ def explain_encoding(layout: Layout, message: Any, threshold: int | None, error:
     Raises:
         EncodeError: a value does not fit, or changed while it was written.
         UnsupportedVersion: a field does not exist in this version and cannot be left out.
-        BaseException: the error that a value's own code raised.
+        BaseException: an error raised by a value's own code.
     """
     if error is not None and (not isinstance(error, Exception) or isinstance(error, MemoryError)):
         raise error
@@ -86,7 +87,7 @@ def explain_encoding(layout: Layout, message: Any, threshold: int | None, error:
 
 
 def _joined(steps: list[str | int]) -> str:
-    """Return the path of fields and indexes that were collected on the way out."""
+    """Return the path made of the fields and indexes that were collected on the way out."""
     path = ""
     for step in reversed(steps):
         path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else step
@@ -144,8 +145,8 @@ def _skip_structure(layout: Layout, data: bytes, offset: int, end: int) -> int:
             offset += size
             continue
         if element_size:
-            # Skip a count and its elements at once: replicas are the bulk of a Metadata response. A null count is left
-            # for below.
+            # Skip a count and its elements in one step: replicas are the bulk of a Metadata response. The code below
+            # handles a null count.
             after = end + 1
             if compact:
                 if offset < end and 0 < data[offset] < 128:
@@ -164,7 +165,7 @@ def _skip_structure(layout: Layout, data: bytes, offset: int, end: int) -> int:
 
 
 def _find_short(fields: tuple[FieldLayout, ...], offset: int, end: int) -> NoReturn:
-    """Raise for the neighbour in which the bytes end."""
+    """Raise the error for the neighbour in which the bytes end."""
     for field in fields:
         size = FIXED[field.kind].size
         if size > end - offset:
@@ -199,7 +200,7 @@ def _skip_value(field: FieldLayout, data: bytes, offset: int, end: int, nullable
     start = offset
     if field.compact:
         if offset < end and 0 < data[offset] < 128 and data[offset] <= end - offset:
-            return offset + data[offset]  # the usual case: a length of one byte, then that many bytes less one
+            return offset + data[offset]  # the usual case: a length of one byte, then one byte fewer than it says
     elif field.kind == "string" and end - offset > 1 and data[offset] < 128:
         length = data[offset] << 8 | data[offset + 1]
         if length <= end - offset - 2:

@@ -1,4 +1,4 @@
-"""The interface of every SASL mechanism: its name, a first message, a response to each challenge.
+"""The interface of every SASL mechanism: its name, a first message, and a response to each challenge.
 
 An authenticator serves one login. A `Login` creates it and passes all external input (a token, a random nonce, the
 time).
@@ -27,7 +27,7 @@ class Authenticator(Protocol):
         ...
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """Respond to a challenge of the broker, whose final message is also a challenge, often an empty one.
+        """Respond to a challenge from the broker; its final message, often empty, counts as a challenge too.
 
         Returns:
             The message to send next; None when the login is complete and the broker's final message is valid.
@@ -39,5 +39,5 @@ class Authenticator(Protocol):
         ...
 
 
-#: Creates the authenticator of one login at the named host; called for each connection and each re-authentication.
+#: Creates the authenticator for one login to the named host; called for each connection and each re-authentication.
 Login = Callable[[str], Awaitable[Authenticator]]

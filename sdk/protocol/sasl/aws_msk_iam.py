@@ -1,4 +1,4 @@
-"""AWS_MSK_IAM: the login of Amazon MSK, a signed statement about which identity connects to which broker.
+"""AWS_MSK_IAM: Amazon MSK's login, a signed statement of which identity connects to which broker.
 
 Its signatures were tested against those of Amazon's own library and documentation, not against MSK.
 
@@ -20,7 +20,7 @@ from kafkawire.sdk.secret import Secret
 
 __all__ = ["AwsCredentials", "AwsMskIamAuthenticator", "region_of", "signing_key"]
 
-#: Validity of the statement in seconds, as in Amazon's own client.
+#: How long the statement is valid, in seconds; as in Amazon's own client.
 EXPIRES_SECONDS = 900
 
 _VERSION = "2020_10_22"
@@ -52,8 +52,8 @@ class AwsMskIamAuthenticator:
     Args:
         host: the broker's name, as the client connects to it.
         region: the region of the cluster.
-        credentials: the credentials that sign.
-        now_ms: the time, in milliseconds since the epoch.
+        credentials: the credentials to sign with.
+        now_ms: the current time in milliseconds since the epoch.
         user_agent: the name that AWS logs.
     """
 
@@ -83,7 +83,7 @@ class AwsMskIamAuthenticator:
         return json.dumps(statement, separators=(",", ":")).encode()
 
     def respond(self, challenge: bytes) -> None:
-        """Check the broker's final message, which names its version of the mechanism."""
+        """Check the broker's final message, which names the version of the mechanism."""
         try:
             version = json.loads(challenge)["version"]
         except (ValueError, TypeError, KeyError, RecursionError):

@@ -14,7 +14,7 @@ from kafkawire.sdk.errors import ConfigurationError, LocalProtocolError, RemoteP
 
 __all__ = ["GssapiAuthenticator"]
 
-#: The broker's offer begins with a byte of flags, and the response with the chosen flag; in both, a size of three bytes
+#: The broker's offer begins with a flag byte, and the response with the chosen flag; in both, a three-byte size
 #: follows.
 _NO_LAYER = 1
 _OFFER_BYTES = 4

@@ -1,7 +1,7 @@
-"""OAUTHBEARER: a bearer token, with extensions if the broker wants some.
+"""OAUTHBEARER: a bearer token, with extensions if the broker expects any.
 
-A broker that refuses the token sends a JSON text as its challenge; the client acknowledges it, and the broker then ends
-the login with an error.
+A broker that refuses the token sends JSON as its challenge; the client acknowledges it, and the broker then ends the
+login with an error.
 
 Source: RFC 7628, RFC 6750 (what a token may contain), KIP-255, KIP-342 (extensions).
 """
@@ -55,7 +55,7 @@ class OAuthBearerAuthenticator:
         return f"n,,{_SEPARATOR}auth=Bearer {self._token.reveal()}{_SEPARATOR}{pairs}{_SEPARATOR}".encode()
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """Check the broker's final message: empty if it accepts the token, otherwise the reason for the refusal."""
+        """Check the broker's final message: empty if it accepts the token, otherwise the reason for refusing it."""
         if self._refusal:
             raise BrokerError(ErrorCode.SASL_AUTHENTICATION_FAILED, f"OAUTHBEARER: {self._refusal}")
         if not challenge:
@@ -80,7 +80,7 @@ def check_extensions(option: str, extensions: Mapping[str, str]) -> dict[str, st
 
 
 def _reason(challenge: bytes) -> str:
-    """Return the status in the broker's JSON text; any other text also counts as a refusal."""
+    """Return the status from the broker's JSON; any other text also counts as a refusal."""
     try:
         status = json.loads(challenge)["status"]
     except (ValueError, TypeError, KeyError, RecursionError):

@@ -15,7 +15,7 @@ __all__ = ["ScramAuthenticator"]
 
 
 class ScramAuthenticator:
-    """One login with a password, of which only proofs are sent.
+    """One login with a password; only proofs of it are sent.
 
     Args:
         mechanism: SCRAM-SHA-256 or SCRAM-SHA-512.
@@ -38,7 +38,7 @@ class ScramAuthenticator:
         return self._client.first_message()
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """Prove knowledge of the password; then check that the broker knows it too."""
+        """Prove knowledge of the password, then check that the broker knows it too."""
         self._challenges += 1
         if self._challenges == 1:
             return self._client.receive_first(challenge)

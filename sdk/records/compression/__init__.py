@@ -1,4 +1,4 @@
-"""Compress and decompress the records of a batch: a table with one module for each codec."""
+"""Compress and decompress the records of a batch: a table of codecs, each with its own module."""
 
 from kafkawire.sdk.protocol.tables.record_formats import Compression
 from kafkawire.sdk.records.compression.table import CODEC_NAMES, check_level, compress, decompress

@@ -27,9 +27,9 @@ def too_long(codec: str, limit: int, announced_bytes: int | None = None) -> Deco
     Args:
         codec: the codec's name.
         limit: the limit, in bytes.
-        announced_bytes: the size that the data announces, if any.
+        announced_bytes: the size that the data declares, if any.
     """
-    announced = "" if announced_bytes is None else f": {announced_bytes} are announced"
+    announced = "" if announced_bytes is None else f": the data declares {announced_bytes}"
     return DecodeError(
         _PATH, 0, f"{codec}: more than the {limit} bytes that a batch may have when decompressed{announced}"
     )

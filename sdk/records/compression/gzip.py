@@ -21,12 +21,12 @@ _HEADER_CRC, _EXTRA, _FILE_NAME, _COMMENT = 2, 4, 8, 16
 _FLAGS_AT = 3
 _HEADER_BYTES = 10
 _TRAILER_BYTES = 8
-#: Java's reader looks for another member only if more bytes are left than the shortest member has.
+#: Java's reader looks for another member only if more bytes remain than the shortest possible member takes.
 _MEMBER_BYTES = _HEADER_BYTES + _TRAILER_BYTES
-#: Number of bytes first passed to zlib for each later member, doubled while zlib needs more: zlib copies the input that
-#: it does not use, so passing all the rest each time would take quadratic time.
+#: Number of bytes first passed to zlib for each later member, doubled while zlib needs more: zlib copies input that it
+#: does not use, so passing all the remaining bytes each time would take quadratic time.
 _FIRST_PIECE_BYTES = 64
-#: The end of a name or comment is searched for in pieces of this many bytes.
+#: The search for the end of a name or comment proceeds in pieces of this many bytes.
 _TEXT_PIECE_BYTES = 256
 
 
@@ -54,14 +54,14 @@ def decompress(data: memoryview, limit: int, magic: int) -> bytes:
 
 
 def _inflated(data: memoryview, start: int, limit: int, room: int, piece_bytes: int) -> tuple[bytes, int]:
-    """Return the content of a member and its end.
+    """Return the content of a member, and where the member ends.
 
     Args:
         data: the compressed data.
-        start: where its compressed content begins.
-        limit: the limit of the whole content.
-        room: the rest of the limit.
-        piece_bytes: size of the first piece that zlib gets.
+        start: where the member's compressed content begins.
+        limit: the limit for the content of all members.
+        room: how much of the limit is left.
+        piece_bytes: size of the first piece passed to zlib.
     """
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     parts: list[bytes] = []

@@ -33,7 +33,7 @@ _BLOCK_CHECKSUM_BYTES = 4
 _BLOCK_SIZE = struct.Struct("<I")
 _IS_RAW = 1 << 31
 _END_MARK = bytes(_BLOCK_SIZE.size)
-#: One byte of LZ4 stands for at most 255 bytes; a frame has at least this many bytes around its blocks.
+#: One byte of LZ4 stands for at most 255 bytes; a frame has at least this many bytes besides its blocks.
 _EXPANSION_MAX = 255
 _FRAME_BYTES_MIN = 7
 #: Levels from this one up select the slower compressor, which Kafka uses for every explicit level.
@@ -86,7 +86,7 @@ def decompress(data: memoryview, limit: int, magic: int) -> bytes:
 
 
 def _without_claims(data: memoryview, checksum_at: int, magic: int) -> bytes:
-    """Return a frame with the right header checksum that declares neither size nor checksum of its content.
+    """Return the frame with a correct header checksum, declaring neither the size nor the checksum of its content.
 
     The library would check both. It copies any input other than `bytes` anyway, so this copy costs nothing extra.
     """
@@ -103,7 +103,7 @@ def _plain_header(flags: int, block: int) -> bytes:
 
 
 def _with_an_end(frame: bytes) -> bytes:
-    """Return a frame that ends at its first empty block, since Kafka ends even at an uncompressed one."""
+    """Return the frame cut off at its first empty block, since Kafka stops even at an uncompressed one."""
     around = _BLOCK_SIZE.size + (_BLOCK_CHECKSUM_BYTES if frame[_FLAGS_AT] & _HAS_BLOCK_CHECKSUMS else 0)
     position = _CONTENT_SIZE_AT + _CHECKSUM_BYTES
     while position <= len(frame) - _BLOCK_SIZE.size:
@@ -136,7 +136,7 @@ def _checksum_at(data: memoryview) -> int:
 
 
 def _header_checksum(data: Buffer) -> bytes:
-    """Return the second byte of XXH32, seed 0, of fewer than 16 bytes.
+    """Return the second byte of the XXH32 (seed 0) of fewer than 16 bytes.
 
     In magic 0 it also covers the frame's magic number: an old mistake that compatibility requires.
     """

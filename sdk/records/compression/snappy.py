@@ -21,18 +21,18 @@ _MAGIC = b"\x82SNAPPY\x00"
 _VERSIONS = b"\x00\x00\x00\x01\x00\x00\x00\x01"
 _HEADER_BYTES = len(_MAGIC) + len(_VERSIONS)
 _VERSION_BYTES = 4
-#: Oldest version that Java's reader accepts in a further stream; it does not check the version of the first stream.
+#: Lowest version that Java's reader accepts in a later stream; it does not check the version of the first stream.
 _VERSION_MIN = 1
 _SIZE_BYTES = 4
 _BLOCK_BYTES = 32 * 1024
-#: A declared length has at most this many bytes, seven bits in each.
+#: A declared length takes at most this many bytes, with seven bits in each.
 _DECLARED_BYTES_MAX = 5
-#: Three bytes of snappy copy at most 64 bytes, so a declared length above this many times the input is false.
+#: Three bytes of snappy copy at most 64 bytes, so a declared length beyond this multiple of the input is false.
 _EXPANSION_MAX = 32
 
 
 def compress(data: memoryview, level: int | None, magic: int) -> bytes:
-    """Return a xerial stream; snappy has no levels."""
+    """Compress into a xerial stream; snappy has no levels."""
     import snappy
 
     parts = [_MAGIC, _VERSIONS]
@@ -43,7 +43,7 @@ def compress(data: memoryview, level: int | None, magic: int) -> bytes:
 
 
 def decompress(data: memoryview, limit: int, magic: int) -> bytes:
-    """Decompress one or several consecutive xerial streams, or one raw block.
+    """Decompress one or more consecutive xerial streams, or one raw block.
 
     Raises:
         DecodeError: the data is damaged, or the content exceeds `limit`.
@@ -75,9 +75,9 @@ def _contents(data: memoryview, limit: int) -> Iterator[bytes]:
 
 
 def _after_header(data: memoryview, position: int) -> int:
-    """Return the start of the blocks after the header of a further stream.
+    """Return the start of the blocks after the header of a later stream.
 
-    A header with the wrong magic number is skipped at the end of the data. Before other blocks it is refused, because
+    A header with the wrong magic number is skipped at the end of the data. Before more blocks it is refused, because
     where Java's reader continues depends on how many bytes its caller requested.
     """
     end = position + _HEADER_BYTES
@@ -95,7 +95,7 @@ def _after_header(data: memoryview, position: int) -> int:
 
 
 def _content(block: memoryview, position: int, taken: int, limit: int) -> bytes:
-    """Return the content of a block; `taken` is the size of the content before it."""
+    """Return the content of a block; `taken` is the size of all content before it."""
     import snappy
 
     declared = 0
@@ -106,7 +106,7 @@ def _content(block: memoryview, position: int, taken: int, limit: int) -> bytes:
     if taken + declared > limit:
         raise too_long(_NAME, limit, taken + declared)
     if declared > len(block) * _EXPANSION_MAX:
-        raise damaged(_NAME, position, f"a block of {len(block)} bytes declares a content of {declared}")
+        raise damaged(_NAME, position, f"a block of {len(block)} bytes declares {declared} bytes of content")
     try:
         content = cast("bytes", snappy.decompress(bytes(block)))  # the package also has a form for text
     except Exception as error:  # the package's exceptions differ between releases

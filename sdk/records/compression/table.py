@@ -1,7 +1,7 @@
-"""The table of codecs: Kafka's name of a compression type, and the module of the same name.
+"""The table of codecs: each of Kafka's compression types, and the module of the same name.
 
-`schemas/records/record_batch.yaml` lists the codecs; each has its module in this folder, with the interface of `Codec`.
-A module is imported when its codec is first used, and its library with it.
+`schemas/records/record_batch.yaml` lists the codecs. Each has a module in this folder with the interface of `Codec`,
+which is imported, along with its library, when the codec is first used.
 
 Source: `org.apache.kafka.common.compress`; KIP-390 (levels).
 """
@@ -22,14 +22,14 @@ from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
 __all__ = ["CODEC_NAMES", "Codec", "check_level", "compress", "decompress"]
 
 _NUMBERS = frozenset(int(codec) for codec in Compression)
-#: Number and name of every codec, for errors.
+#: Number and name of every codec, for error messages.
 CODEC_NAMES = ", ".join(f"{codec.value} ({codec.name.lower()})" for codec in Compression)
-#: Upper bound of limits: libraries can still be asked for one byte more.
+#: Upper bound on limits: libraries can still be asked for one byte more.
 _LIMIT_MAX = 2**62
 
 
 class Codec(Protocol):
-    """The interface of a codec's module in this folder.
+    """The interface of a codec's module.
 
     Decompression stops at the limit, does not trust declared sizes when it reserves memory, and takes time proportional
     to its input and output: `docs/limits.md` has the bounds.
@@ -37,11 +37,11 @@ class Codec(Protocol):
 
     #: Lowest and highest level (KIP-390); None for a codec without levels.
     LEVELS: tuple[int, int] | None
-    #: The level that means the default, allowed even outside `LEVELS`, as in Kafka; None if no level does.
+    #: The level that stands for the default, allowed even outside `LEVELS`, as in Kafka; None if there is none.
     DEFAULT_LEVEL: int | None
 
     def compress(self, data: memoryview, level: int | None, magic: int) -> bytes:
-        """Return the compressed form of `data`; a level of None is the codec's default."""
+        """Return the compressed form of `data`; a level of None means the codec's default."""
         ...
 
     def decompress(self, data: memoryview, limit: int, magic: int) -> bytes:
@@ -56,7 +56,7 @@ def compress(codec: Compression, data: Buffer, level: int | None = None, magic: 
         codec: the compression to use.
         data: the encoded records.
         level: see `check_level`.
-        magic: the batch's magic; in magic 0, readers of LZ4 expect a wrong header checksum.
+        magic: the batch's magic; for magic 0, readers of LZ4 expect a wrong header checksum.
 
     Raises:
         EncodeError: the codec does not exist, the level is outside its range, or the data is not a contiguous buffer.
@@ -86,7 +86,8 @@ def decompress(
         magic: the batch's magic.
 
     Raises:
-        DecodeError: the data is damaged, cut, or longer than `limit`; offsets count from the beginning of `data`.
+        DecodeError: the data is damaged or truncated, or is longer than `limit`; offsets are counted from the beginning
+            of `data`.
         LocalProtocolError: the codec does not exist, or the limit is not a number of bytes.
         TypeError: the data is not a contiguous buffer.
     """
@@ -107,9 +108,8 @@ def check_level(codec: Compression, level: int | None) -> None:
     """Refuse a level that Kafka refuses (`CompressionType.levelValidator`).
 
     Args:
-        codec: the codec; one without levels ignores `level`.
-        level: from the lowest to the highest of the codec (`Codec.LEVELS`), or `Codec.DEFAULT_LEVEL`; None for the
-            default.
+        codec: the codec; codecs without levels ignore `level`.
+        level: from the codec's lowest to its highest (`Codec.LEVELS`), or `Codec.DEFAULT_LEVEL`; None for the default.
 
     Raises:
         EncodeError: the codec has no such level.
@@ -131,6 +131,6 @@ def _number(codec: object) -> int | None:
     return int(codec) if isinstance(codec, int) and codec in _NUMBERS else None
 
 
-@cache  # by number: hashing a member of an enumeration takes longer than everything else here
+@cache  # by number: hashing an enumeration member takes longer than everything else here
 def _codec(number: int) -> Codec:
     return cast(Codec, import_module(f"{__package__}.{Compression(number).name.lower()}"))

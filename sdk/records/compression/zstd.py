@@ -28,7 +28,7 @@ _BLOCK_BYTES_MAX = 128 * 1024
 #: Largest window that decoders accept by default.
 _WINDOW_BYTES_MAX = 1 << 27
 _RAW, _REPEATED, _COMPRESSED = 0, 1, 2
-#: The library's error for a whole frame whose content exceeds the given memory; size 0 means no limit.
+#: The library's error for a complete frame whose content does not fit the given memory; size 0 means no limit.
 _TOO_SMALL = "did not decompress full frame"
 #: Bytes that zstd-jni reads at a time (`ZSTD_DStreamInSize`).
 _PIECE_BYTES = _BLOCK_BYTES_MAX + 3
@@ -51,7 +51,7 @@ def compress(data: memoryview, level: int | None, magic: int) -> bytes:
 
 
 def decompress(data: memoryview, limit: int, magic: int) -> bytes:
-    """Decompress the frames in order; data without a frame has no content, as in Kafka.
+    """Decompress the frames in order; data without any frame decompresses to nothing, as in Kafka.
 
     Raises:
         DecodeError: a frame is damaged, or the content exceeds `limit`.
@@ -91,10 +91,10 @@ def _content(
 
     encoded = data[start : frame.end]
     try:
-        if frame.declared == 0:  # the library does not check such a frame when it decompresses in one call
+        if frame.declared == 0:  # the library does not check such a frame when decompressing in one call
             content = decompressor.stream_reader(encoded).read(1)
             if content:
-                raise damaged(_NAME, start, "the frame has a content but declares none")
+                raise damaged(_NAME, start, "the frame has content but declares none")
         else:
             content = decompressor.decompress(encoded, max_output_size=max(min(frame.content_bytes_max, room), 1))
     except zstandard.ZstdError as error:
@@ -107,9 +107,10 @@ def _content(
 
 
 def _is_remainder(data: memoryview, start: int) -> bool:
-    """Return whether Java's reader treats the rest of the data, a partial frame, as the end.
+    """Return whether Java's reader treats the remaining partial frame as the end of the data.
 
-    It does so for a frame cut off in its header and for a cut skippable frame, if it has just read the end of a frame.
+    It does so for a frame cut off in its header, and for a truncated skippable frame, if it has just read the end of a
+    frame.
     """
     if not start or (start - 1) // _PIECE_BYTES != (len(data) - 1) // _PIECE_BYTES:
         return False
@@ -120,7 +121,7 @@ def _is_remainder(data: memoryview, start: int) -> bool:
 
 
 def _frame(data: memoryview, start: int) -> _Frame:
-    """Walk over the block headers of a frame, to detect a cut frame and bound the content without decompressing."""
+    """Walk over the block headers of a frame, to detect truncation and bound the content without decompressing."""
     magic = data[start : start + 4]
     if magic[1:] == _SKIPPABLE_MAGIC and magic[0] & 0xF0 == 0x50:
         end = start + 8 + int.from_bytes(data[start + 4 : start + 8], "little")
@@ -140,13 +141,13 @@ def _frame(data: memoryview, start: int) -> _Frame:
         declared = int.from_bytes(data[position - size_bytes : position], "little") + (256 if size_bytes == 2 else 0)
     position, content_bytes_max = _blocks(data, start, position, min(window, _BLOCK_BYTES_MAX))
     if declared is not None and declared > content_bytes_max:
-        raise damaged(_NAME, start, f"declares a content of {declared} bytes, but its blocks hold {content_bytes_max}")
+        raise damaged(_NAME, start, f"declares {declared} bytes of content, but its blocks hold {content_bytes_max}")
     end = _inside(data, start, position + (4 if descriptor & 0x04 else 0))
     return _Frame(end, content_bytes_max, declared)
 
 
 def _header_end(start: int, descriptor: int) -> int:
-    """Return the start of a frame's blocks, after the window, the dictionary's number and the content's size."""
+    """Return the start of a frame's blocks, after the window, the dictionary id and the content size."""
     window_bytes = 0 if descriptor & _IS_SINGLE_SEGMENT else 1
     return start + _DESCRIPTOR_END + window_bytes + (0, 1, 2, 4)[descriptor & 0x03] + _size_bytes(descriptor)
 

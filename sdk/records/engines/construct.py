@@ -1,4 +1,4 @@
-"""The declarative form of records and batches, read as an engine.
+"""The declarative form of records and batches, used as an engine.
 
 The forms are made from `FORMATS`, which is generated from `schemas/records/`: each field of the schema becomes one
 construct. This engine is slow and simple; tests compare the others with it.
@@ -29,7 +29,7 @@ from kafkawire.sdk.records.record import Record
 
 __all__ = ["ConstructBatch", "Count", "Counted", "Counter", "Form", "Sized", "Zigzag", "form"]
 
-#: Varints by name: the bits of the number.
+#: The number of bits of each varint, by name.
 _VARINTS = {"varint": 32, "varlong": 64}
 
 
@@ -73,7 +73,7 @@ class Sized(Leaf):
         if size < 0:
             if self.nullable:
                 return None
-            raise Refused(f"{size} bytes are announced, but the field cannot be null")
+            raise Refused(f"the length is {size}, but the field cannot be null")
         content = take(stream, size)
         return content.decode("utf-8", MALFORMED_UTF8) if self.text else content
 
@@ -86,7 +86,7 @@ class Count(int):
 
 
 class Counter(Leaf):
-    """The count before elements.
+    """The count that precedes elements.
 
     Args:
         number: the type of the count.
@@ -110,7 +110,7 @@ class Counted(Construct):
     def _parse(self, stream: BinaryIO, context: Container, path: str) -> tuple[Any, ...]:
         count = self.count._parsereport(stream, context, path)
         left_bytes = left(stream)
-        # Before the loop: a count can be far larger than any input.
+        # Checked before the loop: a count can be far larger than any input.
         if not 0 <= count <= left_bytes:
             raise DecodeError(dotted(path), stream.tell(), f"{int(count)} elements do not fit into {left_bytes} bytes")
         return tuple(self.element._parsereport(stream, context, f"{path}[{index}]") for index in range(count))
@@ -121,7 +121,7 @@ class Form(Construct):
 
     Args:
         fields: the fields and their constructs.
-        is_whole: whether these are all fields, so that a length can be compared with the bytes that it measures.
+        is_whole: whether these are all the fields, so that a length can be compared with the bytes that it counts.
     """
 
     def __init__(self, fields: list[tuple[FormatField, Construct]], is_whole: bool) -> None:
@@ -141,7 +141,7 @@ class Form(Construct):
                     raise DecodeError(
                         dotted(f"{path} -> {field.name}"),
                         starts[field.name],
-                        f"{values[field.name]} bytes are announced, but there are {size}",
+                        f"the length says {values[field.name]} bytes, but there are {size}",
                     )
         return values
 
@@ -158,7 +158,7 @@ def form(name: str) -> Form:
 
 
 class ConstructBatch(python_batch.RecordBatch):
-    """A batch whose records are read by their declarative form; everything else is the Python engine's."""
+    """A batch whose records are read by their declarative form; the rest is the Python engine's."""
 
     __slots__ = ()
 
@@ -186,10 +186,10 @@ class ConstructBatch(python_batch.RecordBatch):
             )
         if self.records_count and stream.tell() != len(payload):
             self._refuse(payload)
-            raise DecodeError("records", self.position, f"{left(stream)} bytes follow the last of them")
+            raise DecodeError("records", self.position, f"{left(stream)} bytes follow the last record")
 
     def _refuse(self, payload: bytes) -> None:
-        """Raise the Python engine's error for records that were refused here, as the extension does."""
+        """Raise the Python engine's error for records that this engine refused, as the extension does."""
         for _ in python_batch.parts(payload, self.records_count, self.position):
             pass
 
@@ -208,5 +208,5 @@ def _leaf(name: str) -> Leaf:
 
 
 def _is_leaf(name: str | None) -> bool:
-    """Return whether a count directly precedes its elements, instead of being an earlier field."""
+    """Return whether a count directly precedes its elements, rather than being an earlier field."""
     return name is None or name in _VARINTS or name in FIXED

@@ -43,7 +43,7 @@ cdef object UNOPENED = object()
 cdef class RecordBatch:
     """One batch in a buffer (see `python_batch.py`).
 
-    It holds the bytes, or one export of the buffer, for its whole life: all pointers and views point into it.
+    It holds the bytes, or a single export of the buffer, for its whole life: all pointers and views point into them.
     """
 
     cdef object owner
@@ -236,7 +236,7 @@ cdef class RecordBatch:
         return self.columns().to_arrow()
 
     cdef Payload checked(self):
-        """Return the records, after checking their count."""
+        """Check the record count and return the records."""
         cdef Payload payload = Payload.__new__(Payload)
         payload.owner = self.find_region(&payload.region)
         return payload

@@ -4,7 +4,7 @@ cdef enum:
     FIRST_BYTES = 16384  # reserved for a batch before its size is known
 
     SPARE_BYTES_MAX = 1048576  # by default, no client has a larger batch
-    SPARES_MAX = 8  # the batches in flight on one connection, and those being filled meanwhile
+    SPARES_MAX = 8  # the batches in flight on one connection, and those being filled in the meantime
 
 #: Memory of freed batches, kept for the next ones: allocating and freeing a small block costs as much as appending a
 #: record, and mapping the pages of a large one costs more than filling them.
@@ -76,7 +76,8 @@ cdef class BatchBuilder:
         self.log_append_time = self.header.producer_id = -1
         self.header.producer_epoch = -1
         self.header.base_sequence = self.header.partition_leader_epoch = -1
-        # Most builders use all defaults: checking each takes a good part of the time for a batch of one record.
+        # Most builders use only defaults; checking each one would take a good part of the time for a batch of one
+        # record.
         if log_append_time is not MINUS_ONE:
             self.log_append_time = number("log_append_time", log_append_time, INT64_MIN, INT64_MAX)
         if base_offset is not ZERO:
@@ -308,7 +309,7 @@ cdef class BatchBuilder:
         return self.put(timestamp, &parts, place)
 
     cdef int put(self, int64_t timestamp, RecordParts *parts, const int64_t *place) except -1:
-        """Write a record whose parts are complete: no line of Python runs from here on."""
+        """Write a record whose parts are complete: no Python code runs from here on."""
         cdef BatchHeader *header = &self.header
         cdef bint is_first = header.records_count == 0
         cdef int64_t base_timestamp = header.base_timestamp
@@ -367,7 +368,7 @@ cdef class BatchBuilder:
         if memory == NULL:
             raise MemoryError
         if self.memory == NULL:
-            # The header of a compressed batch is elsewhere, and callers get this memory, too.
+            # The header of a compressed batch is elsewhere, and callers get that memory as well.
             memset(memory, 0, BATCH_HEADER_BYTES)
         self.memory = memory
         self.reserved = wanted
@@ -429,8 +430,8 @@ cdef Py_ssize_t append_plain(
     return batch.used
 
 
-# Arguments are first converted to a form that Python code can no longer change: C numbers, held exports of bytes,
-# encoded headers. All of this happens before memory is reserved.
+# Arguments are first converted into a form that Python code can no longer change: C numbers, held exports of bytes,
+# encoded headers. All of this happens before any memory is reserved.
 
 cdef Content content(str path, value):
     try:
@@ -440,7 +441,7 @@ cdef Content content(str path, value):
 
 
 cdef bytes encoded_headers(headers, int32_t *count):
-    """Return encoded headers, after their count."""
+    """Return the encoded headers, preceded by their count."""
     cdef RecordHeaderParts header
     cdef list exact = []
     cdef Py_ssize_t size = 0
@@ -455,7 +456,7 @@ cdef bytes encoded_headers(headers, int32_t *count):
             found = content("headers", value)
             value = PyBytes_FromStringAndSize(<const char *>(<Content>found).buffer.buf, (<Content>found).buffer.len)
         exact.append((encoded, value))
-    # From here on there are only exact tuples and bytes, which no other code can reach.
+    # From here on, there are only exact tuples and bytes, which no other code can reach.
     for name, value in exact:
         if not fill_header(&header, name, value):
             raise EncodeError("headers", f"a name or value is longer than {INT32_MAX} bytes")
@@ -488,7 +489,7 @@ cdef inline bint fill_header(RecordHeaderParts *header, bytes name, bytes value)
 
 
 cdef inline int64_t time_of(value) except -2:
-    """Return a timestamp after checking that it is -1 or later."""
+    """Check that a timestamp is at least -1, and return it."""
     cdef int overflow = 0
     cdef int64_t time
     value = integer("timestamp_ms", value)
@@ -499,7 +500,7 @@ cdef inline int64_t time_of(value) except -2:
 
 
 cdef inline int64_t number(str path, value, int64_t low, int64_t high) except? -2:
-    """Return a number after checking that it fits its field."""
+    """Check that a number fits its field, and return it."""
     cdef int overflow = 0
     cdef int64_t found
     value = integer(path, value)
@@ -516,13 +517,13 @@ cdef inline object integer(str path, value):
 
 @cython.final
 cdef class Column:
-    """A `BinaryColumn` (see `record.py`): one export of each of its buffers, whose size is the only trusted one."""
+    """A `BinaryColumn` (see `record.py`): a single export of each buffer; only the export's size is trusted."""
 
     cdef Content offsets, data, validity
     cdef Py_ssize_t rows
 
     cdef int at(self, Py_ssize_t row, const uint8_t **start, int32_t *size) except -1:
-        """Point `start` to a value and put its size into `size`, -1 for a null."""
+        """Point `start` at a value and store its size in `size`, -1 for a null."""
         cdef const uint8_t *ends = <const uint8_t *>self.offsets.buffer.buf + row * sizeof(int32_t)
         cdef int32_t first, end
         memcpy(&first, ends, sizeof(int32_t))

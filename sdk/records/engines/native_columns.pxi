@@ -1,6 +1,7 @@
-# Records as columns, see `columns.py` and `python_columns.py`.
+# Records as columns (see `columns.py` and `python_columns.py`).
 
-# A value in Arrow's view layout: its size, then the whole value, or its first four bytes, buffer number and position.
+# A value in Arrow's view layout: its size, then either the whole value or its first four bytes, a buffer number and a
+# position.
 cdef enum:
     VIEW_BYTES = 16
     VIEW_INLINE_BYTES = 12
@@ -29,7 +30,7 @@ cdef struct Source:
 
 
 cdef struct OffsetRange:
-    # The wanted offsets, unless all are wanted: from `start` up to but excluding `end`.
+    # The wanted offsets, unless all are wanted: from `start` up to, but not including, `end`.
     bint are_set
     int64_t start, end
 
@@ -39,10 +40,10 @@ def read_columns(batches, ranges, take):
 
     Args:
         batches: in order.
-        ranges: for each batch None, or the offset of the first wanted record and that of the first unwanted record
-            after it.
-            take: given a number of rows, returns writable memory and the start in it of offsets, timestamps, views and
-            validity of keys, and those of values.
+        ranges: for each batch, None or a pair: the offset of the first wanted record, and that of the first unwanted
+            record after it.
+        take: given a number of rows, returns writable memory and where in it the offsets, the timestamps, the views
+            and validity of the keys, and those of the values begin.
 
     Returns:
         The number of rows of each batch; the numbers of null keys and null values; the buffers that views point into.
@@ -102,7 +103,7 @@ def read_columns(batches, ranges, take):
 
 
 cdef int set_target(Target *target, Content content, places) except -1:
-    """Fill columns in the memory that was taken for them, after checking its size."""
+    """Place the columns in the memory that was taken for them, after checking its size."""
     cdef Py_ssize_t offsets, timestamps, keys, key_validity, values, value_validity
     cdef Py_ssize_t bits = (target.total + 7) // 8
     cdef uint8_t *start = <uint8_t *>content.buffer.buf
@@ -127,7 +128,7 @@ cdef int set_target(Target *target, Content content, places) except -1:
 
 
 cdef inline bint reaches(const Source *source, const Region *region) noexcept:
-    """Return whether views whose positions count from the start of a source can reach a region after it."""
+    """Return whether views whose positions are counted from the start of a source can reach a region behind it."""
     return source.end <= region.start and region.end - source.start <= INT32_MAX
 
 
@@ -208,7 +209,7 @@ cdef inline void put_view(
 
 
 cdef void finish(ViewTarget *column, Py_ssize_t rows) noexcept nogil:
-    """Write the views of a column of only nulls."""
+    """Write the views of a column that contains only nulls."""
     if column.others == 0:
         memset(column.views, 0, <size_t>(rows * VIEW_BYTES))
 

@@ -1,7 +1,7 @@
 # The extent of the batches in a buffer (see `python_extent.py`).
 
 def read_extent(buffer):
-    """Measure batches as `python_extent.py` does, up to the first that is not plain.
+    """Measure batches as `python_extent.py` does, up to the first one that is not plain.
 
     Returns:
         The size of the measured batches; the offset after them, the leader epoch of the last one, and the offset after
@@ -41,7 +41,7 @@ cdef inline int64_t offset_after(const uint8_t *p) noexcept nogil:
 
 
 cdef inline bint begins_batch(const uint8_t *p, Py_ssize_t left) noexcept nogil:
-    """Return whether a longer batch of magic 2 certainly begins at `p`."""
+    """Return whether a batch of magic 2 that continues beyond the buffer certainly begins at `p`."""
     cdef Py_ssize_t size
     if left <= BATCH_MAGIC_AT or p[BATCH_MAGIC_AT] != BATCH_MAGIC:
         return False

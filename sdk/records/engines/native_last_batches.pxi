@@ -1,7 +1,7 @@
-# The batches of a segment from which a log rebuilds its producers' states (see `python_last_batches.py`).
+# The batches of a segment from which a log rebuilds its producer states (see `python_last_batches.py`).
 
 cdef struct Recent:
-    # The last batches of a producer since a control batch: their number, and the position of the first transactional
+    # A producer's last batches since a control batch: how many there are, and the position of the first transactional
     # one, -1 if there is none.
     Py_ssize_t count, first_transactional
 
@@ -14,7 +14,7 @@ def last_batches(buffer, int64_t from_offset, int64_t end_offset, Py_ssize_t kep
     cdef const uint8_t *p = begin
     cdef const uint8_t *before = NULL
     cdef BatchHeader header
-    # Unsigned: it can be one higher than any offset.
+    # Unsigned, because it can be one higher than any offset.
     cdef uint64_t next_offset = 0
     cdef Py_ssize_t size, room = 0, used = 0, index = 0
     cdef int64_t producer_id = NO_PRODUCER
@@ -51,7 +51,7 @@ def last_batches(buffer, int64_t from_offset, int64_t end_offset, Py_ssize_t kep
                 continue
             if header.producer_id < 0:
                 continue
-            if header.producer_id != producer_id:  # usually the producer of the batch before
+            if header.producer_id != producer_id:  # usually the same producer as in the previous batch
                 producer_id = header.producer_id
                 index = known.setdefault(producer_id, used)
                 if index == used:

@@ -1,9 +1,9 @@
-# Records as lines of text or JSON, see `python_lines.py`, which describes the forms.
+# Records as lines of text or JSON; `python_lines.py` describes both forms.
 
 cdef enum:
     #: Size of the buffer, and of one call of `write`.
     LINES_BYTES = 131072
-    #: Maximum number of bytes that are added to the buffer at once.
+    #: Maximum number of bytes to add to the buffer at a time.
     PIECE_BYTES = 4096
     #: An int64 with its sign.
     DIGITS_MAX = 20
@@ -155,7 +155,7 @@ cdef class RecordLines:
             self.put_c(b" headerKeys: [", 14)
             for index in range(shown):
                 p = read_record_header(p, region.end, &header)
-                if p == NULL:  # reached only if the memory changes meanwhile
+                if p == NULL:  # reached only if the memory has changed in the meantime
                     raise DecodeError("headers", 0, "changed while they were read")
                 if index:
                     self.put_c(b",", 1)

@@ -15,7 +15,7 @@ cdef extern from *:
     static inline int32_t wrap32(uint32_t v) { int32_t r; memcpy(&r, &v, sizeof r); return r; }
 
     static inline uint64_t zigzag(int64_t v) { return ((uint64_t)v << 1) ^ (v < 0 ? UINT64_MAX : 0); }
-    /* Nearly all numbers of a record have one byte or two: these need neither a loop nor a call. */
+    /* Nearly all numbers in a record take one or two bytes: these need neither a loop nor a call. */
     RARELY_CALLED static Py_ssize_t long_varint_size(uint64_t bits) {
         Py_ssize_t size = 1;
         for (; bits >= 128; bits >>= 7) size++;
@@ -36,7 +36,7 @@ cdef extern from *:
         if (bits < 16384) { p[0] = (uint8_t)(bits | 128); p[1] = (uint8_t)(bits >> 7); return p + 2; }
         return put_long_varint(p, bits);
     }
-    /* These functions return the end of the number, NULL if it is cut or too long. Excess bits are dropped. */
+    /* These functions return the end of the number, NULL if it is truncated or too long. Excess bits are dropped. */
     static const uint8_t *get_long_varint(const uint8_t *p, const uint8_t *end, int32_t *value) {
         uint32_t bits = 0;
         for (int shift = 0; shift < 35 && p < end; shift += 7) {
@@ -58,7 +58,7 @@ cdef extern from *:
         }
         return get_long_varint(p, end, value);
     }
-    /* A number of one byte or two, which the caller has checked to exist; NULL if it is longer. */
+    /* Read a number of one or two bytes, after the caller has checked that they exist; NULL if it is longer. */
     static inline const uint8_t *get_short_varint(const uint8_t *p, int32_t *value) {
         uint32_t bits = p[0];
         if (bits >= 128) {

@@ -4,7 +4,7 @@ cdef extern from *:
     """
     #include <structmember.h>
 
-    /* Expose a field of a class by a member descriptor: the interpreter then reads it directly from the object, while
+    /* Expose a field of a class through a member descriptor: the interpreter then reads it directly, whereas
        Cython's properties need a call. The field is never NULL. */
     static int expose(PyObject *kind, PyMemberDef *member, const char *name, Py_ssize_t offset) {
         PyTypeObject *type = (PyTypeObject *)kind;
@@ -44,19 +44,19 @@ cdef Content export_of(source):
     cdef Content content = Content.__new__(Content)
     try:
         PyObject_GetBuffer(source, &content.buffer, PyBUF_SIMPLE)
-    except (TypeError, BufferError, ValueError) as error:  # packages raise different errors
+    except (TypeError, BufferError, ValueError) as error:  # different packages raise different errors
         raise not_bytes(source) from error
     return content
 
 
-# Keeps as many freed records for the next batch as a batch of 256 KiB has small records: 360 KB.
+# Keeps freed records for the next batch: as many as the small records in a batch of 256 KiB, 360 KB in all.
 @cython.no_gc
 @cython.final
 @cython.freelist(4096)
 cdef class Record:
-    """A record of a topic, or of a batch; it is read-only, and hashable.
+    """A record of a topic, or of a batch; it is read-only and hashable.
 
-    Key and value are bytes, or what the deserializers of a consumer return, as in `Record[str, Order]`.
+    Key and value are bytes, or the results of a consumer's deserializers, as in `Record[str, Order]`.
 
     Attributes:
         offset: its offset in the partition, int64.
@@ -64,14 +64,14 @@ cdef class Record:
         key: None if it has none.
         value: None for a tombstone.
         headers: (name, value) in order; names can repeat, and a value can be None.
-        sequence: its producer's sequence number, int32; -1 without idempotence.
+        sequence: the producer's sequence number, int32; -1 without idempotence.
         topic: the topic that it was read from; empty if unknown.
         partition: the partition that it was read from, int32; -1 if unknown.
         timestamp_type: who set the timestamp: CREATE_TIME (the producer) or LOG_APPEND_TIME (the broker); None where
             the format has no timestamps (magic 0).
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has the wrong type.
         OverflowError: a number does not fit its field.
         AttributeError: an attribute is set.
     """
@@ -80,7 +80,7 @@ cdef class Record:
     cdef readonly int64_t offset, timestamp_ms
     cdef readonly object key, value, headers, topic
     cdef readonly int32_t sequence, partition
-    cdef int8_t time_kind  # the index of its timestamp's type in TIMESTAMP_TYPES
+    cdef int8_t time_kind  # the index of its timestamp type in TIMESTAMP_TYPES
 
     def __init__(
         self, offset, timestamp_ms, key, value, headers=EMPTY, sequence=MINUS_ONE, topic="", partition=MINUS_ONE,
@@ -145,7 +145,7 @@ cdef PyMemberDef record_members[4]
 
 
 cdef int expose_fields() except -1:
-    """Make a record's object fields quick to read; C stores them in the order of their declaration."""
+    """Make a record's object fields quick to read; C stores them in declaration order."""
     cdef Record record = Record.__new__(Record)
     cdef const char *start = <const char *><PyObject *>record
     cdef Py_ssize_t place = <const char *>&record.timestamp_ms - start + sizeof(record.timestamp_ms)
@@ -163,7 +163,7 @@ expose_fields()
 
 
 cdef inline int64_t field(str name, value, int64_t low, int64_t high) except? -2:
-    """Return a number after checking that it fits the record's field."""
+    """Check that a number fits the record's field, and return it."""
     cdef int overflow = 0
     cdef int64_t number
     if not PyLong_CheckExact(value):
@@ -175,14 +175,14 @@ cdef inline int64_t field(str name, value, int64_t low, int64_t high) except? -2
 
 
 cdef inline int32_t place_of(topic, partition) except? -2:
-    """Return the partition's number, after checking that a record can hold both topic and partition."""
+    """Check that a record can hold both topic and partition, and return the partition's number."""
     if not PyUnicode_CheckExact(topic):
         check_record(None, None, EMPTY, topic)
     return <int32_t>field("partition", partition, INT32_MIN, INT32_MAX)
 
 
 cdef struct Region:
-    # The encoded records of a batch, decompressed, and the bases of their deltas.
+    # The encoded records of a batch, decompressed, and the base values of their deltas.
     const uint8_t *start
     const uint8_t *end
     int64_t base_offset, base_timestamp, append_time
@@ -201,7 +201,7 @@ cdef inline int64_t timestamp_of(const Region *region, const RecordParts *parts)
 
 
 cdef enum:
-    #: Bytes up to the size of the key, if each number has two bytes, including the attributes.
+    #: Bytes up to and including the size of the key, if each number takes two bytes, including the attributes.
     SHORT_RECORD_HEAD_BYTES = 9
 
 
@@ -240,7 +240,7 @@ cdef inline const uint8_t *next_record(const uint8_t *p, const uint8_t *end, Rec
 cdef inline bint fill_region(
     Region *region, const BatchHeader *header, const uint8_t *start, Py_ssize_t size
 ) noexcept nogil:
-    """Describe the encoded records of a batch; return whether their size allows their count."""
+    """Describe the encoded records of a batch; return whether that many records can fit into their size."""
     region.start = start
     region.end = start + size
     region.base_offset = header.base_offset
@@ -262,7 +262,7 @@ cdef list read_region(const Region *region, str topic, int32_t partition):
     cdef int32_t index
     cdef bint is_hidden = False
     cdef list records = PyList_New(count)
-    Py_SET_SIZE(records, 0)  # allocates all places, but exposes none that is still empty
+    Py_SET_SIZE(records, 0)  # all places are allocated, but no empty one is exposed
     for index in range(count):
         p = next_record(p, end, &parts)
         if p == NULL:
@@ -273,8 +273,8 @@ cdef list read_region(const Region *region, str topic, int32_t partition):
         record.key = bytes_or_none(parts.key, parts.key_size)
         record.value = bytes_or_none(parts.value, parts.value_size)
         if parts.headers_count:
-            # The collector can run now, and code that asks it for all lists, which must not find and change this one.
-            # Hiding every list costs as much as reading a record.
+            # The collector can run now, and code that asks it for all lists must not find and change this one. Hiding
+            # every list costs as much as reading a record.
             PyObject_GC_UnTrack(records)
             is_hidden = True
             record.headers = headers_of(&parts, end)
@@ -394,7 +394,7 @@ cdef tuple headers_of(const RecordParts *parts, const uint8_t *end):
     cdef int32_t index
     for index in range(parts.headers_count):
         p = read_record_header(p, end, &header)
-        if p == NULL:  # reached only if the memory changes meanwhile
+        if p == NULL:  # reached only if the memory has changed in the meantime
             raise DecodeError("headers", 0, "changed while they were read")
         headers.append(
             (
@@ -435,5 +435,5 @@ cdef object equal(record, other):
 
 
 cdef tuple restored(record):
-    """Return the arguments to recreate a record, on any engine."""
+    """Return the arguments that recreate a record on any engine."""
     return python_record.restored, content_of(record)

@@ -1,4 +1,4 @@
-# Records as rows of plain Arrow columns, and facts about their batches (see `rows.py`). A damaged batch leaves no row.
+# Records as rows of plain Arrow columns, and facts about their batches (see `rows.py`). A damaged batch leaves no rows.
 
 # Growing memory, and the plain Arrow columns in it that rows are written into.
 
@@ -19,7 +19,7 @@ cdef object shared_rows():
 
 @cython.final
 cdef class Growing:
-    """Growing memory that is handed over to the caller."""
+    """Growing memory whose content is handed over to the caller."""
 
     cdef object view
     cdef Content content
@@ -45,9 +45,9 @@ cdef class Growing:
         return 0
 
     cdef object hand_over(self):
-        """Return the written bytes, and start again with the room that they needed and an eighth more.
+        """Return the written bytes, and start over with as much room as they needed plus one eighth.
 
-        Starting with the whole capacity would double it each time slightly more is needed, and never shrink it.
+        Starting with the full capacity would double it whenever slightly more is needed, and never shrink it.
         """
         cdef object view = memoryview(b"") if self.view is None else self.view[:self.used].toreadonly()
         self.expected = self.needed + (self.needed >> 3)
@@ -61,7 +61,7 @@ cdef class Growing:
 cdef class BinaryRows:
     """A growing column of byte strings: `ends` are int32, `bits` exist from the first null on.
 
-    It can also be a column of lists, whose ends count elements of another column: then it has no data.
+    It can also be a column of lists, whose ends count the elements of another column; then it has no data.
     """
 
     cdef Growing ends, data, bits
@@ -116,7 +116,7 @@ cdef class BinaryRows:
 
 
 cdef struct BinaryPlace:
-    # The place of a column's next value: its bytes go to `data + end`. `bits` is NULL while no value is null.
+    # The place of a column's next value: its bytes go to `data + end`. `bits` is NULL until there is a null.
     uint8_t *ends
     uint8_t *data
     uint8_t *bits
@@ -159,7 +159,7 @@ cdef inline void put_end(BinaryPlace *place, int32_t size) noexcept nogil:
     memcpy(place.ends + place.row * 4, &place.end, 4)
 
 
-# Some records of a batch as rows: measured and then written, or written at once if all of them certainly fit.
+# Some records of a batch as rows: measured and then written, or written without measuring if all of them certainly fit.
 
 cdef extern from *:
     """
@@ -169,7 +169,7 @@ cdef extern from *:
     #define FETCH_EARLY(p) ((void)0)
     #endif
 
-    /* The unit in which memory is fetched. */
+    /* The unit of memory fetches. */
     #define LINE_BYTES 64
     /* Prefetch bytes that will be read soon. */
     static inline void fetch_early(const uint8_t *p, const uint8_t *end) {
@@ -189,8 +189,9 @@ cdef enum:
 
 
 cdef struct Piece:
-    # Measures of some records of a batch: how many were read, how many of them are rows, and the sizes of these rows.
-    # `most_headers` is the highest number of one record, and `names_are_ascii` says whether all header names are ASCII.
+    # Measures of some records of a batch: how many were read, how many of them become rows, and the sizes of these
+    # rows. `most_headers` is the highest number of one record, and `names_are_ascii` says whether all header names are
+    # ASCII.
     int32_t read, most_headers
     Py_ssize_t rows, key_bytes, key_nulls, value_bytes, value_nulls
     Py_ssize_t bare, headers, name_bytes, header_bytes, header_nulls
@@ -315,7 +316,7 @@ cdef void write_rows(
             q = read_record_header(q, region.end, &header)
             put_binary(&headers.names, header.key, header.key_size)
             put_binary(&headers.values, header.value, header.value_size)
-        put_end(&headers.lists, parts.headers_count if parts.headers_count else -1)  # null, as in the connector
+        put_end(&headers.lists, parts.headers_count if parts.headers_count else -1)  # null, as in Spark's connector
 
 
 cdef bint write_unmeasured(
@@ -323,10 +324,10 @@ cdef bint write_unmeasured(
 ) noexcept nogil:
     """Write all records into columns with room for the whole region, skipping columns that are NULL.
 
-    Meanwhile the next batch, usually of the same length, is prefetched from memory. Otherwise its checksum would wait
-    for every byte.
+    Meanwhile the next batch, usually of the same length, is prefetched from memory. Otherwise, computing its checksum
+    would wait for every byte.
 
-    Returns False if a record is damaged, or a null is in a column without bits; then the written rows are discarded.
+    Returns False, discarding the written rows, if a record is damaged or a column without bits gets a null.
     """
     cdef int64_t *offsets = places.offsets
     cdef int64_t *timestamps = places.timestamps
@@ -369,7 +370,7 @@ cdef bint write_unmeasured(
 # The rows themselves.
 
 cdef struct BatchFacts:
-    # The fields that the rows of one batch share (see `BatchColumns`); the rows end before row `end`.
+    # The fields shared by the rows of one batch (see `BatchColumns`); its rows end before row `end`.
     int64_t position, base_offset, producer_id
     int32_t end, leader_epoch, base_sequence
     int16_t producer_epoch, attributes
@@ -389,7 +390,7 @@ cdef void facts_of(const BatchHeader *header, Py_ssize_t position, BatchFacts *f
 
 
 cdef bytes fact_column(const uint8_t *first, Py_ssize_t count, Py_ssize_t size):
-    """Return one field of `count` facts as a column; `first` points to the field of the first one."""
+    """Return one field of `count` facts as a column; `first` points to that field in the first of them."""
     cdef bytes column = PyBytes_FromStringAndSize(NULL, count * size)
     cdef char *next = PyBytes_AS_STRING(column)
     cdef Py_ssize_t index
@@ -408,8 +409,8 @@ cdef class RowsBuilder:
     # Facts about the current batch, and whether `batches` has them.
     cdef BatchFacts facts
     cdef bint is_noted
-    # The current batch: its records from `next` on, of which `given` were read; or record objects, the first of which
-    # did not fit.
+    # The current batch: its records from `next` on, of which `given` have been read; or record objects, the first of
+    # which did not fit.
     cdef RecordBatch batch
     cdef Payload payload
     cdef const uint8_t *next
@@ -462,7 +463,7 @@ cdef class RowsBuilder:
         is_broken = p == NULL or (payload.region.count and p != payload.region.end)
         limit = (<RecordBatch>batch).limit
         if piece.most_headers > limit // HEADER_OBJECT_BYTES and (is_broken or self.lists is not None):
-            # Describing the damage also creates objects for them.
+            # Describing the damage creates objects for the headers too.
             shared_rows().check_headers(piece.most_headers, piece.names_are_ascii and not is_broken, limit)
         if is_broken:
             (<RecordBatch>batch).refuse()
@@ -531,7 +532,7 @@ cdef class RowsBuilder:
                     &self.payload.region, self.next, self.given, &self.wanted, self.rows_max - self.count,
                     self.bytes_max - self.size_in_bytes, self.parts_wanted, self.count == 0, &piece,
                 )
-            if p == NULL:  # reached only if the memory changes meanwhile
+            if p == NULL:  # reached only if the memory has changed in the meantime
                 self.batch.refuse()
             if piece.read == 0:
                 return False
@@ -622,7 +623,7 @@ cdef class RowsBuilder:
         return found
 
     cdef bint write_measured(self, const Region *region) except -1:
-        """Write all records of a batch; return False if one is damaged or they do not fit."""
+        """Write all records of a batch; return False if one is damaged or they do not all fit."""
         cdef Piece piece
         cdef const uint8_t *p = measure(
             region, region.start, 0, &self.wanted, self.rows_max - self.count, self.bytes_max - self.size_in_bytes,
@@ -687,7 +688,7 @@ cdef class RowsBuilder:
         self, Py_ssize_t rows, Py_ssize_t key_bytes, Py_ssize_t key_nulls, Py_ssize_t value_bytes,
         Py_ssize_t value_nulls, Places *places,
     ) except -1:
-        """Reserve room for rows and return their places; they do not count before `end_rows`."""
+        """Reserve room for rows and return their places; they do not count until `end_rows`."""
         places.offsets = places.timestamps = NULL
         places.keys = places.values = NULL
         if self.offsets is not None:
@@ -722,7 +723,7 @@ cdef class RowsBuilder:
         return 0
 
     cdef object fill_from_records(self):
-        """Add record objects: from older formats and other engines, and where names need checks."""
+        """Add record objects: from older formats, from other engines, and where names need checking."""
         cdef Py_ssize_t size
         while True:
             record = next(self.records, None) if self.waiting is None else self.waiting

@@ -23,7 +23,7 @@ cdef inline bint plain_region(const uint8_t *p, Py_ssize_t size, bint check_crc,
 def read_records(
     buffer, topic="", partition=-1, *, bint check_crc=True, Py_ssize_t limit=MAX_DECOMPRESSED_BYTES
 ):
-    """Read records as `walked_records` in `walk.py` does, leaving it all unusual batches, including errors."""
+    """Read records as `walked_records` in `walk.py` does, leaving all unusual batches, including errors, to it."""
     cdef Content content
     cdef const uint8_t *p
     cdef const uint8_t *end
@@ -98,7 +98,7 @@ cdef class Walk:
                 opened.verify()
             self.position = position + size
             return opened
-        # Rare: a message of an older format, a partial batch, or something broken.
+        # Rare: a message in an older format, a partial batch, or damaged bytes.
         batch = self.other(self.source, position, self.limit)
         size = batch.size_in_bytes
         if size <= 0 or size > left:

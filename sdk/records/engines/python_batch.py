@@ -1,7 +1,7 @@
 """Read a record batch (magic 2) in a buffer in Python, as the extension's `RecordBatch` does.
 
 The header is unpacked when the object is created, the records on request. The code that reads both is generated from
-the schemas, into `record_codec.py`.
+the schemas into `record_codec.py`.
 
 Source: `DefaultRecordBatch`, `DefaultRecord` in Apache Kafka; `schemas/records/`.
 """
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Parts", "RecordBatch", "parts", "restored_batch"]
 
-#: Numbers of a smaller magnitude certainly fit 64 bits; Python stores them in two digits, which compare quickly.
+#: Numbers of smaller magnitude certainly fit 64 bits; Python stores them in two digits, which compare quickly.
 _FAR = 2**59
 
-#: Positions and limits up to here need no check: no object in memory is larger.
+#: Positions and limits up to this value need no check: no object in memory is larger.
 _PLAIN_MAX = 2**48
 
 
@@ -66,7 +66,7 @@ class RecordBatch(BatchHeader):
             `schemas/records/record_batch.yaml`.
 
     Raises:
-        DecodeError: the header does not fit into the buffer, or the batch is shorter than its header or cut.
+        DecodeError: the header does not fit into the buffer, or the batch is shorter than its header or truncated.
         TypeError: `buffer` is not a contiguous buffer, or position or limit is not an integer.
         OverflowError: position or limit does not fit 64 bits.
     """
@@ -133,7 +133,7 @@ class RecordBatch(BatchHeader):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When its tombstones and markers may be removed; None before compaction has seen the batch."""
+        """When its tombstones and markers may be removed; None if compaction has not seen the batch yet."""
         return self.base_timestamp if self.attributes & BATCH_HAS_DELETE_HORIZON_MASK else None
 
     @property
@@ -147,7 +147,7 @@ class RecordBatch(BatchHeader):
         """The compression of the records.
 
         Raises:
-            DecodeError: the number of the compression is unknown.
+            DecodeError: the compression number is unknown.
         """
         number = (self.attributes & BATCH_COMPRESSION_MASK) // (BATCH_COMPRESSION_MASK & -BATCH_COMPRESSION_MASK)
         try:
@@ -184,10 +184,10 @@ class RecordBatch(BatchHeader):
             raise DecodeError(error.path, offset, error.reason) from None
 
     def checked_payload(self) -> Buffer:
-        """Return `payload` after checking the count.
+        """Check the record count, and return `payload`.
 
         Raises:
-            DecodeError: see `payload`; or the bytes cannot hold that many records.
+            DecodeError: as `payload`; or the bytes cannot hold that many records.
         """
         count = self.records_count
         payload = self.payload() if count >= 0 else b""
@@ -200,7 +200,7 @@ class RecordBatch(BatchHeader):
         return payload
 
     def records(self, topic: str = "", partition: int = -1) -> list[Record]:
-        """Return all records.
+        """Return all the records.
 
         Args:
             topic: set on each record.
@@ -208,7 +208,7 @@ class RecordBatch(BatchHeader):
 
         Raises:
             DecodeError: the records cannot be decompressed, or are malformed.
-            TypeError: topic or partition is of another type.
+            TypeError: topic or partition has the wrong type.
             OverflowError: the partition is not an int32.
         """
         return list(self._records(topic, checked_place(topic, partition)))
@@ -227,7 +227,7 @@ class RecordBatch(BatchHeader):
         append_time = self.max_timestamp if self.attributes & BATCH_TIMESTAMP_TYPE_MASK else None
         sequence, timestamp_type = NO_SEQUENCE, self.timestamp_type
         for headers, key, delta, timestamp_delta, value, _ in parts(payload, self.records_count, self.position):
-            # Nearly all sums are far from an overflow, and not worth a call.
+            # Nearly all sums are far from overflowing, and not worth a call.
             offset = base_offset + delta
             if not -_FAR < offset < _FAR:
                 offset = int64(offset)
@@ -247,7 +247,7 @@ class RecordBatch(BatchHeader):
         Raises:
             DecodeError: as `records`.
         """
-        from kafkawire.sdk.records.columns import columns  # only loaded when columns are wanted
+        from kafkawire.sdk.records.columns import columns  # loaded only when columns are wanted
 
         return columns([self])
 
@@ -261,7 +261,7 @@ class RecordBatch(BatchHeader):
 
 
 def restored_batch(data: bytes, limit: int) -> RecordBatch:
-    """Return a copied or unpickled batch, on the engine in use."""
+    """Recreate a copied or unpickled batch on the engine in use."""
     from kafkawire.sdk.records.engines.selection import native
 
     batch_class: type[RecordBatch] = RecordBatch if native is None else native.RecordBatch

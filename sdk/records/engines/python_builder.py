@@ -1,8 +1,8 @@
 """Build a record batch (magic 2) in Python, as the extension's `BatchBuilder` does.
 
 Records are appended in the wire layout, after space reserved for the header; sealing writes the header and the checksum
-and returns the batch without a copy. The code that writes a record and the header is generated from the schemas, into
-`record_codec.py`.
+and returns the batch without copying it. The code that writes a record and the header is generated from the schemas
+into `record_codec.py`.
 
 Source: `MemoryRecordsBuilder`, `DefaultRecord` in Apache Kafka; `schemas/records/`.
 """
@@ -64,7 +64,7 @@ _T = TypeVar("_T")
 
 
 class _Number:
-    """A header field that can be set until the batch is sealed, and between calls of `seal`."""
+    """A header field that can be set until the batch is sealed, and between calls to `seal`."""
 
     def __init__(self, low: int, high: int) -> None:
         self._limits = low, high
@@ -93,7 +93,7 @@ class _ReadOnly(Generic[_T]):
 
 
 class _Count(_ReadOnly[int]):
-    """The number of records, read-only."""
+    """The read-only number of records."""
 
     def __get__(self, builder: BatchBuilder, owner: type[BatchBuilder]) -> int:
         return builder._filled().records_count
@@ -110,41 +110,41 @@ class _Filled(NamedTuple):
     max_timestamp: int
 
 
-#: Used as the number of records: no record can follow the last one.
+#: Used as the number of records, so that no further record can be added.
 _END: Final = -1
 
 
 class BatchBuilder:
-    """A growing batch, to which several threads and signal handlers can append.
+    """A growing batch that multiple threads and signal handlers can append to.
 
-    The builder takes no lock, since a thread could be interrupted while it holds one. Instead, a record, or the end,
-    claims its place with `dict.setdefault`, in one step.
+    The builder takes no lock, since a thread could be interrupted while holding one. Instead, each record, and also the
+    end, claims its place with `dict.setdefault`, in one step.
 
     Args:
-        limit_bytes: the size before compression that further records must not exceed; the first record is always
+        limit_bytes: the size before compression that later records must not exceed; the first record is always
             accepted.
         compression: the compression of the records.
-        level: the level of the compression (see `compress`).
+        level: the compression level (see `compress`).
         timestamp_type: who sets the timestamps; with LOG_APPEND_TIME all records have `log_append_time`.
         log_append_time: ms since the epoch.
-        base_offset: the offset of the first record; a client leaves it 0, the broker sets it.
+        base_offset: the offset of the first record; clients leave it at 0, and the broker sets it.
         producer_id, producer_epoch, base_sequence: the fields of an idempotent producer.
         is_transactional: whether the batch belongs to a transaction.
         is_control: whether it holds control records.
-        partition_leader_epoch: the leader's epoch; a client leaves it -1, the broker sets it.
-        delete_horizon_ms: when compaction may remove tombstones; None, or below 0 as in Kafka, before compaction has
-            seen the batch.
+        partition_leader_epoch: the leader's epoch; clients leave it at -1, and the broker sets it.
+        delete_horizon_ms: when compaction may remove tombstones; None, or below 0 as in Kafka, if compaction has not
+            seen the batch yet.
 
     Attributes:
         count: the number of records so far.
         size_bytes: the size of the batch before compression.
-        is_closed: whether the batch takes no more records.
+        is_closed: whether the batch accepts no more records.
         base_offset, partition_leader_epoch, producer_id, producer_epoch, base_sequence, is_transactional: can be set
-            until, and between, calls of `seal`.
+            until the batch is sealed, and between calls to `seal`.
         last_offset_delta: the offset delta of the last record; can be raised before `seal`, as compaction does.
 
     Raises:
-        EncodeError: the compression, its level or the type of timestamps does not exist, or a number does not fit its
+        EncodeError: the compression, its level or the timestamp type does not exist, or a number does not fit its
             field, even if it is set later.
     """
 
@@ -191,7 +191,7 @@ class BatchBuilder:
         self._log_append_time = self._producer_id = self._producer_epoch = -1
         self._base_sequence = self._partition_leader_epoch = -1
         self._base_offset = 0
-        # Most builders use all defaults, and checking each costs more than appending a record.
+        # Most builders use only defaults, and checking each one would cost more than appending a record.
         if limit_bytes is not DEFAULT_BATCH_BYTES:
             self._limit_bytes = checked_number("limit_bytes", limit_bytes, 0, _INT64[1])
         if compression is not Compression.NONE or level is not None:
@@ -267,7 +267,7 @@ class BatchBuilder:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the batch takes no more records."""
+        """Whether the batch accepts no more records."""
         places = self._places
         return places[len(places) - 1].records_count == _END
 
@@ -302,7 +302,7 @@ class BatchBuilder:
         value: Buffer | None,
         headers: HeadersLike = (),
     ) -> int | None:
-        """Add a record with a given offset, which must be after the last one; otherwise as `append`."""
+        """Add a record with a given offset, which must be higher than the last one; otherwise as `append`."""
         offset = checked_number("offset", offset, *_INT64)
         return self._add(offset, timestamp_ms, key, value, headers)
 
@@ -310,10 +310,10 @@ class BatchBuilder:
         """Add records that have only a value, until one does not fit.
 
         Returns:
-            The number of added records.
+            The number of records added.
 
         Raises:
-            EncodeError: as `append`; the records before the refused one were added.
+            EncodeError: as `append`; the records before the refused one have been added.
         """
         timestamp_ms = checked_time(timestamp_ms)
         added = 0
@@ -335,10 +335,10 @@ class BatchBuilder:
             start: the first row.
 
         Returns:
-            The number of added records.
+            The number of records added.
 
         Raises:
-            EncodeError: as `append`; or a column's offsets leave its data, or the columns differ in length.
+            EncodeError: as `append`; or a column's offsets lie outside its data, or the columns differ in length.
         """
         timestamp_ms = checked_time(timestamp_ms)
         start = checked_number("start", start, 0, _INT64[1])
@@ -363,15 +363,15 @@ class BatchBuilder:
         return False
 
     def seal(self) -> memoryview:
-        """Write the header and return the batch, empty if it has no records; nothing can be added afterwards.
+        """Write the header and return the batch, empty if it has no records; no record can be added afterwards.
 
-        It can be called again after a change of the producer's fields: the header is then rewritten in place.
+        It can be called again after the producer's fields change: the header is then rewritten in place.
 
         Returns:
             A view of the builder's memory.
 
         Raises:
-            EncodeError: the producer's fields do not agree, or the level of the compression does not exist.
+            EncodeError: the producer's fields are inconsistent, or the compression level does not exist.
         """
         self._check()
         self.close()
@@ -382,7 +382,7 @@ class BatchBuilder:
             self._data = bytearray(BATCH_HEADER_BYTES)
             self._data += b"".join([each.record for each in self._places.values()])
             end = self._places[len(self._places) - 1]
-            self._places = {0: filled._replace(record=b""), 1: end}  # drops the only other copy of the records
+            self._places = {0: filled._replace(record=b""), 1: end}  # drop the only other copy of the records
         batch = self._data
         if self._compression != Compression.NONE:
             if self._compressed is None:
@@ -393,7 +393,7 @@ class BatchBuilder:
         return memoryview(batch).toreadonly()
 
     def build(self) -> bytes:
-        """Return the batch as `seal` does, copied."""
+        """Seal the batch and return a copy of it."""
         return bytes(self.seal())
 
     def _add(
@@ -422,7 +422,7 @@ class BatchBuilder:
             if not count and self._delete_horizon_ms is None:
                 base_timestamp = timestamp_ms
             timestamp_delta = timestamp_ms - base_timestamp
-            if not _INT32[0] <= timestamp_delta <= _INT32_MAX:  # a larger sum can have more than 64 bits
+            if not _INT32[0] <= timestamp_delta <= _INT32_MAX:  # beyond it, a sum can have more than 64 bits
                 timestamp_delta = int64(timestamp_delta)
             record = write_record(encoded, key, delta, timestamp_delta, value)
             size_bytes += len(record)

@@ -9,14 +9,14 @@ __all__ = ["crc32c"]
 
 
 def crc32c(data: bytes, value: int = 0) -> int:
-    """Return the CRC-32C of `data` after bytes with the checksum `value`."""
+    """Return the CRC-32C of `data`, continuing from the checksum `value`."""
     return _library()(data, value)
 
 
 @cache
 def _library() -> Callable[[bytes, int], int]:
-    # Loaded for the first checksum, not with the client: the package looks up its version by `importlib.metadata`,
-    # and takes a fifth of the import time of the whole client.
+    # Loaded for the first checksum rather than with the client: the package looks up its version through
+    # `importlib.metadata`, and takes a fifth of the whole client's import time.
     from crc32c import crc32c
 
     return crc32c

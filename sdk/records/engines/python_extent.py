@@ -18,11 +18,11 @@ class Extent(NamedTuple):
 
     Attributes:
         size_bytes: the size of all whole batches.
-        next_offset: the offset after the last of them; None if there is none.
-        leader_epoch: the leader epoch of the last batch, -1 if it has none.
+        next_offset: the offset after the last whole batch; None if there is none.
+        leader_epoch: the leader epoch of the last whole batch, -1 if it has none.
         data_end: the offset after the last data batch; None if there is none.
-        records_count: the number of records in data batches; a message set counts one for each of its offsets.
-        damage: the reason why the following bytes are not a batch; None if nothing or a partial batch follows.
+        records_count: the number of records in data batches; a message set counts as one record per offset.
+        damage: the reason why the following bytes are not a batch; None if nothing or only a partial batch follows.
     """
 
     size_bytes: int = 0

@@ -1,4 +1,4 @@
-"""Choose the batches from which a log rebuilds its producers, in Python, as the extension's `last_batches` does."""
+"""Choose the batches to rebuild a log's producer states from, in Python, as the extension's `last_batches` does."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ LastBatches = tuple[list[int], int, int | None]
 def last_batches(buffer: Buffer, from_offset: int, end_offset: int, kept: int) -> LastBatches:
     """Choose every control batch and, between two of them, each producer's first transactional and last batches.
 
-    The scan stops at the end of the buffer, at `end_offset`, at anything but a whole batch of magic 2, at a batch whose
-    offsets go back, and at one that leaves a gap after a batch with a wrong checksum.
+    The scan stops at the end of the buffer, at `end_offset`, at anything other than a whole batch of magic 2, at a
+    batch whose offsets go back, and at one that leaves a gap after a batch with a wrong checksum.
 
     Args:
         buffer: whole batches.
-        from_offset: batches that begin before it are skipped.
+        from_offset: batches that begin before this offset are skipped.
         end_offset: the offset to stop at.
-        kept: the number of last batches to choose for each producer, at least 1.
+        kept: how many last batches to choose for each producer, at least 1.
 
     Raises:
         ValueError: `kept` is below 1.

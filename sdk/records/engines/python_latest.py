@@ -46,7 +46,7 @@ class LatestRecords:
         return self._stored.get(key)
 
     def put(self, key: bytes, offset: int, value: bytes | None) -> None:
-        """Add a record that was written after all others."""
+        """Add a record that was written after all the others."""
         self._changes += 1
         self._stored.pop(key, None)
         self._stored[key] = offset, value
@@ -63,7 +63,8 @@ class LatestRecords:
             deleted: receives the keys of records without a value.
 
         Returns:
-            The end position: the end of the buffer, or the start of the first batch that is not plain or not whole.
+            The position where it stopped: the end of the buffer, or the start of the first batch that is not plain or
+            not whole.
 
         Raises:
             ValueError: `start` is outside the buffer.
@@ -85,5 +86,5 @@ class LatestRecords:
                 self.end_offset = batch.next_offset
                 start += batch.size_in_bytes
         except DecodeError:
-            pass  # the caller reads the batch at which this stops, and gets its error
+            pass  # the caller reads the batch where this stops, and gets the error
         return start

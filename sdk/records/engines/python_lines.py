@@ -1,7 +1,7 @@
 """Write records as lines of text or JSON in Python, as the extension's `RecordLines` does.
 
-The text is that of Kafka's DumpLogSegments, plus the values of headers. Memory does not grow with a record's size:
-large values are written in pieces, and only the first headers are written.
+The text is that of Kafka's DumpLogSegments, plus header values. Memory does not grow with a record's size: large values
+are written in pieces, and only the first headers are written.
 
 Source: `DumpLogSegments` in Apache Kafka.
 """
@@ -22,17 +22,17 @@ from kafkawire.sdk.records.java_integers import OFFSET_MAX, int64, sequence_afte
 
 __all__ = ["Decode", "RecordLines"]
 
-#: Takes offset, key and value of a record; returns the text for its line, and whether it replaces key and value.
+#: Takes a record's offset, key and value; returns the text for its line, and whether that replaces key and value.
 Decode = Callable[[int, bytes | None, bytes | None], tuple[bytes, bool]]
 
 #: Lines are written once they reach this size.
 _BUFFER_BYTES = 128 * 1024
-#: A longer record is read without creating objects for its headers.
+#: Longer records are read without creating objects for their headers.
 _LONG_RECORD_BYTES = 256 * 1024
 
 
 class _Raw(NamedTuple):
-    """A record as stored in the batch, with some of its headers and the number of all its headers."""
+    """A record as stored in the batch, with some of its headers and the total number of headers."""
 
     timestamp_delta: int
     offset_delta: int
@@ -44,7 +44,7 @@ class _Raw(NamedTuple):
 
 
 class RecordLines:
-    """Writes one line for each record, and other text between them.
+    """Writes one line for each record, and other text between the lines.
 
     Args:
         write: receives the lines, many at a time.
@@ -53,14 +53,14 @@ class RecordLines:
         with_content: whether lines show key, value and the values of headers.
         with_gaps: whether gaps in the offsets get a line.
         next_offset: the expected first offset.
-        from_offset: records before it get no line.
-        headers_shown: the maximum number of headers shown of each record.
+        from_offset: records before this offset get no line.
+        headers_shown: the maximum number of headers shown for each record.
 
     Attributes:
         with_records: see above.
         next_offset: the offset after the last record.
         gaps: the number of gaps in the offsets.
-        backward: the first offset in the last addition that is not higher than the one before it; None if there is
+        backward: in the last addition, the first offset that is not higher than the one before it; None if there is
             none.
     """
 
@@ -109,11 +109,12 @@ class RecordLines:
         Args:
             batch: a batch of this class's engine.
             kind: the kind of the records in JSON.
-            time: the name of their timestamps in text.
+            time: the name of their timestamps in the text.
             decode: describes keys and values (see `Decode`); not called for large ones.
 
         Raises:
-            DecodeError: the records cannot be decompressed, or one is malformed; those before it have been written.
+            DecodeError: the records cannot be decompressed, or one is malformed; the records before it have been
+                written.
         """
         view = memoryview(batch.checked_payload())
         self.backward = None
@@ -145,7 +146,7 @@ class RecordLines:
         Args:
             record: the record; it has neither headers nor a sequence number.
             kind: the kind of the record in JSON.
-            time: the name of its timestamp in text.
+            time: the name of its timestamp in the text.
             more: text before the content.
             decode: as for `add`.
         """
@@ -160,7 +161,7 @@ class RecordLines:
             self.put(b"}\n" if self._as_json else b"\n")
 
     def _follow(self, offset: int) -> None:
-        """Record whether an offset leaves a gap or goes back."""
+        """Note whether an offset leaves a gap or goes back."""
         if offset < self.next_offset:
             if self.backward is None:
                 self.backward = offset
@@ -244,7 +245,7 @@ def _raw_record(view: memoryview, at: int, headers_shown: int) -> _Raw:
         data = bytes(view[at : start + length])
         headers, key, offset_delta, timestamp_delta, value, end = read_record(data, 0)
         if end != len(data):
-            raise ValueError("its parts have another length")
+            raise ValueError("its parts have a different length")
         if not headers:
             contents = None if key is None else memoryview(key), None if value is None else memoryview(value)
             return _Raw(timestamp_delta, offset_delta, *contents, [], 0, at + end)
@@ -252,7 +253,7 @@ def _raw_record(view: memoryview, at: int, headers_shown: int) -> _Raw:
 
 
 def _walked(view: memoryview, start: int, end: int, headers_shown: int) -> _Raw:
-    """Read a record field by field, following the table of formats."""
+    """Read a record field by field, as the table of formats describes it."""
     numbers: dict[str, int] = {}
     contents: dict[str, memoryview | None] = {}
     headers: list[tuple[memoryview, memoryview | None]] = []
@@ -273,7 +274,7 @@ def _walked(view: memoryview, start: int, end: int, headers_shown: int) -> _Raw:
         else:
             numbers[field.name], at = _zigzag(view, at, 64 if field.type == "varlong" else 32)
     if at != end or headers_count < 0:
-        raise ValueError("its parts have another length")
+        raise ValueError("its parts have a different length")
     key, value = contents["key"], contents["value"]
     return _Raw(numbers["timestamp_delta"], numbers["offset_delta"], key, value, headers, headers_count, end)
 

@@ -11,7 +11,7 @@ from kafkawire.sdk.records.java_integers import int64
 
 __all__ = ["Found", "Times", "is_within", "scan_records"]
 
-#: The current time, and the allowed distances of a timestamp before and after it.
+#: The current time, and how far a timestamp may be before and after it.
 Times = tuple[int, int, int]
 
 #: The highest timestamp, at least -1; whether offsets count from 0; the indexes of refused records.
@@ -25,11 +25,11 @@ def scan_records(
 
     Args:
         payload: the records, decompressed.
-        header: the base timestamp, the timestamp that replaces those of all records, if any, and the required number of
+        header: the base timestamp, the timestamp that replaces the records' own, if any, and the required number of
             records.
         needs_keys: whether records without a key are refused.
         times: the bounds of timestamps, if any.
-        limit: the maximum number of refused records that are returned.
+        limit: the maximum number of refused records to return.
 
     Returns:
         The findings; None if the records are malformed.

@@ -1,6 +1,6 @@
 """One record, in Python; the counterpart of the extension's `Record`.
 
-Records and their values are immutable: records with the same content are equal and have equal hashes on every engine.
+Records and their values are immutable: records with the same content are equal, and have equal hashes, on every engine.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 #: Maximum number of headers in the repr of a record.
 _SHOWN_HEADERS = 5
 
-#: The types of timestamps by number, then None.
+#: The timestamp types by number, then None.
 TIMESTAMP_TYPES = (TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME, None)
 
 _INT32, _INT64 = LIMITS["int32"], LIMITS["int64"]
@@ -78,9 +78,9 @@ class _Fields(Generic[Key, Value]):
 
 
 class Record(_Fields[Key, Value]):
-    """A record of a topic, or of a batch; it is read-only, and hashable.
+    """A record of a topic, or of a batch; it is read-only and hashable.
 
-    Key and value are bytes, or what the deserializers of a consumer return, as in `Record[str, Order]`.
+    Key and value are bytes, or the results of a consumer's deserializers, as in `Record[str, Order]`.
 
     Attributes:
         offset: its offset in the partition, int64.
@@ -88,14 +88,14 @@ class Record(_Fields[Key, Value]):
         key: None if it has none.
         value: None for a tombstone.
         headers: (name, value) in order; names can repeat, and a value can be None.
-        sequence: its producer's sequence number, int32; -1 without idempotence.
+        sequence: the producer's sequence number, int32; -1 without idempotence.
         topic: the topic that it was read from; empty if unknown.
         partition: the partition that it was read from, int32; -1 if unknown.
         timestamp_type: who set the timestamp: CREATE_TIME (the producer) or LOG_APPEND_TIME (the broker); None where
             the format has no timestamps (magic 0).
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has the wrong type.
         OverflowError: a number does not fit its field.
         AttributeError: an attribute is set.
     """
@@ -137,7 +137,7 @@ class Record(_Fields[Key, Value]):
 
         @property
         def __class__(self):
-            """The record class in use, so that deserialized records count as its instances even with the extension."""
+            """The record class in use, so that deserialized records are instances of it even with the extension."""
             return _record_in_use()
 
     def __delattr__(self, name: str) -> NoReturn:
@@ -151,7 +151,7 @@ class Record(_Fields[Key, Value]):
 
     def __eq__(self, other: object) -> bool:
         try:
-            return _content(self) == _content(other)  # type: ignore[arg-type]  # any engine's record will do
+            return _content(self) == _content(other)  # type: ignore[arg-type]  # a record of any engine
         except AttributeError:
             return NotImplemented
 
@@ -176,7 +176,7 @@ def new_record(
     partition: int,
     timestamp_type: TimestampType | None,
 ) -> Record[Key, Value]:
-    """Return a record without checking the types: for fields that were just decoded or deserialized."""
+    """Return a record without checking the types, for fields that were just decoded or deserialized."""
     fields: Any = _Fields(offset, timestamp_ms, key, value, headers, sequence, topic, partition, timestamp_type)
     fields.__class__ = Record
     record: Record[Key, Value] = fields
@@ -184,7 +184,7 @@ def new_record(
 
 
 def restored(*content: Any) -> Record:
-    """Return a copied or unpickled record, as a record of the engine in use."""
+    """Recreate a copied or unpickled record as a record of the engine in use."""
     if not all(isinstance(each, bytes | None) for each in content[2:4]):
         return new_record(*content)  # deserialized
     return _record_in_use()(*content)
@@ -198,7 +198,7 @@ def _record_in_use() -> type[Record]:
 
 
 def described(record: Record[Any, Any]) -> str:
-    """Return a record's repr: only the beginning of long values, with their length, and only some of many headers."""
+    """Return a record's repr: only the beginning of long values, with their length, and only the first headers."""
     place = f"topic={shown(record.topic)}, partition={record.partition}, " if record.topic else ""
     headers = [f"({shown(name)}, {shown(value)})" for name, value in record.headers[:_SHOWN_HEADERS]]
     if len(record.headers) > _SHOWN_HEADERS:
@@ -216,7 +216,7 @@ def check_record(key: object, value: object, headers: object, topic: object) -> 
     """Refuse values that a record cannot hold.
 
     Raises:
-        TypeError: a value is of another type; the error names the argument.
+        TypeError: a value has the wrong type; the error names the argument.
     """
     for name, content in (("key", key), ("value", value)):
         if content is not None and not isinstance(content, bytes):
@@ -232,12 +232,12 @@ def check_record(key: object, value: object, headers: object, topic: object) -> 
 
 
 def no_timestamp() -> NoReturn:
-    """Raise an error with the right name of the attribute, which other clients spell without the unit."""
+    """Raise an error that names the right attribute, which other clients spell without the unit."""
     raise AttributeError("timestamp: a record has timestamp_ms, milliseconds since the epoch, and timestamp_type")
 
 
 def checked_field(name: str, value: object, low: int, high: int) -> int:
-    """Return a number after checking that it fits the record's field.
+    """Check that a number fits the record's field, and return it.
 
     Raises:
         TypeError: the value is not an integer.
@@ -253,7 +253,7 @@ def checked_field(name: str, value: object, low: int, high: int) -> int:
 
 
 def place_of_timestamp_type(value: object) -> int:
-    """Return the index of a type of timestamps in `TIMESTAMP_TYPES`.
+    """Return the index of a timestamp type in `TIMESTAMP_TYPES`.
 
     Raises:
         TypeError: the type is neither a number nor None.
@@ -265,10 +265,10 @@ def place_of_timestamp_type(value: object) -> int:
 
 
 def checked_place(topic: object, partition: object) -> int:
-    """Return the partition's number, after checking that a record can hold both topic and partition.
+    """Check that a record can hold both topic and partition, and return the partition's number.
 
     Raises:
-        TypeError: a value is of another type.
+        TypeError: a value has the wrong type.
         OverflowError: the partition is not an int32.
     """
     check_record(None, None, (), topic)

@@ -135,7 +135,7 @@ class RowsBuilder:
             for name, value in record.headers:
                 self._names.add(name.encode())
                 self._header_values.add(value)
-            self._lists.add_end(len(record.headers) if record.headers else None)  # null, as in the connector
+            self._lists.add_end(len(record.headers) if record.headers else None)  # null, as in Spark's connector
 
 
 class _Column:

@@ -24,23 +24,24 @@ SurveyEntry = tuple[int, int, int, int]
 
 
 class Survey:
-    """A summary of the batches of a segment, which are added from the first on.
+    """A summary of the batches of a segment, which are added in order from the first one.
 
     Args:
         base_offset: the lowest offset allowed; the distance from there to the highest must fit an index entry's int32.
-        interval_bytes: the next batch gets an entry once more bytes than this have followed the last entry.
+        interval_bytes: the next batch gets an entry once more than this many bytes have followed the last entry.
 
     Attributes:
         base_offset: see above.
         next_offset: the offset after the last batch.
         size_bytes: the size of all batches.
-        bytes_since_entry: the size of all batches from that of the last entry on.
+        bytes_since_entry: the size of all batches since the last entry, including the batch of that entry.
         first_timestamp: the highest timestamp of the first batch; None before it.
         max_timestamp: the highest timestamp of all batches, -1 if there is none.
-        max_timestamp_offset: the last offset of the first batch with it; the base offset if there is no batch.
+        max_timestamp_offset: the last offset of the first batch with that timestamp; the base offset if there is no
+            batch.
         has_producers: whether any batch has an idempotent producer, or is a control batch.
-        epochs: the leader epochs of the batches, each with the base offset of its first batch; epochs that are not
-        higher than those before them are ignored.
+        epochs: the leader epochs of the batches, each with the base offset of its first batch; epochs not higher than
+            an earlier one are ignored.
     """
 
     def __init__(self, base_offset: int, interval_bytes: int) -> None:
@@ -53,9 +54,9 @@ class Survey:
         self._interval_bytes = interval_bytes
 
     def add(self, buffer: Buffer, entries: list[SurveyEntry]) -> int:
-        """Add whole batches up to the first that cannot follow.
+        """Add whole batches, up to the first one that cannot follow.
 
-        A batch can follow if it is of magic 2, has a right checksum, and does not begin before `next_offset`.
+        A batch can follow if it is of magic 2, has a correct checksum, and does not begin before `next_offset`.
 
         Args:
             buffer: the bytes after the batches added so far.

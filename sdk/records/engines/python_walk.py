@@ -1,4 +1,4 @@
-"""Walk over the batches of a buffer in Python, as the extension's `Walk` does, which leaves unusual ones to `batch_at`.
+"""Walk over the batches of a buffer in Python, as the extension's `Walk` does; it leaves unusual ones to `batch_at`.
 
 Source: `ByteBufferLogInputStream` in Apache Kafka.
 """
@@ -24,11 +24,11 @@ from kafkawire.sdk.records.message_set import MessageBatch
 
 __all__ = ["Batch", "batch_at", "walk"]
 
-#: The items of `walk`: a batch of magic 2, or a message (perhaps a wrapper of many) of magic 0 or 1.
+#: The items of `walk`: a batch of magic 2, or a message of magic 0 or 1, perhaps a wrapper of many.
 Batch = RecordBatch | MessageBatch
 
 _BATCH_LENGTH = packed("RecordBatch", "batch_length")
-#: Size of the smallest message of any magic, as its size field counts.
+#: Size of the smallest message of any magic, as counted by its size field.
 _MIN_LENGTH = MESSAGE_V0_MIN_BYTES - BATCH_BATCH_LENGTH_COUNTS_FROM
 
 
@@ -59,7 +59,7 @@ def _check_size(view: memoryview, position: int) -> None:
         raise PartialBatch(position, left, None)
     (length,) = _BATCH_LENGTH.unpack_from(view, position + BATCH_BATCH_LENGTH_AT)
     if length < _MIN_LENGTH:
-        reason = f"{length} bytes are announced, but no batch or message has fewer than {_MIN_LENGTH}"
+        reason = f"the length is {length} bytes, but no batch or message has fewer than {_MIN_LENGTH}"
         raise DecodeError("batch_length", position + BATCH_BATCH_LENGTH_AT, reason)
     if left <= BATCH_MAGIC_AT:
         raise PartialBatch(position, left, None)

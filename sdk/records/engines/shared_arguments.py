@@ -1,4 +1,4 @@
-"""Check the arguments of builders, for all engines: wrong ones are refused immediately.
+"""Check the arguments of builders, for all engines: invalid ones are refused immediately.
 
 Source: KIP-390 (levels).
 """
@@ -32,7 +32,7 @@ _INT64_MAX = LIMITS["int64"][1]
 
 
 def checked_compression(compression: Any, level: Any) -> Compression:
-    """Return the compression, after checking that it has the level.
+    """Check that a compression has the level, and return it.
 
     Args:
         compression: a `Compression`, or its number.
@@ -54,7 +54,7 @@ def checked_compression(compression: Any, level: Any) -> Compression:
 
 
 def checked_content(path: str, value: object) -> memoryview:
-    """Return a bytes-like value as bytes or a view whose size cannot change.
+    """Return a bytes-like value as bytes, or as a view whose size cannot change.
 
     Raises:
         EncodeError: the value is not a contiguous buffer.
@@ -68,11 +68,11 @@ def checked_content(path: str, value: object) -> memoryview:
 def checked_name(name: object) -> bytes:
     """Return the name of a header as UTF-8.
 
-    Half a surrogate pair has no UTF-8. Apache Kafka counts three bytes for it but writes one, which makes the batch
-    unreadable.
+    Half a surrogate pair has no UTF-8 encoding. Apache Kafka counts three bytes for it but writes one, which makes the
+    batch unreadable.
 
     Raises:
-        EncodeError: the name is not a string, or has half a surrogate pair.
+        EncodeError: the name is not a string, or contains half a surrogate pair.
     """
     if not isinstance(name, str):
         raise EncodeError("headers", f"expected a string as the name, got {type(name).__name__}")
@@ -96,7 +96,7 @@ def checked_time(timestamp_ms: int) -> int:
 
 
 def checked_timestamp_type(timestamp_type: Any) -> TimestampType:
-    """Return the type of timestamps.
+    """Return the timestamp type.
 
     Raises:
         EncodeError: the type does not exist.
@@ -108,10 +108,10 @@ def checked_timestamp_type(timestamp_type: Any) -> TimestampType:
 
 
 def checked_number(path: str, value: Any, low: int, high: int) -> int:
-    """Return a number after checking that it fits its field.
+    """Check that a number fits its field, and return it.
 
     Raises:
-        EncodeError: the number is not an integer, or is outside the limits.
+        EncodeError: the number is not an integer, or is out of range.
     """
     number = whole_number(path, value)
     if not low <= number <= high:
@@ -128,16 +128,16 @@ def whole_number(path: str, value: Any) -> int:
     if type(value) is int:
         return value
     try:
-        return int.__int__(index(value))  # the plain number of a bool, or of another derived class
+        return int.__int__(index(value))  # the plain number of a bool or another derived class
     except TypeError:
         raise EncodeError(path, f"expected an integer, got {quoted(value)} of {type(value).__name__}") from None
 
 
 def checked_headers(headers: Any) -> list[tuple[bytes, Buffer | None]]:
-    """Return headers in their written form: names in UTF-8, and values whose size cannot change.
+    """Return headers in the form in which they are written: names in UTF-8, and values whose size cannot change.
 
     Raises:
-        EncodeError: the headers are not a sequence of pairs, or a name or a value is of another type.
+        EncodeError: the headers are not a sequence of pairs, or a name or value has the wrong type.
     """
     encoded = []
     for name, value in pairs(headers):
@@ -148,7 +148,7 @@ def checked_headers(headers: Any) -> list[tuple[bytes, Buffer | None]]:
 
 
 def pairs(headers: Any) -> list[tuple[Any, Any]]:
-    """Return headers as pairs, reading each only once.
+    """Return headers as pairs, reading each of them only once.
 
     Raises:
         EncodeError: the headers are not a sequence of pairs.

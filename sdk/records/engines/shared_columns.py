@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["INLINE", "INLINE_BYTES", "INT64", "POINTER", "Columns", "OffsetRange", "ReadableBatch", "ViewColumn"]
 
-#: The offset of the first wanted record, and that of the first unwanted one after it; None if all are wanted.
+#: The offset of the first wanted record, and that of the first unwanted one after it; None if all records are wanted.
 OffsetRange = tuple[int, int] | None
 
 #: In the machine's byte order, as in Arrow.
@@ -95,7 +95,7 @@ class Columns:
     headers: tuple[Headers, ...] | None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Both columns share the buffers, which are copied once.
+        # Both columns share the buffers, which are copied only once.
         data = tuple(map(bytes, self.keys.data))
         keys, values = replace(self.keys, data=data), self.values
         if values.data is self.keys.data:
@@ -106,7 +106,7 @@ class Columns:
         """Return an Arrow record batch with the columns offset, timestamp, key, value and, if present, headers.
 
         Args:
-            copy: whether to copy keys and values into plain `binary` arrays, which every reader of Arrow knows.
+            copy: whether to copy keys and values into plain `binary` arrays, which every Arrow reader supports.
         """
         import pyarrow
 

@@ -1,7 +1,8 @@
 """The rules of every engine's `RecordLines`: limits, and the conversion of bytes to text or JSON.
 
 Text shows bytes as UTF-8. Characters that could move a terminal's cursor, end a line, reverse text or hide in it are
-escaped, as are bytes that are not UTF-8: `\\n`, `\\r`, `\\t`, `\\x1b`. A backslash is not escaped; JSON is exact.
+escaped, as are bytes that are not valid UTF-8: `\\n`, `\\r`, `\\t`, `\\x1b`. Backslashes are not escaped; JSON is
+exact.
 """
 
 from __future__ import annotations
@@ -14,20 +15,20 @@ from collections.abc import Iterator
 
 __all__ = ["DECODED_BYTES_MAX", "HEADERS_SHOWN", "json_member", "text_pieces"]
 
-#: Maximum number of headers shown of one record. A batch of 9 KB can decompress to one record with 49 million headers.
+#: Maximum number of headers shown for one record. A batch of 9 KB can decompress to one record with 49 million headers.
 HEADERS_SHOWN = 1000
 
-#: Maximum number of bytes of key and value together that are decoded. Messages take up to 64 times the memory of their
-#: encoding (docs/limits.md), and their JSON more: structures of four bytes take 140 times as much in all. Together with
-#: the 32 MiB of a decompressed batch, that must stay within 200 MB. A broker's own records are usually a few kilobytes,
-#: and at most 1 MiB unless it is configured otherwise (`message.max.bytes`).
+#: Maximum number of bytes of key and value together that are decoded. Messages take up to 64 times as much memory as
+#: their encoding (docs/limits.md), and their JSON takes more: structures of four bytes take 140 times as much in total.
+#: Together with the 32 MiB of a decompressed batch, that must stay within 200 MB. A broker's own records usually have a
+#: few kilobytes, and at most 1 MiB unless it is configured otherwise (`message.max.bytes`).
 DECODED_BYTES_MAX = 768 * 1024
 
-#: Size of the pieces in which long values are converted, which avoids several copies of a large value.
+#: Size of the pieces in which long values are converted, to avoid holding more than one copy of a large value.
 PIECE_BYTES = 64 * 1024
 
-#: Characters that JSON allows but a terminal does not show: control characters, line separators, marks that have no
-#: width or change the direction of text.
+#: Characters that JSON allows but that a terminal does not show: control characters, line separators, and marks that
+#: have no width or change the direction of text.
 _UNSHOWN_CHARACTERS = r"\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
 _UNSHOWN = re.compile(f"[{_UNSHOWN_CHARACTERS}]")
 _CONTROL = re.compile(rf"[\x00-\x1f{_UNSHOWN_CHARACTERS}]")

@@ -31,18 +31,18 @@ __all__ = [
 #: The parts of a record.
 COLUMNS: Final = ("key", "value", "offset", "timestamp", "headers")
 
-#: Default limit of keys, values and headers together: from this size on, the fixed cost of each batch of rows to its
-#: reader is negligible.
+#: Default limit on keys, values and headers together: from this size on, the fixed cost of reading a batch of rows is
+#: negligible.
 ROWS_BYTES_MAX: Final = 4 * 1024 * 1024
 
-#: Bytes of a header in addition to its name and value: the ends of both. A bomb can have headers without any other
+#: Bytes that a header takes besides its name and value: the ends of both. A bomb can have headers without any other
 #: bytes.
 HEADER_BYTES: Final = 8
 
-#: Memory of a header that has to become an object first: a tuple, a string and bytes, and its written form.
+#: Memory for a header that first has to become an object: a tuple, a string and bytes, and its written form.
 HEADER_OBJECT_BYTES: Final = 400
 
-#: Default limit of rows. A record of seven bytes becomes a row of at least 24: small records reach this limit first.
+#: Default limit on rows. A record of seven bytes becomes a row of at least 24, so small records reach this limit first.
 ROWS_MAX: Final = 128 * 1024
 
 
@@ -63,7 +63,7 @@ class PlainColumn(NamedTuple):
 
 
 class HeaderColumns(NamedTuple):
-    """The headers of records: a list for each record, whose elements are in two columns.
+    """The headers of records: a list for each record, with the elements in two columns.
 
     Attributes:
         lists: null for a record without headers.
@@ -105,9 +105,9 @@ class BatchOfRows(ReadableBatch, Protocol):
 
 
 class BatchColumns(NamedTuple):
-    """The batches that have rows, in order; each column has a number for each batch.
+    """The batches that have rows, in order; each column has one number per batch.
 
-    Fields that a batch before magic 2 lacks are -1.
+    Fields that batches before magic 2 lack are -1.
 
     Attributes:
         ends: int32, the row after the batch's last one.
@@ -132,19 +132,20 @@ class BatchColumns(NamedTuple):
     base_sequences: memoryview[int]
 
 
-#: The codes of these numbers in `array` and `memoryview`.
+#: The type codes of these numbers in `array` and `memoryview`.
 BATCH_COLUMN_CODES: Final = ("i", "q", "b", "h", "q", "i", "q", "h", "i")
 
 
 class PlainBatches(NamedTuple):
-    """Selects the batches at the beginning of some bytes that are added in one call.
+    """Selects the batches, at the beginning of some bytes, to be added in one call.
 
     Attributes:
         position: the position of the first byte, for `BatchColumns`.
-        size_bytes: only batches that begin within this size.
-        next_offset: the required first offset; each other batch must begin where the one before ended. None for any.
-        end_offset: only batches that end before it.
-        are_transactional: whether batches of transactions are included.
+        size_bytes: only batches that begin within this many bytes.
+        next_offset: the required first offset; each later batch must begin where the one before it ended. None for any
+            offset.
+        end_offset: only batches that end before this offset.
+        are_transactional: whether transactional batches are included.
     """
 
     position: int
@@ -177,7 +178,7 @@ class RowColumns(NamedTuple):
 
 
 def checked_columns(columns: Iterable[str]) -> frozenset[str]:
-    """Return the names of columns, after checking them.
+    """Check the names of columns, and return them.
 
     Raises:
         ValueError: a record has no such part.
@@ -206,7 +207,7 @@ def check_headers(count: int, are_ascii: bool, limit: int) -> None:
 
 
 def check_records(batch: BatchOfRows, with_headers: bool) -> None:
-    """Check all records of a batch, before any row of it is written.
+    """Check all records of a batch before any of its rows is written.
 
     Raises:
         DecodeError: a record is damaged; or headers are wanted, and do not fit into memory.

@@ -1,4 +1,4 @@
-"""A reader of HTML that sees a page like a browser, for the tests of pages."""
+"""An HTML reader that sees a page as a browser does, for the tests of pages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Reader"]
 
 
 class Reader(HTMLParser):
-    """Collects elements and texts, and checks that every element is closed."""
+    """Collects elements and text, and checks that every element is closed."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
 """A generated module has a class for each message and structure, typed, described and readable.
 
-Method: modules of small schemas are executed and their classes checked; the text is checked for line length and for the
+Method: modules of small schemas are executed and their classes checked; the text is checked for its line length and the
 parts that people read.
 """
 

@@ -1,4 +1,4 @@
-"""Templates escape every value, and a value that is not given is an error.
+"""Templates escape every value, and a missing value is an error.
 
 Method: values that are HTML, and values in the language of the templates.
 """

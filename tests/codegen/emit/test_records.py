@@ -17,7 +17,7 @@ FORMATS = load_record_formats(SCHEMAS)
 
 
 def run() -> dict[str, Any]:
-    namespace: dict[str, Any] = {"__name__": __name__}  # like a loaded module: dataclasses look it up
+    namespace: dict[str, Any] = {"__name__": __name__}  # as in a loaded module: dataclasses look it up
     exec(compile(emit_record_formats(FORMATS, "digest"), "generated", "exec"), namespace)
     return namespace
 

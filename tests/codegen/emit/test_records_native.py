@@ -1,7 +1,7 @@
 """The generated Cython reads, measures and writes the fields of a record in the order of the schema.
 
-Method: the positions of the fields in the emitted text, for the schemas as they are and in another order. The tests of
-the records show that the extension is built from it and agrees with the other engines.
+Method: the positions of the fields in the emitted text, for the unchanged schemas and with another field order. The
+record tests show that the extension is built from it and agrees with the other engines.
 """
 
 from __future__ import annotations

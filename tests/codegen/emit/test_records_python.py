@@ -1,7 +1,7 @@
 """The generated Python reads and writes records as the schemas say, even after a schema changes.
 
-Method: the emitted text is executed, for the schemas as they are and with two fields swapped; its output is read by the
-construct engine's form of the same schemas, and by itself.
+Method: the emitted text is executed, for the unchanged schemas and with two fields swapped; its output is read by the
+construct engine's form of the same schemas, and by the text itself.
 """
 
 from __future__ import annotations

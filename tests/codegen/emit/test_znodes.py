@@ -1,4 +1,4 @@
-"""The generated module has a constant for each node and a named tuple for each content.
+"""The generated module has a constant for each node and a named tuple for each content type.
 
 Method: a small table with every key, whose module is run and used; the checked-in module, which has Kafka's nodes.
 """

@@ -205,7 +205,7 @@ def test_diff(tmp_path: Path, release: Path, schemas: Path) -> None:
         "PingResponse  4         -      new version    compatible",
         "3 changes: 3 compatible, 0 with a note, 0 that break the wire",
     ]
-    assert "the newest version was taken back  breaks the wire" in run("diff", newer, release, code=1)
+    assert "the newest version was withdrawn  breaks the wire" in run("diff", newer, release, code=1)
     assert "PingRequest" not in run("diff", release, newer, "--verdict", "note")
     assert run("diff", newer, release, "--verdict", "note", code=1).splitlines()[1].split() == (
         ["PingRequest", "3", "-", "is", "unstable", "and", "may", "still", "change", "note"]

@@ -260,7 +260,7 @@ def test_requests_before_one_that_is_too_long_are_handled():
         assert await bench.read(1) == b""
         assert bench.session.frames == [b"a"]
         assert bench.session.reasons == [
-            f"a frame of {FRAME_BYTES_MAX + 1} bytes is announced, but 0 to {FRAME_BYTES_MAX} are allowed"
+            f"the length prefix says {FRAME_BYTES_MAX + 1} bytes, but 0 to {FRAME_BYTES_MAX} are allowed"
         ]
         bench.end()
 

@@ -116,7 +116,7 @@ def test_no_api_takes_more(length):
     connection = Connection()
     prefix = (length & 0xFFFFFFFF).to_bytes(4, "big")
     assert connection.receive(frame(b"before") + prefix) == [b"before"]
-    assert str(connection.frames.error) == f"a frame of {length} bytes is announced, but 0 to {LIMIT_BYTES} are allowed"
+    assert str(connection.frames.error) == f"the length prefix says {length} bytes, but 0 to {LIMIT_BYTES} are allowed"
     assert not connection.frames.held_bytes
 
 
@@ -135,7 +135,7 @@ def test_large_request_of_an_api_that_takes_none():
     assert connection.receive(frame(request(size_bytes, METADATA))) == [request(size_bytes, METADATA)]
     assert connection.frames.error is None
     connection.receive(frame(request(size_bytes + 1, METADATA))[:6])
-    expected = f"a frame of {size_bytes + 1} bytes is announced, but 0 to {size_bytes} are allowed"
+    expected = f"the length prefix says {size_bytes + 1} bytes, but 0 to {size_bytes} are allowed"
     assert str(connection.frames.error) == expected
     connection = Connection()
     connection.receive(frame(request(70_000, 77))[:6])

@@ -1,6 +1,6 @@
-"""A registry holds what its tables say, and refuses entries that could only fail later.
+"""A registry contains the entries of its tables, and refuses entries that could only fail later.
 
-Method: the example's table beside Kafka's; entries of the example, each changed in one place.
+Method: the example's table beside Kafka's; its entries, each changed in one place.
 """
 
 from __future__ import annotations

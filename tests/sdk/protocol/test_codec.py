@@ -2,7 +2,7 @@
 
 Method: generated over all messages and versions, not sampled. Seeded random values; each encoding is cut at every byte
 and has bytes flipped; the three engines must return the same message and end, or the same error with the same path and
-offset. The parts of construct's interface are tested on a few messages."""
+offset. Construct's interface is tested on a few messages."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def sample(layout: Layout, dice: random.Random) -> Message:
         if field.tag is None or dice.random() < 0.7:
             setattr(message, field.name, sample_field(field, dice))
     if layout.flexible and dice.random() < 0.3:
-        setattr(message, "unknown_tags", UNKNOWN)  # noqa: B010 - not declared by the base class
+        setattr(message, "unknown_tags", UNKNOWN)  # noqa: B010 - the base class does not declare it
     return message
 
 
@@ -82,7 +82,7 @@ def sample_value(field: FieldLayout, dice: random.Random) -> Any:
 
 
 def outcome(messages: Codec[Any], data: bytes) -> tuple[Any, ...]:
-    """Return the result of decoding: message and end, or everything that the error says."""
+    """Return the result of decoding: the message and its end, or everything that the error says."""
     try:
         return messages.decode(data)
     except DecodeError as error:
@@ -114,7 +114,7 @@ def test_every_layout(name: str) -> None:
 
 
 def assert_cuts(engines: list[Codec[Any]], data: bytes) -> None:
-    """Every proper prefix of an encoding is refused, with the same error by all engines."""
+    """All engines refuse every proper prefix of an encoding, with the same error."""
     for cut in range(len(data)):
         expected = outcome(engines[-1], data[:cut])
         assert len(expected) == 3, f"accepted {cut} of {data.hex()}"
@@ -124,7 +124,7 @@ def assert_cuts(engines: list[Codec[Any]], data: bytes) -> None:
 
 
 def assert_flips(engines: list[Codec[Any]], data: bytes, dice: random.Random) -> None:
-    """All engines decode damaged bytes to the same result, and encode decoded messages alike."""
+    """All engines decode damaged bytes to the same result, and encode the decoded messages alike."""
     for _ in range(FLIPS if data else 0):
         damaged = bytearray(data)
         damaged[dice.randrange(len(data))] = dice.choice((0, 1, 0x7F, 0x80, 0xFF, dice.randrange(256)))
@@ -289,7 +289,7 @@ BROKER = MetadataResponse.MetadataResponseBroker
 
 
 class Changing:
-    """A number that empties the list that holds it as soon as it is read."""
+    """A number that, as soon as it is read, empties the list that holds it."""
 
     def __init__(self, victims: list[Any]) -> None:
         self.victims = victims

@@ -1,6 +1,6 @@
 """A codec reads its message from a stream, leaves what follows, and reads no more than the message needs.
 
-Method: streams in memory that count the bytes read from them, a file and a pipe.
+Method: in-memory streams that count the bytes read from them, a file, and a pipe.
 """
 
 from __future__ import annotations

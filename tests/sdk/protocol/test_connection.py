@@ -125,7 +125,7 @@ def test_a_handshake_that_is_refused_for_another_reason(error: ErrorCode) -> Non
 
 
 def test_handshake_with_a_broker_that_refuses_what_it_lists_goes_down_step_by_step() -> None:
-    """A proxy may list the versions of the broker behind it and refuse them itself: no version is requested twice."""
+    """A proxy may list versions of the broker behind it and still refuse them: no version is requested twice."""
     client = ClientConnection()
     refusal = offer(supported(API_VERSIONS=(0, 4)), ErrorCode.UNSUPPORTED_VERSION)
     asked = [client.handshake().version]
@@ -181,7 +181,7 @@ def test_only_requests_are_sent() -> None:
 
 @pytest.mark.parametrize("wrong", [0, -1, 1.5])
 def test_a_connection_without_requests_is_refused(wrong: Any) -> None:
-    with pytest.raises(LocalProtocolError, match=f"max_in_flight is {wrong!r}, but a number from 1 on is needed"):
+    with pytest.raises(LocalProtocolError, match=f"max_in_flight is {wrong!r}, but must be an integer of at least 1"):
         ClientConnection(max_in_flight=wrong)
 
 
@@ -193,7 +193,7 @@ def test_in_flight_limit() -> None:
 
 
 def test_a_response_nobody_asked_for() -> None:
-    with pytest.raises(RemoteProtocolError, match="no request waits"):
+    with pytest.raises(RemoteProtocolError, match="no request is awaiting"):
         ClientConnection().receive(bytes(10))
 
 
@@ -239,7 +239,7 @@ def test_what_is_not_the_response_of_a_request_is_refused() -> None:
         with pytest.raises(LocalProtocolError, match=f"{type(wrong).__name__} does not answer a request of Heartbeat"):
             server.respond(request, wrong)
     server.respond(request, HeartbeatResponse())
-    with pytest.raises(LocalProtocolError, match="answered already"):
+    with pytest.raises(LocalProtocolError, match="already answered"):
         server.respond(request, HeartbeatResponse())
 
 
@@ -260,7 +260,7 @@ def test_every_request_has_a_response_but_produce_without_acks() -> None:
 
 
 def test_every_api_crosses_in_every_version() -> None:
-    """Each request with its defaults arrives as it was sent, with its version's header; so does each response."""
+    """Each request with default values arrives as it was sent, with its version's header; so does each response."""
     import importlib
 
     from kafkawire.sdk.protocol.messages import MODULES

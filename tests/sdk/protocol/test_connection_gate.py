@@ -66,7 +66,7 @@ class Pair:
         return self.client.receive(frame).message
 
     def ready(self, lifetime_ms: int = 0) -> None:
-        """Connect and log in at the time 0."""
+        """Connect, and log in at time 0."""
         self.client.start()
         self.read()
         self.answer(offer(ALL))
@@ -78,7 +78,7 @@ class Pair:
         assert self.read() == [SaslHandshakeRequest("PLAIN")]
 
     def finish(self, lifetime_ms: int = 0) -> list[Message]:
-        """Let a login succeed, and return what the client then writes."""
+        """Let a login succeed, and return the client's next output."""
         self.answer(SaslHandshakeResponse())
         assert self.read() == [SaslAuthenticateRequest(b"\0alice\0pencil")]
         self.answer(SaslAuthenticateResponse(session_lifetime_ms=lifetime_ms))
@@ -120,7 +120,7 @@ def test_the_gate_with_a_login() -> None:
 
 
 def test_the_gate_with_an_older_broker() -> None:
-    """The second ApiVersions request is written unasked."""
+    """The second ApiVersions request is written without being asked for."""
     pair = Pair(authenticates=False)
     pair.server = ServerConnection(ALL | {ApiKey.API_VERSIONS: VersionRange(0, 2)})
     pair.client.start()
@@ -133,7 +133,7 @@ def test_the_gate_with_an_older_broker() -> None:
 
 
 def test_requests_are_held_back_while_the_client_logs_in_again() -> None:
-    """They leave in order once the broker accepts the login, after those in flight; each gets its response."""
+    """Held requests leave in order once the broker accepts the login, after those in flight; each gets its response."""
     pair = Pair()
     pair.ready(lifetime_ms=1_000)
     assert (pair.client.reauthenticate_at_ms, pair.client.session_ends_ms) == (850, 1_000)
@@ -237,7 +237,7 @@ def test_frames_are_small_until_the_connection_is_ready() -> None:
 
 def test_a_length_is_refused_before_the_frame_is_there() -> None:
     pair = Pair()
-    with pytest.raises(RemoteProtocolError, match="a frame of 0 bytes came, but no request waits for a response"):
+    with pytest.raises(RemoteProtocolError, match="a frame of 0 bytes arrived, but no request is awaiting a response"):
         pair.client.check_length(0)
     pair.client.start()
     pair.client.check_length(GATE_FRAME_BYTES_MAX)

@@ -1,7 +1,7 @@
 """Frames come out as they went in, however the stream is cut, and a hostile length stops the connection.
 
-Method: one stream is fed whole, byte by byte and in every pair of pieces; hypothesis varies frames and cuts; lengths at
-each limit.
+Method: one stream is fed whole, byte by byte, and in every pair of pieces; hypothesis varies frames and cuts; lengths
+at each limit.
 """
 
 from __future__ import annotations
@@ -67,29 +67,29 @@ def test_limit(length: int, accepted: bool) -> None:
         assert receive([stream]) == [b"x" * length]
         assert frame_length(prefix, 1000) == length
     else:
-        with pytest.raises(FrameTooLarge, match=f"{length} bytes is announced, but 0 to 1000 are allowed") as caught:
+        with pytest.raises(FrameTooLarge, match=f"says {length} bytes, but 0 to 1000 are allowed") as caught:
             receive([stream])
         assert (caught.value.length, caught.value.limit) == (length, 1000)
-        with pytest.raises(FrameTooLarge, match=f"{length} bytes is announced, but 0 to 1000 are allowed"):
+        with pytest.raises(FrameTooLarge, match=f"says {length} bytes, but 0 to 1000 are allowed"):
             frame_length(prefix, 1000)
 
 
 def test_the_limit_by_default_is_that_of_kafka() -> None:
-    """The largest frame consists of its length only; no more is needed to show that a larger one is refused."""
+    """Only the length of the largest frame is sent; no more is needed to show that a larger one is refused."""
     largest = (100 * 1024 * 1024).to_bytes(4, "big")
     larger = (100 * 1024 * 1024 + 1).to_bytes(4, "big")
     assert FrameBuffer().receive(largest) == []
     assert frame_length(largest) == 104857600
     for refuse in (FrameBuffer().receive, frame_length):
         with pytest.raises(
-            FrameTooLarge, match="a frame of 104857601 bytes is announced, but 0 to 104857600 are allowed"
+            FrameTooLarge, match="the length prefix says 104857601 bytes, but 0 to 104857600 are allowed"
         ):
             refuse(larger)
 
 
 @pytest.mark.parametrize("before", [0, 1, 3])
 def test_a_length_that_is_refused_hides_no_frame_before_it(before: int) -> None:
-    """However the stream is cut, the frames come out first, and then only the error."""
+    """However the stream is cut, the frames come out first, and only then the error."""
     stream = b"".join(map(frame, FRAMES[:before])) + b"\x7f\xff\xff\xff"
     for cut in range(len(stream) + 1):
         buffer = FrameBuffer(1000)
@@ -100,7 +100,7 @@ def test_a_length_that_is_refused_hides_no_frame_before_it(before: int) -> None:
         assert found == FRAMES[:before]
         assert buffer.error is not None
         assert buffer.error.length == 2147483647
-        with pytest.raises(FrameTooLarge, match="2147483647 bytes is announced"):
+        with pytest.raises(FrameTooLarge, match="says 2147483647 bytes"):
             buffer.receive(b"")
 
 
@@ -120,7 +120,7 @@ def test_the_error_is_known_as_soon_as_the_frames_before_it() -> None:
     assert buffer.error is None
     buffer = FrameBuffer(1000)
     assert buffer.receive(frame(b"a") + b"\xff\xff\xff\xff") == [b"a"]
-    assert str(buffer.error) == "a frame of -1 bytes is announced, but 0 to 1000 are allowed"
+    assert str(buffer.error) == "the length prefix says -1 bytes, but 0 to 1000 are allowed"
 
 
 def test_the_longest_frame_that_can_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +131,7 @@ def test_the_longest_frame_that_can_be_sent(monkeypatch: pytest.MonkeyPatch) -> 
         r"but at most 2147483647 can be sent$",
     ):
         frame_prefix(2**31)
-    monkeypatch.setattr(frames, "MAX_LENGTH", 7)  # no test has memory for more
+    monkeypatch.setattr(frames, "MAX_LENGTH", 7)  # no test has enough memory for more
     with pytest.raises(LocalProtocolError, match=r"^the frame has 8 bytes, but at most 7 can be sent$"):
         frame(memoryview(array("i", [1, 2])))
 

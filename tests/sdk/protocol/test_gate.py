@@ -1,4 +1,4 @@
-"""The gate asks for versions, then logs in, then opens; it opens in no other case, and says when to log in again.
+"""The gate asks for versions, logs in, then opens; it never opens otherwise, and says when to log in again.
 
 Method: a scripted authenticator and the broker's responses by hand, in order and out of order. The frames are tested in
 test_connection.py, the mechanisms in the folder `sasl`.
@@ -34,7 +34,7 @@ LOGINS = st.tuples(st.integers(0, 10**6), st.integers(0, 9), st.sampled_from([0,
 
 
 class Script:
-    """An authenticator that gives the answers of the test; None ends the login."""
+    """An authenticator that gives the test's answers; None ends the login."""
 
     mechanism = "SCRIPT"
 
@@ -59,7 +59,7 @@ def versions(
 
 
 def asking(handshake: tuple[int, int] | None = (0, 1)) -> Gate:
-    """Return a gate that waits for a login."""
+    """Return a gate that is waiting for a login."""
     gate = Gate(Negotiation(), authenticates=True)
     gate.start()
     gate.receive(versions(handshake=handshake))
@@ -109,7 +109,7 @@ def test_a_login_of_two_rounds() -> None:
 
 @pytest.mark.parametrize(("fraction", "due_ms"), [(0.0, 1_850), (0.5, 1_900), (1.0, 1_950)])
 def test_a_session_with_an_end(fraction: float, due_ms: float) -> None:
-    """Kafka's client logs in again after 85 to 95 % of the session, measured here from the start of the login."""
+    """Kafka's client logs in again after 85 to 95 % of the session, here measured from the start of the login."""
     gate = asking()
     log_in(gate, now_ms=1_000, lifetime_ms=1_000, fraction=fraction)
     assert gate.reauthenticate_at_ms == pytest.approx(due_ms)
@@ -198,7 +198,7 @@ def test_a_listener_without_sasl() -> None:
     ],
 )
 def test_a_login_that_is_refused(said: str | None, shown: str) -> None:
-    """The broker's reason is shown, in one line of bounded length."""
+    """The broker's reason is shown on one line of bounded length."""
     gate = asking()
     gate.log_in(Script(None), 0, 0.0)
     gate.receive(SaslHandshakeResponse())
@@ -247,7 +247,7 @@ def test_the_count_starts_again_with_each_login() -> None:
 def test_nothing_of_a_login_outlives_the_next(
     past: list[tuple[int, int, int, float]], following: tuple[int, int, int, float]
 ) -> None:
-    """After a second login, rounds, session and next login are those of a gate that logs in for the first time."""
+    """After a second login, the rounds, session and next login are those of a gate that logs in for the first time."""
     old, new = asking(), asking()
     for login in past:
         _log_in_by_rounds(old, *login)
@@ -262,7 +262,7 @@ def _log_in_by_rounds(gate: Gate, now_ms: int, rounds: int, lifetime_ms: int, fr
     assert gate.log_in(Script(*[b"more"] * rounds, None), now_ms, fraction) == SaslHandshakeRequest("SCRIPT")
     assert gate.is_shut
     assert gate.receive(SaslHandshakeResponse()) == SaslAuthenticateRequest(b"first")
-    for _ in range(rounds):  # only the last response of a login has the lifetime of the session
+    for _ in range(rounds):  # only a login's last response states the lifetime of the session
         assert gate.receive(SaslAuthenticateResponse(session_lifetime_ms=7)) == SaslAuthenticateRequest(b"more")
     assert gate.receive(SaslAuthenticateResponse(session_lifetime_ms=lifetime_ms)) is None
 
@@ -327,7 +327,7 @@ def test_a_gate_is_opened_once(before: State, after: State) -> None:
 @pytest.mark.parametrize("state", [state for state in State if state not in NETWORK])
 def test_a_network_reports_its_own_states(state: State) -> None:
     gate = Gate(Negotiation(), authenticates=True)
-    with pytest.raises(LocalProtocolError, match=f"does not report {state.name}, but RESOLVING, CONNECTING or TLS"):
+    with pytest.raises(LocalProtocolError, match=f"a network reports RESOLVING, CONNECTING or TLS, not {state.name}"):
         gate.report(state)
     assert gate.state is State.RESOLVING
 

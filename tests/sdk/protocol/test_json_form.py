@@ -1,6 +1,6 @@
-"""JSON has the form that Apache Kafka's converters print, in both directions; errors about other JSON name the field.
+"""JSON has the form that Apache Kafka's converters print, in both directions; errors in other JSON name the field.
 
-Method: values by hand. The golden vectors (`tests/conformance/test_message_vectors.py`) hold thousands more.
+Method: hand-written values. The golden vectors (`tests/conformance/test_message_vectors.py`) contain thousands more.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ NO_BASE64 += ["AA AA", "AA\nAA", "AA=\n=", "AA\n==", "AAA\\"]
 
 @pytest.mark.parametrize("value", [*NO_BASE64, 5, True])
 def test_wrong_bytes(value: Any) -> None:
-    """Kafka's converter refuses each of them, because Jackson does."""
+    """Kafka's converter refuses each of these values, because Jackson does."""
     with pytest.raises(EncodeError, match=r"^authBytes: expected"):
         from_json("SaslAuthenticateRequest", 0, {"authBytes": value})
 
@@ -132,7 +132,7 @@ def test_long_base64() -> None:
 
 
 def test_names_that_no_version_has_are_ignored() -> None:
-    """Kafka ignores them too: its own `quorum-state` files have one more, `data_version`."""
+    """Kafka also ignores unknown names: its own `quorum-state` files have one, `data_version`."""
     text = (
         """{"leaderId":1,"leaderEpoch":1,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}"""
     )
@@ -140,7 +140,7 @@ def test_names_that_no_version_has_are_ignored() -> None:
 
 
 def test_fields_of_other_versions_are_read() -> None:
-    """As in Kafka, which throws UnsupportedVersionException when the message is written, or at once for a structure."""
+    """Kafka throws UnsupportedVersionException when the message is written, or immediately for a structure."""
     value = {**METADATA_JSON, "includeClusterAuthorizedOperations": True}
     message = from_json("MetadataRequest", 12, value)
     assert message == MetadataRequest(topics=(TOPIC,), include_cluster_authorized_operations=True)
@@ -176,14 +176,14 @@ def test_an_integer_outside_its_type() -> None:
 
 
 def test_a_float_is_no_integer() -> None:
-    """Kafka: "expected a floating point type, but got NUMBER"."""
+    """Kafka's error is "expected a floating point type, but got NUMBER"."""
     value = {"entries": [{"entity": [], "ops": [{"key": "", "value": 1, "remove": False}]}], "validateOnly": False}
     with pytest.raises(EncodeError, match=r"ops\[0\].value: expected float64, got 1"):
         from_json("AlterClientQuotasRequest", 0, value)
 
 
 def test_null_where_another_version_allows_it() -> None:
-    """Kafka's converter prints and reads it; it fails only when the bytes are written."""
+    """Kafka's converter prints and reads such a value; only writing the bytes fails."""
     assert to_json(MetadataRequest(topics=None), 0) == {"topics": None}
     message = from_json("MetadataRequest", 0, {"topics": None})
     assert message == MetadataRequest(topics=None)
@@ -197,7 +197,7 @@ def test_an_unknown_message() -> None:
 
 
 def test_the_class_says_as_much_as_the_name() -> None:
-    """A message of a user's own schemas has a name that is unknown here."""
+    """A message from a user's own schemas has a name that is unknown here."""
     request = from_json(SaslAuthenticateRequest, 0, {"authBytes": "+/8="})
     assert request.auth_bytes == b"\xfb\xff"
     assert request == from_json("SaslAuthenticateRequest", 0, {"authBytes": "+/8="})

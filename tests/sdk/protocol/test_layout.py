@@ -1,4 +1,4 @@
-"""A layout holds the fields of one version, in their order and encoding, and lists the absent ones.
+"""A layout holds the fields of one version, with their order and encoding, and lists the absent ones.
 
 Method: a small message with every change that a field can undergo between versions; then all messages of the protocol.
 """

@@ -1,7 +1,7 @@
 """Decoding takes time and memory in proportion to the bytes, whatever they claim; docs/limits.md has the factors.
 
-Method: the messages that take the most memory per byte, found by a search of all layouts, at one size and at twice that
-size; tracemalloc measures memory, and a count of Python's instructions measures work. Only ratios are compared: nothing
+Method: the messages that take the most memory per byte, found by searching all layouts, at one size and at twice that
+size; tracemalloc measures memory, and a count of Python's instructions measures work. Only ratios are compared; nothing
 is timed.
 """
 
@@ -39,7 +39,7 @@ FAST = [engine for engine in AVAILABLE if engine != "construct"]
 MEMORY_PER_BYTE = 64
 #: Instructions to refuse bytes, divided by those to read whole ones; docs/limits.md allows five times the time.
 EXPLAINING = 3.2
-#: Instructions to refuse a message, divided by those to write one without the wrong value.
+#: Instructions to refuse a message, divided by those to write one that lacks the wrong value.
 REFUSING = 12.0
 
 
@@ -47,7 +47,7 @@ REFUSING = 12.0
 
 
 def least_bytes(structure: Layout) -> int:
-    """Return the minimum number of bytes of a structure."""
+    """Return the minimum size of a structure in bytes."""
     return sum(map(least_field_bytes, structure.fields)) + structure.flexible
 
 
@@ -70,7 +70,7 @@ def arrays_of(structure: Layout) -> Iterator[FieldLayout]:
 
 
 def test_no_element_takes_less_than_a_byte() -> None:
-    """A count above the number of bytes left is refused: that is right only if every element takes a byte."""
+    """A count above the number of bytes left is refused, which is correct only if every element takes a byte."""
     for name in MODULES:
         cls = message_class(name)
         for version in cls.SCHEMA.known_versions.numbers():
@@ -133,7 +133,7 @@ def test_memory_of_decoding(engine: str, make: Callable[[int], Message], version
     assert peaks[1] <= 2.5 * peaks[0]
 
 
-#: A count of elements before bytes that are not elements: topics, then their contents.
+#: An element count followed by bytes that are not elements: for topics, then for their contents.
 CLAIMS = [
     (MetadataRequest, 9, "{count:varint}"),
     (MetadataRequest, 8, "{count:int32}"),
@@ -167,7 +167,7 @@ def test_memory_of_what_is_only_claimed(
 
 
 def instructions(run: Callable[[], object]) -> int:
-    """Return how many Python instructions a call runs that has run before."""
+    """Return how many Python instructions a call runs, after a first call has warmed up."""
     count = 0
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
@@ -181,7 +181,7 @@ def instructions(run: Callable[[], object]) -> int:
 
     before = sys.gettrace()
     gc.collect()
-    gc.disable()  # finalizers of garbage from earlier tests would be counted
+    gc.disable()  # otherwise, finalizers of garbage from earlier tests would be counted
     sys.settrace(trace)
     try:
         run()
@@ -214,7 +214,7 @@ def work_of_decoding(engine: str, message: Message, version: int) -> tuple[int, 
 @pytest.mark.parametrize(("make", "version"), DAMAGED)
 def test_work_of_explaining_damaged_bytes(make: Callable[[int], Message], version: int) -> None:
     reading, refusing = work_of_decoding("python", make(100), version)
-    # What does not grow with the message: finding and raising the error.
+    # The part that does not grow with the message: finding and raising the error.
     assert refusing <= EXPLAINING * reading + 1000
     assert work_of_decoding("python", make(200), version)[1] <= 2.1 * refusing
 

@@ -1,4 +1,4 @@
-"""Frames between a client and a broker are read as the two read them; unreadable frames are reported and pass.
+"""Frames between a client and a broker are read as those two read them; unreadable frames are reported and skipped.
 
 Method: a client and a server connection joined by hand, with an observer between them; every API and version; the
 special exchanges (ApiVersions, acks 0, SASL tokens, a capture that starts inside a connection); damaged frames.
@@ -138,7 +138,7 @@ def test_produce_without_response() -> None:
 
 
 def test_tokens_of_sasl() -> None:
-    """After a handshake in version 0, tokens have no header, until a frame is a request."""
+    """After a handshake in version 0, tokens have no header, until a frame is a request again."""
     talk = Conversation()
     talk.exchange(SaslHandshakeRequest("PLAIN"), SaslHandshakeResponse(), 0)
     for token in (b"\0alice\0secret", b"", b"\xff" * 20):
@@ -225,7 +225,7 @@ def test_requests_that_are_never_answered_are_forgotten() -> None:
 
 @pytest.mark.parametrize("wrong", [0, -1, None, "5"])
 def test_a_connection_without_requests_is_refused(wrong: Any) -> None:
-    with pytest.raises(LocalProtocolError, match=f"max_in_flight is {wrong!r}, but a number from 1 on is needed"):
+    with pytest.raises(LocalProtocolError, match=f"max_in_flight is {wrong!r}, but must be an integer of at least 1"):
         ObservedConnection(max_in_flight=wrong)
 
 
@@ -249,7 +249,7 @@ def test_reprs_are_short() -> None:
 
 
 def test_a_frame_in_any_buffer() -> None:
-    """The buffers' elements are wider than a byte, or not contiguous: frames are read as bytes in any case."""
+    """Frames are read as bytes even if a buffer's elements are wider than a byte or not contiguous."""
     conversation = Conversation()
     sent = conversation.request(HeartbeatRequest("g" * 9), 0)
     answer = conversation.response(sent, HeartbeatResponse(error_code=3)) + b"\0\0"

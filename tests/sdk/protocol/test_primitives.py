@@ -1,6 +1,6 @@
 """Malformed UTF-8 is decoded as Java decodes it, and values off the fast path are accepted or refused by the rules.
 
-Method: byte sequences with the result of `new String(bytes, UTF_8)` on OpenJDK 17; tables of values.
+Method: byte sequences with the results of `new String(bytes, UTF_8)` on OpenJDK 17; tables of values.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def test_sequences(value: Any) -> None:
 
 
 class Pointless:
-    """A scalar of numpy: it has the methods of a sequence, but cannot be iterated over."""
+    """A numpy scalar: it has the methods of a sequence, but cannot be iterated over."""
 
     def __len__(self) -> int:
         raise TypeError("len() of unsized object")
@@ -166,7 +166,7 @@ def test_records_as_a_part() -> None:
     ],
 )
 def test_records_of_the_wrong_type(value: Any) -> None:
-    """The length of a buffer with wider elements is their number, not its number of bytes."""
+    """The length of a buffer with wider elements is the number of elements, not of bytes."""
     with pytest.raises(Refused, match=r"^expected bytes or another contiguous buffer, got "):
         as_part(value)
 
@@ -278,7 +278,7 @@ def test_cut_of_nothing() -> None:
 
 def test_reasons() -> None:
     assert short(4, 2) == "4 bytes are needed, but 2 are left"
-    assert too_many(5, 4) == "5 elements are announced, but 4 bytes are left"
+    assert too_many(5, 4) == "the count is 5, but 4 bytes are left"
     assert reject_null() == "null is not allowed in this version"
     assert reject_null(-2) == "null is not allowed in this version (length -2)"
 

@@ -1,7 +1,7 @@
 """Programs are found by message and version, made once, and do not need construct.
 
-Method: look-ups and their errors; fresh interpreters that use client and broker and list their modules. `test_codec.py`
-tests the programs themselves on every layout.
+Method: look-ups and their errors; fresh interpreters that use the client and the broker and list the loaded modules.
+`test_codec.py` tests the programs themselves on every layout.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def test_a_message_is_not_its_class(message: Any) -> None:
         codec(message, 1)
     with pytest.raises(LocalProtocolError, match=r"MetadataRequest: version \[\] is not an int"):
         codec(MetadataRequest, [])  # type: ignore[call-overload]  # the point
-    with pytest.raises(LocalProtocolError, match=r"engine \[\] is not the name of one"):
+    with pytest.raises(LocalProtocolError, match=r"\[\] is not the name of an engine"):
         codec(MetadataRequest, 1, [])  # type: ignore[call-overload]  # the point
 
 

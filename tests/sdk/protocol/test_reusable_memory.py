@@ -1,6 +1,6 @@
-"""Memory is used again only when no view of it is left, and no more than the limit is kept.
+"""Memory is reused only when no view of it is left, and no more than the limit is kept.
 
-Method: views taken, sliced and dropped; many threads at once, each of which checks that no other writes into its
+Method: views taken, sliced and dropped; many concurrent threads, each of which checks that no other writes into its
 memory.
 """
 

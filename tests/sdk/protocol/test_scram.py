@@ -89,7 +89,7 @@ def test_acting_for_somebody_else() -> None:
 
 
 def test_replayed_proof() -> None:
-    """A recorded proof answers only the challenge that it was made for."""
+    """A recorded proof is valid only for the challenge that it was made for."""
     proof = client().receive_first(CHALLENGE)
     other = ScramServer(MECHANISM, "another")
     other.receive_first(FIRST)
@@ -133,9 +133,9 @@ def test_refusal() -> None:
         (b"r=clIentserver,s=c2FsdA==,i=4096", "did not extend"),
         (
             b"r=clientserver,s=c2FsdA==,i=4095",
-            f"4095 iterations are asked for, but {ITERATIONS_MIN} to {ITERATIONS_MAX} are allowed",
+            f"the broker asks for 4095 iterations, but {ITERATIONS_MIN} to {ITERATIONS_MAX} are allowed",
         ),
-        (b"r=clientserver,s=c2FsdA==,i=100001", "100001 iterations are asked for"),
+        (b"r=clientserver,s=c2FsdA==,i=100001", "the broker asks for 100001 iterations"),
         (b"r=clientserver,s=c2FsdA==,i=99999999999", "RFC 5802"),
         (b"r=clientserver,s=c2FsdA==,i=-1", "RFC 5802"),
         (b"r=clientserver,s=c2FsdA=,i=4096", "salt is not base64"),
@@ -214,7 +214,7 @@ def test_every_cut_is_refused() -> None:
 
 @given(noise=st.binary(max_size=60) | st.text("n,=rsvecpi4096AB").map(str.encode), place=st.integers(0, 60))
 def test_noise(noise: bytes, place: int) -> None:
-    """Any message leads to a result or to an error of this package."""
+    """Any message leads to a result or an error of this package."""
     for receive, message in (
         (ScramServer(MECHANISM, "server").receive_first, FIRST),
         (challenged().receive_final, b"c=biws,r=clientserver,p=AAAA"),

@@ -1,6 +1,6 @@
-"""A broker's connection reads every request, whatever the headers of earlier requests said, and refuses broken ones.
+"""A broker's connection reads every request, whatever earlier headers said, and refuses malformed ones.
 
-Method: requests of clients with different names, in different versions, and bytes that are not requests.
+Method: requests from clients with different names, in different versions, and bytes that are not requests.
 test_connection.py tests pipelined requests and responses.
 """
 
@@ -118,7 +118,7 @@ def test_responses_are_let_out_in_order() -> None:
 
 @pytest.mark.parametrize("version", [0, 1, 3])
 def test_removed_versions_are_served_where_somebody_asks_for_them(version: int) -> None:
-    """Older clusters need them; the first request version of ControlledShutdown has a header of its own."""
+    """Older clusters need removed versions; version 0 of ControlledShutdown requests has its own header."""
     api = REMOVED_APIS[ApiKey.CONTROLLED_SHUTDOWN]
     client, server = ClientConnection("node"), ServerConnection({ApiKey(api.key): api.known_versions})
     sent = client.request(ControlledShutdownRequest(broker_id=3), version)

@@ -33,7 +33,7 @@ def test_unknown_tags_come_after_the_known_ones(engine: str) -> None:
 
 @pytest.mark.parametrize("engine", AVAILABLE)
 def test_an_empty_tagged_array_is_left_out(engine: str) -> None:
-    """An empty list is left out too: it is not the default but equals it."""
+    """An empty list is also left out: it is not the default but equals it."""
     found = set()
     for name in MODULES:
         for version in message_class(name).SCHEMA.known_versions.numbers():

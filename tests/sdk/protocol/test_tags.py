@@ -1,6 +1,6 @@
 """A tag is known, unknown or invalid in a version exactly as in Apache Kafka, on every engine.
 
-Method: bytes that Apache Kafka 4.3.0's own classes refused or accepted; for each refusal its path, offset and reason.
+Method: bytes that Apache Kafka 4.3.0's own classes refused or accepted; for each refusal, the path, offset and reason.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from tests.engines import AVAILABLE
 FETCH = "ffffffff00000000000000007fffffff0000000000ffffffff010101"
 PRODUCED = "020274020000000000000000000000000000ffffffffffffffffffffffffffffffff0100"
 
-#: Kafka refuses each with a text like "Tag 0 is not valid for version 0". Here: the tag, and where its field begins.
+#: Kafka refuses each with a text like "Tag 0 is not valid for version 0". The values are the tag and where its field
+#: begins.
 OF_OTHER_VERSIONS = [
     ("BrokerHeartbeatRequest", 0, "00008000ffffffffffffffff0000000000000000000001000100", "unknown_tags", 0, 23),
     ("BrokerHeartbeatRequest", 1, "00008000ffffffffffffffff0000000000000000000001010100", "unknown_tags", 1, 23),
@@ -36,7 +37,7 @@ def test_a_tag_of_other_versions(
     with pytest.raises(DecodeError) as caught:
         program(name, version, engine).decode(bytes.fromhex(data))
     assert (caught.value.path, caught.value.offset) == (path, offset)
-    assert caught.value.reason == f"tag {tag} is not valid in this version: it belongs to a field of others"
+    assert caught.value.reason == f"tag {tag} is not valid in this version: it belongs to a field of other versions"
 
 
 @pytest.mark.parametrize("engine", AVAILABLE)

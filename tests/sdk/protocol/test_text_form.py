@@ -142,7 +142,7 @@ def test_fields_that_may_be_secret_are_not_shown(tmp_path: Path) -> None:
 
 
 def test_no_text_of_kafkas_messages_is_hidden_but_values() -> None:
-    """A field of a later release that has a name like a secret's fails here: decide whether it is one."""
+    """If a later release's field is named like a secret, this test fails: decide whether it is one."""
 
     def hidden(kind: type[Message]) -> set[str]:
         found = {field.name for field in kind.FIELDS if to_text(kind(**{field.name: "text"})).count("<hidden>")}
@@ -170,7 +170,7 @@ def test_whatever_a_field_holds() -> None:
 
 
 class Incomparable:
-    """A value whose comparison returns no bool, like an array of numpy."""
+    """A value whose comparison does not return a bool, like a numpy array."""
 
     def __eq__(self, other: object) -> NoReturn:
         raise ValueError

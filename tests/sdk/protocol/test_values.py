@@ -1,4 +1,4 @@
-"""Field values compare by content, and errors show any value in few characters.
+"""Field values compare by content, and errors show any value in a few characters.
 
 Method: pairs of sequences and buffers; numbers, texts and reprs at and beyond each limit.
 """

@@ -1,4 +1,4 @@
-"""Membership, common versions and emptiness of a version range are right at its edges.
+"""Membership, common versions and emptiness of a version range are correct at its edges.
 
 Method: tables of small ranges, with both sides of every edge.
 """

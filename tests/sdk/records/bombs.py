@@ -14,7 +14,7 @@ _LEAST_RECORD = b"\x0c\0\0\0\x01\x01\0"
 
 
 def bomb(compression: Compression, payload: bytes, count: int = 1) -> bytes:
-    """Return a batch with this record count that decompresses to a payload."""
+    """Return a batch with a given record count that decompresses to a payload."""
     builder = BatchBuilder()
     builder.append(0, None, b"")
     packed = compress(compression, payload, None)
@@ -28,13 +28,13 @@ def bomb(compression: Compression, payload: bytes, count: int = 1) -> bytes:
 
 
 def headers_of_a_record(count: int, name: bytes = b"") -> bytes:
-    """Return a record with this many headers without a value."""
+    """Return a record with a given number of headers without values."""
     body = b"\0\0\0\0\0" + varint(count) + (varint(len(name)) + name + b"\x01") * count
     return varint(len(body)) + body
 
 
 def value_of_a_record(size: int) -> bytes:
-    """Return a record whose value has this many zeros."""
+    """Return a record whose value has a given number of zeros."""
     body = b"\0\0\0\x01" + varint(size) + bytes(size) + b"\0"
     return varint(len(body)) + body
 

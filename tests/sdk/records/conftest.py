@@ -49,7 +49,7 @@ def message_set(magic: int) -> bytes:
 
 
 def varint(number: int) -> bytes:
-    """Return a number in the form that records use."""
+    """Return a number as records encode it."""
     bits, encoded = number << 1, bytearray()
     while bits >= 0x80:
         encoded.append(bits & 0x7F | 0x80)

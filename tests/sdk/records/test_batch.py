@@ -1,6 +1,6 @@
 """Batches are stamped in place and rewritten with fewer records, and nothing else about them changes.
 
-Method: batches of every engine, changed and read again; contents that cannot be written are refused.
+Method: batches of every engine, changed and read again; content that cannot be written is refused.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def test_rewrite_keeps_what_others_rely_on(engine: str) -> None:
 
 
 def test_rewrite_drops_a_delete_horizon_below_0() -> None:
-    """A batch and the output of `MemoryRecords.filterTo`: only a base timestamp from 0 up means a horizon."""
+    """As in the output of `MemoryRecords.filterTo`, only a base timestamp of at least 0 means a horizon."""
     batch = RecordBatch(
         bytes.fromhex(
             "000000000000000000000040ffffffff0229cd23f100480000000cffffffffffffffff00000000000007d0ffffffffffffffffffff0000"
@@ -194,4 +194,4 @@ def test_recompress(engine: str, before: Compression, after: Compression) -> Non
     assert again.records() == batch.records()
     assert (again.base_offset, again.producer_id, again.base_sequence, again.max_timestamp) == (9, 3, 7, 1005)
     if before == after == Compression.NONE:
-        assert bytes(again.data) == bytes(batch.data)  # type: ignore[union-attr]  # the same
+        assert bytes(again.data) == bytes(batch.data)  # type: ignore[union-attr]  # the same type

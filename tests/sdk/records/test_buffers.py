@@ -1,6 +1,6 @@
-"""Contiguous buffers of every kind are taken as bytes, and nothing else is.
+"""Contiguous buffers of every kind are accepted as bytes, and nothing else is.
 
-Method: buffers of other elements and dimensions, against their bytes; objects that are not buffers, and buffers with
+Method: buffers with other elements and dimensions, against their bytes; objects that are not buffers, and buffers with
 gaps.
 """
 

@@ -1,6 +1,6 @@
 """Text becomes UTF-8, bytes stay bytes, and anything else is refused with an error that shows it.
 
-Method: tables of contents and headers that are accepted, and of those that are refused.
+Method: tables of content and headers, accepted and refused.
 """
 
 from __future__ import annotations
@@ -90,9 +90,9 @@ def test_headers(given: Any, expected: tuple[tuple[str, bytes | None], ...]) -> 
         ([(b"a", b"1")], "headers: expected a string as the name, got bytes"),
         ([(None, b"1")], "headers: expected a string as the name, got NoneType"),
         ([("\ud800", b"1")], "headers: '\\ud800' is not encodable as UTF-8: surrogates not allowed"),
-        ([("a",)], "headers: expected pairs of a name and a value, among them is ('a',)"),
-        (["ab"], "headers: expected pairs of a name and a value, among them is 'ab'"),
-        (("a", b"1"), "headers: expected pairs of a name and a value, among them is 'a'"),
+        ([("a",)], "headers: expected pairs of a name and a value, but one of them is ('a',)"),
+        (["ab"], "headers: expected pairs of a name and a value, but one of them is 'ab'"),
+        (("a", b"1"), "headers: expected pairs of a name and a value, but one of them is 'a'"),
         ("ab", "headers: expected pairs of a name and a value, got 'ab'"),
         (5, "headers: expected pairs of a name and a value, got 5"),
     ],

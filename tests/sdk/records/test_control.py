@@ -1,4 +1,4 @@
-"""Control records name their type and return their bodies; types of later releases are passed over.
+"""Control records name their type and return their bodies; types of later releases are skipped.
 
 Method: a record of each type through `encode` and back; bytes that Apache Kafka's classes read or refuse; keys and
 values that are not of this format.
@@ -42,14 +42,14 @@ def test_markers(is_commit: bool) -> None:
 
 @pytest.mark.parametrize("value", ["000000000007", "000100000007", "7fff00000007abcd", "00000000000799"])
 def test_a_marker_of_a_later_version_is_read_as_the_highest_known(value: str) -> None:
-    """As `EndTransactionMarker.deserialize` does; it ignores any bytes after the fields that it knows."""
+    """Like `EndTransactionMarker.deserialize`, the decoder ignores any bytes after the fields that it knows."""
     found = control_record(Record(0, 0, b"\x00\x00\x00\x01", bytes.fromhex(value)))
     assert (found.version, found.body) == (0, EndTxnMarker(coordinator_epoch=7))
     assert found.encode()[1] == bytes.fromhex("000000000007")
 
 
 def test_a_marker_of_a_later_version_in_a_batch() -> None:
-    """Apache Kafka reads the batch like this: a commit by coordinator epoch 7."""
+    """Apache Kafka reads this batch as a commit by coordinator epoch 7."""
     batch = bytes.fromhex(
         "000000000000000000000042ffffffff025995e2e900200000000000000000000000050000000000000005ffffffffffffffffffffffffffff"
         "000000012000000008000000010c00010000000700"
@@ -86,7 +86,7 @@ def test_a_marker_of_a_later_version_in_a_batch() -> None:
 def test_records_of_kraft_have_their_first_layout_whatever_version_they_state(
     kind: ControlRecordType, value: str, body: Callable[..., Message], version: int
 ) -> None:
-    """`ControlRecordUtils` reads them like this; the version stays, as a field."""
+    """`ControlRecordUtils` reads the bodies the same way; the version remains as a field."""
     written = kind.to_bytes(4, "big"), bytes.fromhex(value.format(version))
     found = control_record(Record(0, 0, *written))
     assert found == ControlRecord(ControlKey(0, kind), 0, body(version=version))

@@ -1,6 +1,7 @@
-"""All ways to compute a checksum give the standard's value.
+"""All ways of computing a checksum give the standard's value.
 
-Method: known values; every size around the steps of the fast ways, against the `crc32c` package; in two pieces.
+Method: known values; every size around the steps of the fast ways, whole and in two pieces, against the `crc32c`
+    package.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Fields are packed, and codecs recognized, as the formats say.
+"""Fields are packed and codecs are recognized as the formats say.
 
 Method: numbers, lengths of byte strings, and the codecs of each format with attributes.
 """

@@ -1,4 +1,4 @@
-"""The columns of an index are arrays on every engine; `engines/test_python_index_columns.py` compares the two.
+"""The columns of an index are arrays on every engine; `engines/test_python_index_columns.py` compares the engines.
 
 Method: one file of each key size, and a damaged one.
 """

@@ -1,7 +1,7 @@
 """Records of internal topics become the messages that Kafka wrote; unknown and damaged records are reported.
 
 Method: every golden vector of a coordinator, metadata or remote log record, with the prefix that Kafka puts before it;
-then types and versions of a later release, and keys and values that are cut.
+then types and versions of a later release, and truncated keys and values.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def some_key(topic: str, value_name: str) -> bytes:
 
 
 def test_a_record_of_a_type_that_was_removed() -> None:
-    """A segment of an older broker may still contain it."""
+    """A segment from an older broker may still contain this type."""
     key = ShareGroupPartitionMetadataKey("g")
     value = ShareGroupPartitionMetadataValue()
     data = bytes(2) + program(ShareGroupPartitionMetadataValue, 0).encode(value)
@@ -227,7 +227,7 @@ def test_other_topics_are_refused() -> None:
 
 
 def test_topics_of_ones_own() -> None:
-    """Their messages are classes of any package."""
+    """The messages of record types may be classes from any package."""
     types = RecordTypes({"orders": {1: (OffsetCommitKey, OffsetCommitValue)}}, {"lamps": {2: "TopicRecord"}})
     assert types.topics == {"orders", "lamps"}
     assert types.decode("orders", KEY, VALUE)[1:] == decode_record(OFFSETS, KEY, VALUE)[1:]

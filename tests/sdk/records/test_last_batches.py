@@ -1,6 +1,6 @@
-"""The function of the current engine is exported; `engines/test_python_last_batches.py` tests both.
+"""The current engine's function is exported; `engines/test_python_last_batches.py` tests both engines.
 
-Method: the exported function is that of the engine.
+Method: the exported function is compared with the engine's.
 """
 
 from __future__ import annotations

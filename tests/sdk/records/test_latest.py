@@ -1,6 +1,6 @@
-"""The class of the current engine is exported; `engines/test_python_latest.py` tests both.
+"""The current engine's class is exported; `engines/test_python_latest.py` tests both engines.
 
-Method: the exported class is that of the engine.
+Method: the exported class is compared with the engine's.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Records become lines of text like those of Kafka's DumpLogSegments, or JSON; every engine writes the same bytes.
 
-Method: lines by hand; then batches of every shape, hostile text and large values through each engine; the outputs are
-compared, and JSON is read back.
+Method: hand-written lines; then batches of every shape, hostile text and large values through each engine; the outputs
+are compared, and JSON is read back.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def test_json(engine: str) -> None:
     assert not {"key", "value", "keyBase64"} & set(shown)
 
 
-#: Bytes that are text, and bytes that are not; the borders of Unicode's table 3-7.
+#: Bytes that are text, and bytes that are not; at the borders of Unicode's table 3-7.
 PIECES = [
     *(bytes([number]) for number in range(256)),
     *(chr(code).encode() for code in (0x80, 0x9F, 0xA0, 0x7FF, 0x800, 0xD7FF, 0xE000, 0xFFFF, 0x10000, 0x10FFFF)),
@@ -263,7 +263,7 @@ def outcome(engine: str, data: bytes) -> tuple[bytes, str]:
 
 
 def test_headers_that_are_not_shown_take_no_memory(engine: str) -> None:
-    """A record with 140,000 headers without a name or content; as objects they would take 14 MB."""
+    """A record with 140,000 headers without a name or content; as objects, they would take 14 MB."""
     count = 140_000
     body = b"\0\0\0\0\0" + varint(count) + bytes(2 * count)
     payload = varint(len(body)) + body

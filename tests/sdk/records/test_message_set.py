@@ -1,6 +1,6 @@
-"""Messages of magic 0 and 1 survive a round trip, wrapped or not, with each magic's rules for its wrappers.
+"""Messages of magic 0 and 1 survive a round trip, wrapped or not, following each magic's rules for wrappers.
 
-Method: round trips; hand-made wrappers of kinds that builders do not write; every cut and flipped bit.
+Method: round trips; hand-made wrappers that builders never write; every cut and flipped bit.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def test_offsets_inside_a_wrapper_of_magic_1_are_relative() -> None:
     """The last message has the wrapper's offset, whatever its relative offset and wherever relative offsets begin."""
     assert offsets_of(57, 1, 0, 1, 2) == ([55, 56, 57], 55, 57, 3)
     assert offsets_of(57, 1, 0, 4, 7) == ([50, 54, 57], 50, 57, 3)  # compaction removed some messages
-    assert offsets_of(57, 1, 2, 3) == ([56, 57], 56, 57, 2)  # and the first message
+    assert offsets_of(57, 1, 2, 3) == ([56, 57], 56, 57, 2)  # and the first message as well
     assert offsets_of(57, 1, 0) == ([57], 57, 57, 1)
     assert offsets_of(2, 1, 0, 1, 2) == ([0, 1, 2], 0, 2, 3)  # the first wrapper of a log
 
@@ -140,7 +140,7 @@ def test_a_wrapper_is_decompressed_once_for_what_it_says(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("cut", [1, 20, 26])
 def test_a_partial_message_at_the_end_of_a_wrapper_is_passed_over(cut: int) -> None:
-    """Kafka does so too: the wrapper's checksum covers the message, so it was written like that."""
+    """Kafka does the same: the wrapper's checksum covers the message, so it was written that way."""
     inner = message(0, 1, 0, b"a") + message(1, 1, 0, b"b")[:-cut]
     assert read(message(5, 1, 1, compress(Compression.GZIP, inner))) == [(5, 7, None, b"a")]
 
@@ -148,7 +148,7 @@ def test_a_partial_message_at_the_end_of_a_wrapper_is_passed_over(cut: int) -> N
 @pytest.mark.parametrize("left", range(12, 18))
 @pytest.mark.parametrize("size", [-1, 0, 13, 14])
 def test_the_size_of_a_message_inside_a_wrapper_counts_once_it_is_there(left: int, size: int) -> None:
-    """As in Kafka's `DataLogInputStream`, which reads 12 bytes and checks the size before it requires more."""
+    """Kafka's `DataLogInputStream` also reads 12 bytes and checks the size before it requires more."""
     rest = (bytes(8) + size.to_bytes(4, "big", signed=True) + bytes(5))[:left]
     data = message(5, 0, 1, compress(Compression.GZIP, message(5, 0, 0, b"v") + rest))
     if size < 14:
@@ -159,7 +159,7 @@ def test_the_size_of_a_message_inside_a_wrapper_counts_once_it_is_there(left: in
 
 
 def test_a_wrapper_that_apache_kafka_refuses() -> None:
-    """Kafka's error: Record size is less than the minimum record overhead (14)."""
+    """Kafka's error is "Record size is less than the minimum record overhead (14)"."""
     data = bytes.fromhex(
         "0000000000000003000000363ebe9f2e0001ffffffff000000281f8b080000000000000363600003662016907f739d0bcc63cc0611650c4800"
         "000898761728000000"
@@ -172,7 +172,7 @@ def test_a_wrapper_that_apache_kafka_refuses() -> None:
     ("inner", "attributes", "reason"),
     [
         (b"", 1, "at least one message"),
-        (message(0, 1, 1, compress(Compression.GZIP, message(0, 1, 0, b"v"))), 1, "is compressed itself"),
+        (message(0, 1, 1, compress(Compression.GZIP, message(0, 1, 0, b"v"))), 1, "is itself compressed"),
         (message(30, 1, 0, b"v"), 1, "the wrapper with offset 20 holds a message with the relative offset 30"),
         (bytes(8) + b"\x00\x00\x00\x05hello!", 1, "5 bytes inside a wrapper are too few for a message"),
         (message(0, 1, 0, b"v"), 4, "never compressed with zstd"),
@@ -239,15 +239,15 @@ def test_errors_say_where_the_message_is() -> None:
 
 
 def test_errors_say_where_in_the_message_it_is() -> None:
-    """Errors about content of a wrapper, which is in no buffer of the caller, give the wrapper's position."""
+    """Errors in a wrapper's content, which is not in the caller's buffer, give the wrapper's position."""
     first = message(0, 1, 0, b"v")
     cut = bytearray(message(1, 1, 0, b"value"))
     cut[-9:-5] = (6).to_bytes(4, "big")  # the size of the value
     inner = bytes(message(0, 1, 0, b"v")) + bytes(cut)
     compressed = compress(Compression.GZIP, inner)
     for data, text in (
-        (bytes(cut), "value at byte {34}: 6 bytes are announced, but 5 are left"),
-        (message(9, 1, 1, compressed), "value at byte {0}: 6 bytes are announced, but 5 are left"),
+        (bytes(cut), "value at byte {34}: the length is 6 bytes, but 5 are left"),
+        (message(9, 1, 1, compressed), "value at byte {0}: the length is 6 bytes, but 5 are left"),
         (message(9, 1, 1, compressed[:-3]), f"records at byte {{{34 + len(compressed) - 3}}}: gzip: ends early"),
         (message(9, 1, 1, b"no gzip"), "records at byte {34}: gzip: does not begin as a gzip member"),
     ):
@@ -280,7 +280,7 @@ def test_next_offset_overflows_as_in_java() -> None:
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
 def test_checked_records(magic: int, compression: Compression) -> None:
-    """They equal those of `records`, each with the checksum of its own message."""
+    """The checked records equal those of `records`, each with the checksum of its own message."""
     for batch in walk(message_set(magic, compression)):
         assert isinstance(batch, MessageBatch)
         checked = list(batch.checked_records())
@@ -305,7 +305,7 @@ def test_checked_records_of_a_broken_wrapper() -> None:
 
 
 def test_a_wrapper_of_many_messages_takes_little_memory() -> None:
-    """Records come one by one, and so does their count."""
+    """Records are yielded one by one and also counted one by one."""
     builder = MessageSetBuilder(1, Compression.GZIP, base_offset=7)
     for _ in range(10_000):
         builder.append(0, None, b"")

@@ -1,4 +1,4 @@
-"""The builder of message sets refuses contents that the formats cannot hold as soon as they are added.
+"""The builder of message sets refuses content that the formats cannot hold as soon as it is added.
 
 Method: tables of wrong options and messages; the tests of `message_set.py` read built sets back.
 """
@@ -119,7 +119,7 @@ def test_offsets_before_the_set_are_refused(compression: Compression) -> None:
 
 
 def test_sizes_that_do_not_fit() -> None:
-    """Nothing of this memory is ever touched."""
+    """None of this memory is ever touched."""
     builder = MessageSetBuilder(1)
     with mmap.mmap(-1, 2**31) as pages, memoryview(pages) as huge:
         for name, key, value in (("key", huge, None), ("value", None, huge)):

@@ -1,7 +1,7 @@
 """Kafka and every engine accept and refuse the same produced batches, with the same texts.
 
-Method: the table of Kafka's answers, and good batches with changed header fields or bytes and a new checksum, on both
-engines.
+Method: the table of Kafka's answers, and good batches with changed header fields or bytes and a recomputed checksum, on
+both engines.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The record class is the engine's, and binary columns return the values that Arrow's layout describes, and no others.
+"""The record class is the engine's; binary columns return the values that Arrow's layout describes, and no others.
 
-Method: columns with nulls, without values, with offsets outside of the data.
+Method: columns with nulls, without values, with offsets outside the data.
 """
 
 from __future__ import annotations

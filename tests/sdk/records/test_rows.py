@@ -1,4 +1,4 @@
-"""Rows equal the records, whatever their pieces, and a broken batch yields no rows.
+"""Rows equal the records, however they are split into pieces, and a broken batch yields no rows.
 
 Method: the rows of every engine against `batch.records()`, for batches of every magic and compression, with limits from
 one row up; Arrow validates its arrays in full; batches that are broken after whole records.
@@ -212,7 +212,7 @@ def test_no_row_of_a_broken_batch(builder_class: Any, where: int) -> None:
     with pytest.raises(DecodeError) as of_rows:
         builder.begin(broken)
     assert str(of_rows.value) == str(of_records.value)
-    assert builder.fill()  # no work for it is left
+    assert builder.fill()  # it has no work left
     assert builder.count == 0
     assert joined(pieces(builder, walk(batch_of())))["offset"] == list(range(len(ROWS)))
 
@@ -257,7 +257,7 @@ def test_memory_is_used_again_only_when_nobody_looks(builder_class: Any) -> None
 
 
 def full_builders(builder: RowsBuilder, data: bytes) -> Iterator[RowsBuilder]:
-    """Add all batches, plain ones at once, and yield the builder whenever rows have to be taken."""
+    """Add all batches, plain ones together, and yield the builder whenever rows have to be taken."""
     position = 0
     while position < len(data):
         position += builder.add_plain(data[position:], PlainBatches(position, len(data) - position))[0]
@@ -360,7 +360,7 @@ def test_which_batches_are_added_at_once() -> None:
 
 
 def restart(builder: RowsBuilder, what: str) -> None:
-    """Leave a builder with all possible state of a batch, and without a row."""
+    """Leave a builder with every possible state from a batch, and no rows."""
     if what in BROKEN:
         with pytest.raises(DecodeError):
             builder.begin(next(walk(BROKEN[what])), (1, 2), 77)
@@ -391,7 +391,7 @@ BROKEN = {"broken": broken_batch()}
 @example(before=["range"], records=[(1, None, None, ())] * 3, names={"key"}, is_plain=True)  # measured for the null
 @example(before=["names that are not ASCII"], records=ROWS[:3], names={"headers"}, is_plain=True)
 def test_a_builder_is_as_new_whatever_it_did_before(before: Any, records: Any, names: Any, is_plain: bool) -> None:
-    """The next batch sees no ranges, positions or records of a batch that was begun."""
+    """The next batch sees no ranges, positions or records from a batch begun earlier."""
     data = batch_of(records, base_offset=100) * 2
 
     def taken(builder: RowsBuilder) -> tuple[Any, ...]:
@@ -411,7 +411,7 @@ def test_a_builder_is_as_new_whatever_it_did_before(before: Any, records: Any, n
 
 
 def test_nulls_behind_what_was_void(builder_class: Any) -> None:
-    """A batch that turns out to be broken leaves no bit behind."""
+    """A batch that turns out to be broken leaves nothing behind."""
     first = batch_of([(1, None, None, ())] * 3)
     last = batch_of([(1, None, b"", ()), (1, b"", None, ())] * 4, base_offset=9)
     builder = builder_class(["key", "value"])

@@ -19,7 +19,7 @@ BATCH = batch_of([(0, b"key", b"value", ())])
 
 
 class CountedBytes(Memory):
-    """Counts the bytes that are read."""
+    """Bytes that count how many of them are read."""
 
     looked_at = 0
 
@@ -49,7 +49,7 @@ def test_where_a_search_stops() -> None:
 
 @pytest.mark.parametrize("data", [message_set(0), message_set(1), BATCH], ids=["magic 0", "magic 1", "magic 2"])
 def test_every_magic_and_every_bit(data: bytes) -> None:
-    """Only magic 2 is searched for. Its checksum does not cover base offset and leader epoch."""
+    """Only magic 2 is searched for. Its checksum does not cover the base offset and leader epoch."""
     assert size_at(Memory(data), 0) == (len(data), "")
     assert SoundBatches(Memory(data)).begins_at(0)
     assert SoundBatches(Memory(data)).next(0) == (0 if data is BATCH else len(data))
@@ -80,7 +80,7 @@ def test_why_there_is_no_batch(data: bytes, reason: str) -> None:
 
 
 def header(size: int) -> bytes:
-    """Return the header of a batch of this size whose checksum will be wrong."""
+    """Return the header of a batch of a given size whose checksum will be wrong."""
     return bytes(8) + struct.pack(">i", size - 12) + bytes(4) + b"\2" + bytes(44)
 
 
@@ -106,7 +106,7 @@ def test_one_length_that_lies_does_not_end_a_search(monkeypatch: pytest.MonkeyPa
 
 
 def test_what_is_found_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many damaged regions a long file has, the sound batch after each one is found."""
+    """In a long file with any number of damaged regions, the sound batch after each one is found."""
     monkeypatch.setattr(sound_batches, "SEARCH_BYTES_MAX", 2 * len(BATCH))
     data = (b"?" + BATCH) * 100
     search = SoundBatches(Memory(data))

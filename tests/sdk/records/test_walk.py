@@ -1,4 +1,4 @@
-"""Batches in a row are found, every engine reads them alike, and bytes that are not a whole batch are reported.
+"""Consecutive batches are found, every engine reads them alike, and bytes that are not a whole batch are reported.
 
 Method: batches of every shape on every engine; each cut and each flipped bit of small ones, where any outcome but
 records or a DecodeError is a failure, and the engines must agree; hypothesis for round trips.
@@ -85,7 +85,7 @@ def test_round_trip(engine: str, compression: Compression) -> None:
 def test_only_minus_one_stands_for_no_sequence_in_a_batch(
     engine: str, base_sequence: int, of_record: int, last: int
 ) -> None:
-    """As in Kafka: `DefaultRecordBatch.lastSequence` counts on from any other number, `DefaultRecord` only from 0."""
+    """In Kafka, `DefaultRecordBatch.lastSequence` counts on from any other number, `DefaultRecord` only from 0."""
     data = batch_of()
     data = resealed(data[:53] + base_sequence.to_bytes(4, "big", signed=True) + data[57:])
     (batch,) = walk(data, engine=engine)
@@ -182,9 +182,9 @@ def test_partial_batches_say_how_many_bytes_there_are_and_where(engine: str) -> 
 
 
 def test_a_length_that_cannot_be_is_no_partial_batch(engine: str) -> None:
-    """That holds even if nothing follows the length."""
+    """The length is refused even if nothing follows it."""
     for size in (12, 16, 61):
-        with pytest.raises(DecodeError, match="13 bytes are announced") as caught:
+        with pytest.raises(DecodeError, match="the length is 13 bytes") as caught:
             list(walk((bytes(11) + b"\x0d" + bytes(49))[:size], engine=engine))
         assert not isinstance(caught.value, PartialBatch)
 
@@ -250,8 +250,8 @@ def test_engines_agree_on_any_body(body: bytes, count: int, attributes: int) -> 
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ((8, b"\x00\x00\x00\x0d"), "13 bytes are announced, but no batch or message has fewer than 14"),
-        ((8, b"\xff\xff\xff\xff"), "-1 bytes are announced"),
+        ((8, b"\x00\x00\x00\x0d"), "the length is 13 bytes, but no batch or message has fewer than 14"),
+        ((8, b"\xff\xff\xff\xff"), "the length is -1 bytes"),
         ((8, b"\x00\x00\x00\x30"), "the batch has 60 bytes, but at least 61 are needed"),
         ((16, b"\x03"), "magic 3 is not known; 0 to 2 are known"),
         ((16, b"\xff"), "magic 255 is not known; 0 to 2 are known"),
@@ -269,7 +269,7 @@ def test_refused_headers(engine: str, change: tuple[int, bytes], reason: str) ->
 @pytest.mark.parametrize("count", [-1, -(2**31), 3, 4, 2**31 - 1])
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
 def test_a_count_that_the_bytes_cannot_hold(engine: str, compression: Compression, count: int) -> None:
-    """The count is refused before a record is read, and before room for that many is allocated."""
+    """The count is refused before a record is read, and before memory for that many is allocated."""
     data = batch_of([(1, None, b"", ())] * 2, compression)
     wrong = resealed(data[:57] + count.to_bytes(4, "big", signed=True) + data[61:])
     (_, batch) = walk(data + wrong, engine=engine)
@@ -282,7 +282,7 @@ def test_a_count_that_the_bytes_cannot_hold(engine: str, compression: Compressio
 
 def test_errors_name_the_record_and_the_place(engine: str) -> None:
     data = batch_of([(1, None, b"v", ()), (2, None, b"w", ())])
-    damaged = resealed(data[:-1] + b"\x02")  # the second record announces a header that is missing
+    damaged = resealed(data[:-1] + b"\x02")  # the second record declares a header that is missing
     with pytest.raises(DecodeError, match=r"records\[1\].* at byte") as caught:
         list(walk(data + damaged, engine=engine))[1].records()
     assert caught.value.offset == len(data)
@@ -314,7 +314,7 @@ def test_an_error_ends_the_walk(engine: str, damaged_at: int | None) -> None:
 
 @pytest.mark.parametrize("data", [batch_of(compression=Compression.GZIP), message_set(1)], ids=range(2))
 def test_copies_of_batches(engine: str, data: bytes) -> None:
-    """Copies own their bytes, and the engine of the process that loads them reads them."""
+    """Copies own their bytes, and are read by the engine of the process that loads them."""
     buffer = bytearray(message_set(0) + data)
     _, batch = walk(buffer, limit=10_000_000, engine=engine)
     records = batch.records()
@@ -376,7 +376,7 @@ PARTS = [
 
 @pytest.mark.parametrize("wrap", [bytes, bytearray, memoryview, lambda data: memoryview(data).cast("b")])
 def test_all_records_of_a_buffer(reader: Callable[..., list[Any]], wrap: Any) -> None:
-    """Alone, after and before each other, and all: the records of a walk, without control records."""
+    """Batches alone, in pairs and all together give the records of a walk, without control records."""
     pairs = [first + second for first in PARTS for second in PARTS]
     for data in (b"", *PARTS, *pairs, b"".join(PARTS), PARTS[1] * 100):
         walked = [batch for batch in walk(data, engine="python") if not getattr(batch, "is_control", False)]
@@ -391,7 +391,7 @@ def test_all_records_are_of_a_topic_and_partition(reader: Callable[..., list[Any
 
 
 def reading(reader: Callable[..., list[Any]], data: bytes, **options: Any) -> Any:
-    """Return the records, or the text about the damage."""
+    """Return the records, or the description of the damage."""
     try:
         return [record_of(record) for record in reader(data, **options)]
     except DecodeError as error:

@@ -59,7 +59,7 @@ def test_the_peer_closes_before_a_frame_is_whole(sent: bytes) -> None:
 def test_the_peer_announces_too_much() -> None:
     with connected() as (ours, peer):
         peer.sendall(b"\0\0\0\x0b")
-        with pytest.raises(FrameTooLarge, match="11 bytes is announced, but 0 to 10 are allowed"):
+        with pytest.raises(FrameTooLarge, match="says 11 bytes, but 0 to 10 are allowed"):
             ours.receive(limit=10)
 
 

@@ -119,7 +119,7 @@ def test_cut_at_every_byte() -> None:
         (11, 0, "bytes are needed|goes beyond|left over"),
         (22, 7, "compression 7 is not known"),
         (57, 0x80, "left over"),
-        (61, 0x7E, "63 bytes are announced, but there are 22"),
+        (61, 0x7E, "the length says 63 bytes, but there are 22"),
     ],
 )
 def test_damage(offset: int, byte: int, reason: str) -> None:

@@ -1,6 +1,6 @@
 """Cases for tests of a construct: bytes that belong to a value, or the error that bytes or a value must cause.
 
-The tests of primitive types and of structures share them; their tables hold these cases.
+The tests of primitive types and those of structures share these cases, which their tables list.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Lenient(NamedTuple):
 
 
 class Unreadable(NamedTuple):
-    """An encoding that is refused, and a pattern for the whole reason."""
+    """An encoding that is refused, and a pattern that matches the whole reason."""
 
     kind: Construct
     encoded: str
@@ -54,7 +54,7 @@ class Unreadable(NamedTuple):
 
 
 class Unwritable(NamedTuple):
-    """A value that is refused, and a pattern for the beginning of the reason."""
+    """A value that is refused, and a pattern that matches the beginning of the reason."""
 
     kind: Construct
     value: Any

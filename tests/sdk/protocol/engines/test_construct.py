@@ -1,4 +1,4 @@
-"""The declarative form of a layout means the same as source and as an object, and annotates every byte.
+"""The declarative form of a layout means the same as source and as an object, and it annotates every byte.
 
 Method: the source of every distinct layout is executed and compared with the object; the spans of a trace must cover
 an encoding without gaps, whole or cut anywhere."""

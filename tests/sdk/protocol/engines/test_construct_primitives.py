@@ -1,5 +1,5 @@
-"""Each type of the protocol reads and writes as the protocol guide says, up to its limits, and its errors name path and
-offset.
+"""Each type of the protocol is read and written as the protocol guide says, up to its limits; errors name the path
+and offset.
 
 Method: for each word of the declarative form, tables of values and their bytes, written by hand from the guide; then
 tables of bytes and values that are refused."""
@@ -119,7 +119,7 @@ def test_sizeof(kind: Construct) -> None:
 
 
 class Seen(Construct):
-    """Returns the context in which it is parsed."""
+    """Return the context in which it is parsed."""
 
     def _parse(self, stream: BinaryIO, context: Container, path: str) -> Container:
         return context

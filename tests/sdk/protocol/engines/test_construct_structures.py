@@ -1,4 +1,4 @@
-"""Arrays, structures and tagged fields are read and written as Kafka does it, and errors name what was refused.
+"""Arrays, structures and tagged fields are read and written as in Kafka, and errors name the refused part.
 
 Method: tables of hand-made encodings, which are read, written and damaged.
 """
@@ -40,7 +40,7 @@ CASES: list[Case] = [
     Lenient(NullableStructure(HEADER), "80", None),
     Lenient(NullableStructure(HEADER), "0000000007", SEVEN),
     Lenient(TaggedNullableStructure(HEADER), "ffffffff0f", None),
-    Unreadable(Array(Int8), "7fffffff", "2147483647 elements are announced, but 0 bytes are left"),
+    Unreadable(Array(Int8), "7fffffff", "the count is 2147483647, but 0 bytes are left"),
     Unreadable(Array(Int8), "fffffffe", r"null is not allowed in this version \(length -2\)"),
     Unreadable(NullableStructure(HEADER), "", "1 bytes are needed, but 0 are left"),
     Unwritable(Array(Int8), None, "null is not allowed in this version"),

@@ -1,7 +1,7 @@
-"""Objects that lie, change, run code or raise crash no engine, and make none of them write nonsense.
+"""Objects that lie, change, run code or raise never crash an engine, nor make it write nonsense.
 
 Method: every engine gets the objects of `tests/hostile.py` in every place that takes a value or a buffer; each call
-that an engine makes on them raises once. A table says what is written, or which field is refused and why; where the
+that an engine makes on them raises once. A table says what is written, or which field is refused and why. Where the
 outcome depends on the order in which an engine looks, the bytes that it writes must be a whole message. The sanitizers
 run these tests too.
 """
@@ -77,7 +77,7 @@ def test_a_buffer_that_is_another_one_at_each_look_is_looked_at_once(engine: str
         records = message.topic_data[0].partition_data[0].records
         del buffer
         gc.collect()
-        _ = [bytearray(b"\4" * len(data)) for _ in range(10)]  # takes the memory if it was released
+        _ = [bytearray(b"\4" * len(data)) for _ in range(10)]  # reuses the memory if it was released
         assert records == b"\1" * size
 
 
@@ -103,7 +103,7 @@ def test_bytes_that_are_another_buffer_at_each_look(engine: str) -> None:
 
 
 class LyingBytes(bytes):
-    """Bytes that claim another length."""
+    """Bytes that claim a different length."""
 
     def __len__(self) -> int:
         return 3
@@ -183,7 +183,7 @@ def lying(kind: type[Any], claimed: int, others: tuple[Any, ...]) -> Any:
 
 @pytest.mark.parametrize("claimed", [0, 1, 3, 2**31, -1])
 def test_sequences_that_lie(engine: str, claimed: int) -> None:
-    """An engine trusts the elements that they return, and nothing that they claim."""
+    """An engine trusts the elements that hostile objects return, and nothing that they claim."""
     messages = program(MetadataResponse, 9, engine)
     for brokers, expected in (
         (LyingSequence(claimed, [BROKER(1), BROKER(2)]), (1, 2)),
@@ -238,7 +238,7 @@ def test_offsets_that_are_no_ints(engine: str) -> None:
             return 2
 
     data = bytes(2) + program(ResponseHeader, 0, engine).encode(ResponseHeader(7))
-    assert program(ResponseHeader, 0, engine).decode(data, Offset()) == (ResponseHeader(7), len(data))  # type: ignore[arg-type]  # an object with __index__ is one
+    assert program(ResponseHeader, 0, engine).decode(data, Offset()) == (ResponseHeader(7), len(data))  # type: ignore[arg-type]  # an object with __index__ is an int
 
 
 def test_integers_that_lie(engine: str) -> None:
@@ -290,7 +290,7 @@ def test_values_that_equal_everything_or_nothing(engine: str, answer: object) ->
 
 @pytest.mark.parametrize("answer", [True, 5, "x"])
 def test_tags_that_claim_to_equal_none(engine: str, answer: object) -> None:
-    """If there are no unknown tags, the value is compared, like a field that the version does not have."""
+    """Without unknown tags, the value is compared, like a field that the version lacks."""
     header = ResponseHeader(1, unknown_tags=Equal(answer))
     assert program(ResponseHeader, 0, engine).encode(header) == b"\0\0\0\1"
     with pytest.raises(EncodeError, match=r"^unknown_tags: expected a sequence, got Equal"):
@@ -306,7 +306,7 @@ def test_tags_that_equal_nothing(engine: str) -> None:
 
 
 class Region:
-    """An object such as a region of a file: it has a length but is not a buffer."""
+    """An object like a region of a file: it has a length but is not a buffer."""
 
     def __init__(self, size: int, fuse: Fuse) -> None:
         self.size = size
@@ -364,7 +364,7 @@ def test_values_that_change_their_message(engine: str, index: int) -> None:
     for _ in range(3):
         message, version = messages_with(Fuse(wreck))[index]
         messages = program(type(message), version, engine)
-        # The engine decides which fields were read before the change; what it writes is whole in any case.
+        # Which fields were read before the change depends on the engine; either way, it writes whole messages.
         data = refusal = None
         try:
             data = b"".join(messages.encode_parts(message))
@@ -385,7 +385,7 @@ def test_a_value_that_deletes_the_field_it_is_in(engine: str) -> None:
         header.unknown_tags = object()
 
     header.correlation_id = Number(5, Fuse(delete))
-    if engine == "construct":  # checks everything before it writes anything
+    if engine == "construct":  # it checks everything before it writes anything
         assert program(ResponseHeader, 0, engine).encode(header) == b"\0\0\0\5"
     else:
         with pytest.raises(UnsupportedVersion, match=r"^unknown_tags: version 0 has no tagged fields"):

@@ -1,7 +1,7 @@
-"""Messages of the extension are lean and safe: no garbage collector header, no leaks, chains of any length are freed.
+"""The extension's messages are lean and safe: no garbage collector header, no leaks, chains of any length freed.
 
 Method: reference counts around decoding, encoding and their failures; buffers that are locked and released; the garbage
-collector runs in between. `test_codec.py` compares the engine with the others on every layout, `test_hostile.py` gives
+collector runs in between. `test_codec.py` compares the engine with the others on every layout; `test_hostile.py` gives
 it objects that lie."""
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def test_messages_have_no_garbage_collector_header() -> None:
 def test_what_a_message_holds_is_freed_with_it() -> None:
     marker = Marker()
     gone = weakref.ref(marker)
-    header = ResponseHeader(marker)  # type: ignore[arg-type]  # not what the types allow
+    header = ResponseHeader(marker)  # type: ignore[arg-type]  # the types do not allow this
     del marker
     assert gone() is not None
     del header
@@ -67,7 +67,7 @@ def test_what_a_message_holds_is_freed_with_it() -> None:
 
 
 def test_the_class_is_not_kept_by_its_instances() -> None:
-    gc.collect()  # garbage of other tests
+    gc.collect()  # garbage left by other tests
     before = sys.getrefcount(ResponseHeader)
     headers = [ResponseHeader() for _ in range(100)]
     assert sys.getrefcount(ResponseHeader) == before + 100
@@ -76,7 +76,7 @@ def test_the_class_is_not_kept_by_its_instances() -> None:
 
 
 def test_decoded_objects_are_freed() -> None:
-    gc.collect()  # garbage of other tests
+    gc.collect()  # garbage left by other tests
     before = sys.getrefcount(FetchResponse.PartitionData), sys.getrefcount(DEFAULT)
     for cut in range(len(DATA) + 1):
         for _ in range(3):
@@ -101,7 +101,7 @@ def test_encoding_keeps_nothing() -> None:
 
 def test_a_refused_value_is_not_kept() -> None:
     value = object()
-    header = ResponseHeader(value)  # type: ignore[arg-type]  # not what the types allow
+    header = ResponseHeader(value)  # type: ignore[arg-type]  # the types do not allow this
     before = sys.getrefcount(value)
     for _ in range(10):
         with pytest.raises(EncodeError):
@@ -213,7 +213,7 @@ def test_a_buffer_that_changes_while_it_is_decoded() -> None:
 
 
 def test_unknown_tags_that_the_collector_takes_away() -> None:
-    """A message may lose an object while it is written: here code that the collector runs removes it."""
+    """A message may lose an object while it is written: here, code run by the collector removes it."""
 
     class Tags(list[Any]):
         """A list that does not come from CPython's free list."""
@@ -272,7 +272,7 @@ def test_chains_of_any_length_are_freed(wrap: Any) -> None:
 
 def test_a_message_that_somebody_else_holds_stays() -> None:
     inner = ResponseHeader(5)
-    outer = ResponseHeader(inner, (inner,))  # type: ignore[arg-type]  # not what the types allow
+    outer = ResponseHeader(inner, (inner,))  # type: ignore[arg-type]  # the types do not allow this
     count = sys.getrefcount(inner)
     del outer
     assert sys.getrefcount(inner) == count - 2
@@ -291,7 +291,7 @@ def test_attributes_copies_and_pickles() -> None:
     assert message.session_id == 4
     assert isinstance(message, Message)
     with pytest.raises(AttributeError):
-        message.other = 1  # type: ignore[attr-defined]  # not what the types allow
+        message.other = 1  # type: ignore[attr-defined]  # the types do not allow this
 
 
 def test_a_structure_is_made_when_it_is_read() -> None:

@@ -37,7 +37,7 @@ DATA = fetched(FetchResponse.PartitionData(partition_index=3, records=b"abc"))
 
 
 def test_equal_values_are_one_object() -> None:
-    """Names, replicas and neighbouring offsets are repeated many times: one object serves them all."""
+    """Names, replicas and neighbouring offsets that are repeated many times share one object."""
     replicas = MetadataResponse.MetadataResponsePartition(replica_nodes=(5001, 5002), isr_nodes=(5001, 5002))
     topic = MetadataResponse.MetadataResponseTopic(name="orders-of-today", partitions=[replicas])
     data = METADATA.encode(MetadataResponse(topics=[topic]))
@@ -52,7 +52,7 @@ def test_equal_values_are_one_object() -> None:
 
 
 def test_values_that_share_a_place_stay_apart() -> None:
-    """More names and arrays than the tables have slots, of lengths around the limits, are read twice in turn."""
+    """More names and arrays than the tables have slots, with lengths around the limits, are read twice in turn."""
     names = [f"{number:x}{'-' * (number % 70)}" for number in range(3000)] + ["ä" * 20, "Ã¤" * 20, "a\0", ""]
     topics = [
         MetadataResponse.MetadataResponseTopic(
@@ -81,7 +81,7 @@ def test_shared_values_are_not_lost_or_leaked() -> None:
 def test_records_become_a_view_when_somebody_looks() -> None:
     buffer = bytearray(DATA)
     partition = FETCH.decode(buffer)[0].responses[0].partitions[0]
-    with pytest.raises(BufferError):  # as long as nobody reads the records, they hold the buffer
+    with pytest.raises(BufferError):  # records hold the buffer until they are read
         buffer.append(0)
     view = partition.records
     assert type(view) is memoryview

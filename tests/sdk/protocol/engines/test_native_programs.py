@@ -1,7 +1,7 @@
-"""The extension makes programs from layouts only, and classes whose instances have nothing but slots.
+"""The extension makes programs only from layouts, and classes whose instances have nothing but slots.
 
-Method: objects that are not layouts or namespaces, that lie, or that run code while something is half made; programs
-used in ways they are not made for."""
+Method: objects that are not layouts or namespaces, that lie, or that run code while something is half built; programs
+used in ways that they are not made for."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ native: Any = selection.native
 
 
 class Plain:
-    """Has the dictionary that a message lacks."""
+    """A class whose instances have the dictionary that messages lack."""
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_only_classes_of_slots_are_made(arguments: Any, error: str) -> None:
 
 
 class Maker:
-    """Makes an instance of the class that it is put into before that class is complete."""
+    """Makes an instance of the class that contains it before that class is complete."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         object.__new__(owner)

@@ -1,7 +1,7 @@
 """The Python engine explains why its generated code fails, and accepts values of every kind.
 
-Method: failures of the generated code, also where it should not have failed; buffers and arrays of many sizes.
-`test_codec.py` compares the engine with the others on every layout.
+Method: failures of the generated code, including some where it should not have failed; buffers and arrays of many
+sizes. `test_codec.py` compares the engine with the others on every layout.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def test_a_text_that_cannot_read_what_is_right_is_told() -> None:
         raise IndexError
 
     program._decode = program._encode = stumble
-    with pytest.raises(RuntimeError, match="nothing is wrong with what the text cannot read"):
+    with pytest.raises(RuntimeError, match="the generated code refused bytes that are valid"):
         program.decode(b"\0\0\0\0")
     with pytest.raises(EncodeError, match="ResponseHeader version 0: a value changed while it was written"):
         program.encode(ResponseHeader())
@@ -57,7 +57,7 @@ def test_the_largest_length() -> None:
         ("ffffffff07", 2**31 - 1),
         ("ffffffff0f", -1),
         ("8180808008", -(2**31) + 1),
-        ("8080808008", 2**31),  # minus one it is the largest length, as in Java, where the subtraction wraps
+        ("8080808008", 2**31),  # minus one, it is the largest length, as in Java, where the subtraction wraps
     ],
 )
 def test_compact_lengths_of_more_than_a_byte(encoded: str, length: int) -> None:

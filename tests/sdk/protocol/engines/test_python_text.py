@@ -1,6 +1,6 @@
-"""The generated code is straight-line Python that refuses bytes that it cannot read.
+"""The generated code is straight-line Python, and refuses bytes that it cannot read.
 
-Method: the hand-written code of small layouts.
+Method: comparison with hand-written code for small layouts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`KAFKAWIRE_ENGINE` selects the engine; by default it is the extension, or the Python engine if the extension is
+"""`KAFKAWIRE_ENGINE` selects the engine; the default is the extension, or the Python engine if the extension is
 missing.
 
 Method: a fresh interpreter for each choice, including one in which the extension cannot be imported.

@@ -1,6 +1,6 @@
-"""Errors are reported exactly where they are, and nothing is reported in sound input.
+"""Errors are reported exactly where they occur, and none are reported in sound input.
 
-Method: damaged encodings and wrong values by hand; values around the sizes at which a length takes one byte more, cut
+Method: damaged encodings and wrong values by hand; values around the sizes at which a length takes one more byte, cut
 and damaged at every border between two parts, with the construct engine's path, offset and reason. `test_codec.py` does
 the same with small values of every message.
 """
@@ -52,18 +52,18 @@ from tests.thorough import sampled
             "00000000 ffffffffffff",
             "unknown_tags at byte 5: the unsigned varint has more than 5 bytes",
         ),
-        (MetadataRequest, 1, "7fffffff", "topics at byte 1: 2147483647 elements are announced, but 0 bytes are left"),
+        (MetadataRequest, 1, "7fffffff", "topics at byte 1: the count is 2147483647, but 0 bytes are left"),
         (
             MetadataRequest,
             12,
             "8080808008",
-            "topics at byte 1: 2147483647 elements are announced, but 0 bytes are left",
+            "topics at byte 1: the count is 2147483647, but 0 bytes are left",
         ),
         (
             MetadataRequest,
             12,
             "8080808004",
-            "topics at byte 1: 1073741823 elements are announced, but 0 bytes are left",
+            "topics at byte 1: the count is 1073741823, but 0 bytes are left",
         ),
         (ResponseHeader, 1, "00000000 01 05 ffffffff0f", "unknown_tags at byte 6: the tagged field has -1 bytes"),
         (
@@ -76,7 +76,7 @@ from tests.thorough import sampled
             VoteResponse,
             0,
             "0000 01 01 00 ff01",
-            "unknown_tags at byte 5: tag 0 is not valid in this version: it belongs to a field of others",
+            "unknown_tags at byte 5: tag 0 is not valid in this version: it belongs to a field of other versions",
         ),
         (MetadataRequest, 12, "8180808070", "allow_auto_topic_creation at byte 6: 1 bytes are needed, but 0 are left"),
         (MetadataRequest, 12, "8180808008", "allow_auto_topic_creation at byte 6: 1 bytes are needed, but 0 are left"),
@@ -151,7 +151,7 @@ def test_the_same_is_wrong_as_the_construct_engine_says(size: int) -> None:
         found = [str(explain_decoding(one, each, 1)) for each in damaged]
         assert found == [refusal(message, version, "construct", each) for each in damaged]
         assert found[:2] == ["None", "None"]
-        if native is not None:  # which explains damaged bytes itself
+        if native is not None:  # the extension explains damaged bytes itself
             assert found == [refusal(message, version, "native", each) for each in damaged]
 
 

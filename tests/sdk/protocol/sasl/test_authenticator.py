@@ -1,6 +1,6 @@
 """Every mechanism is an `Authenticator` and shows no secret in any of its representations.
 
-Method: one of each, made with a password for which all texts are then searched.
+Method: one of each, made with a password; all its texts are then searched for that password.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def pickled(subject: object) -> str:
 def test_whatever_the_broker_says_the_errors_are_known_and_silent(
     make: Callable[[], Authenticator], challenge: bytes
 ) -> None:
-    """Two rounds with the same challenge end with a result or with an error of this package that quotes no secret."""
+    """Two rounds with the same challenge end in a result, or in an error of this package that quotes no secret."""
     subject = make()
     subject.first_message()
     error = refusal(subject, challenge) or refusal(subject, challenge)

@@ -1,6 +1,6 @@
 """A SCRAM login sends what Apache Kafka's client sends, and succeeds only with a broker that knows the password.
 
-Method: Kafka's vectors; otherwise the server side of `kafkawire.sdk.protocol.scram`, whose tests check the content of
+Method: Kafka's vectors, otherwise the server side of `kafkawire.sdk.protocol.scram`, whose tests check the content of
 each message.
 """
 
@@ -21,7 +21,7 @@ MECHANISM = "SCRAM-SHA-256"
 
 
 def vectors() -> list[dict[str, Any]]:
-    """Return Kafka's own logins, except those with fewer rounds than a client accepts."""
+    """Return Kafka's own logins, except those with too few rounds for a client to accept."""
     found = [each for each in read_vectors("misc") if each["kind"] == "scram" and "error" not in each]
     return [each for each in found if each["iterations"] >= ITERATIONS_MIN]
 
@@ -105,5 +105,5 @@ def test_nothing_follows_the_proof() -> None:
 def test_rounds_are_bounded_on_both_sides(iterations: int) -> None:
     subject = login()
     subject.first_message()
-    with pytest.raises(RemoteProtocolError, match=f"{iterations} iterations are asked for"):
+    with pytest.raises(RemoteProtocolError, match=f"the broker asks for {iterations} iterations"):
         subject.respond(f"r=clientserver,s=c2FsdA==,i={iterations}".encode())

@@ -1,4 +1,4 @@
-"""Errors name the codec, the position, the limit and the announced size.
+"""Errors name the codec, the position, the limit and the declared size.
 
 Method: each error with and without the parts that may be unknown.
 """
@@ -15,5 +15,5 @@ def test_damaged() -> None:
 
 def test_too_long() -> None:
     assert too_long("lz4", 10).reason == "lz4: more than the 10 bytes that a batch may have when decompressed"
-    assert too_long("lz4", 10, 99).reason.endswith("when decompressed: 99 are announced")
+    assert too_long("lz4", 10, 99).reason.endswith("when decompressed: the data declares 99")
     assert (too_long("lz4", 10).path, too_long("lz4", 10).offset) == ("records", 0)

@@ -1,7 +1,7 @@
 """LZ4: the frames that Kafka accepts, and the wrong checksum of magic 0.
 
-Method: frames of the library with other options, and frames changed in ways that Apache Kafka's reader was observed to
-accept or refuse; each header checksum, right and wrong.
+Method: the library's frames with other options, and frames changed in ways that Apache Kafka's reader was observed to
+accept or refuse; every value of the header checksum.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def test_lz4_frames_of_others(options: Any) -> None:
 def test_lz4_announced_size() -> None:
     frame = lz4.frame.compress(SAMPLE, block_linked=False, store_size=True)
     assert decompress(Compression.LZ4, frame, len(SAMPLE)) == SAMPLE
-    with pytest.raises(DecodeError, match=f"more than the 99 bytes .*: {len(SAMPLE)} are announced"):
+    with pytest.raises(DecodeError, match=f"more than the 99 bytes .*: the data declares {len(SAMPLE)}"):
         decompress(Compression.LZ4, frame, 99)
 
 
@@ -64,7 +64,7 @@ def with_header_checksum(frame: bytearray) -> bytes:
 
 
 def xxhash_second_byte(header: bytes) -> int:
-    """Find the checksum of a header by trial: the library accepts one value of 256."""
+    """Find the checksum of a header by trial: of 256 values, the library accepts one."""
     for checksum in range(256):
         try:
             lz4.frame.get_frame_info(b"\x04\x22\x4d\x18" + header + bytes([checksum]))
@@ -76,7 +76,7 @@ def xxhash_second_byte(header: bytes) -> int:
 
 @pytest.mark.parametrize("size", [0, 1, len(SAMPLE) - 1, 2**40, 2**64 - 1])
 def test_lz4_size_of_the_content_is_not_believed(size: int) -> None:
-    """As in Kafka's `Lz4BlockInputStream`, which skips the field."""
+    """Kafka's `Lz4BlockInputStream` skips the field."""
     frame = bytearray(lz4.frame.compress(SAMPLE, block_linked=False, store_size=True))
     frame[6:14] = size.to_bytes(8, "little")
     assert decompress(Compression.LZ4, with_header_checksum(frame)) == SAMPLE

@@ -1,7 +1,7 @@
 """snappy: xerial's framing and raw blocks; declared lengths are not trusted.
 
-Method: streams parsed with the library, declared lengths without content, and headers of further streams that
-snappy-java was observed to accept or refuse.
+Method: streams parsed with the library, declared lengths without content, and headers of later streams that snappy-java
+was observed to accept or refuse.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def test_snappy_version_of_a_further_stream(version: int) -> None:
 
 
 def test_snappy_broken_header_at_the_end() -> None:
-    """snappy-java takes the header for the end if no block follows; four bytes start a block."""
+    """snappy-java treats the header as the end if no block follows; four bytes start a block."""
     stream = compress(Compression.SNAPPY, b"some content")
     broken = HEADER[:4] + b"xxxx" + bytes(8)
     for left in range(4):

@@ -1,6 +1,6 @@
 """Every codec restores its input, stops at the limit, and raises a DecodeError for damaged data.
 
-Method: sizes around blocks; every cut and flipped bit; bombs with measured memory; the modules against the schema.
+Method: sizes around block borders; every cut and flipped bit; bombs with measured memory; modules against the schema.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kafkawire.sdk.errors import DecodeError, EncodeError, LocalProtocolError
 from kafkawire.sdk.records import Compression, compress, crc32c, decompress, walk
 
 CODECS = [codec for codec in Compression if codec != Compression.NONE]
-#: Codecs that allow several streams in a row.
+#: Codecs that allow more than one stream in a row.
 JOINED = (Compression.GZIP, Compression.SNAPPY, Compression.ZSTD)
 #: The levels that Kafka's `CompressionType.levelValidator` accepts.
 LEVELS = {
@@ -65,7 +65,7 @@ def test_limit(codec: Compression) -> None:
     with pytest.raises(DecodeError, match=f"{codec.name.lower()}: more than the {limit} bytes that a batch may have"):
         decompress(codec, compressed, limit)
     if codec in (Compression.SNAPPY, Compression.ZSTD):  # these declare the length of their content
-        with pytest.raises(DecodeError, match=f": {len(SAMPLE)} are announced"):
+        with pytest.raises(DecodeError, match=f": the data declares {len(SAMPLE)}"):
             decompress(codec, compressed, limit)
 
 
@@ -117,14 +117,14 @@ def test_what_is_no_buffer(codec: Compression) -> None:
 
 @pytest.mark.parametrize("codec", JOINED)
 def test_limit_of_several_streams(codec: Compression) -> None:
-    """The limit holds for the sum of all streams, and the error names the limit, not the rest of it."""
+    """The limit applies to the sum of all streams, and the error names the limit, not what remains of it."""
     compressed = compress(codec, SAMPLE) * 3
     assert decompress(codec, compressed, 3 * len(SAMPLE)) == SAMPLE * 3
     for limit in (3 * len(SAMPLE) - 1, 2 * len(SAMPLE), len(SAMPLE) + 1):
         with pytest.raises(DecodeError, match=f"more than the {limit} bytes") as caught:
             decompress(codec, compressed, limit)
         if codec in (Compression.SNAPPY, Compression.ZSTD):
-            assert caught.value.reason.endswith(f": {(limit // len(SAMPLE) + 1) * len(SAMPLE)} are announced")
+            assert caught.value.reason.endswith(f": the data declares {(limit // len(SAMPLE) + 1) * len(SAMPLE)}")
 
 
 def test_every_codec_of_the_schema_has_a_module() -> None:
@@ -217,7 +217,7 @@ DIFFERENCES = {
 
 @pytest.mark.parametrize("name", DIFFERENCES)
 def test_where_apache_kafka_decides_otherwise(engine: str, name: str) -> None:
-    """There are no differences but these; `docs/limits.md` gives the reason for each."""
+    """There are no other differences; `docs/limits.md` gives the reason for each."""
     codec, content, count, is_refused = DIFFERENCES[name]
     data = bytearray(61 + len(content))
     struct.pack_into(">qiib", data, 0, 0, len(data) - 12, -1, 2)

@@ -1,7 +1,7 @@
-"""Decoding takes time and memory in proportion to its input: no input makes it quadratic.
+"""Decoding takes time and memory in proportion to its input; no input makes it quadratic.
 
 Method: inputs of many small pieces, and inputs four times as long; the ratio of CPU times, and peak memory against the
-bound of `docs/limits.md`. Where a library may get the same bytes several times, those bytes are counted.
+bound of `docs/limits.md`. Where a library may receive the same bytes repeatedly, those bytes are counted.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ PIECES: dict[str, tuple[Compression, Callable[[int], bytes]]] = {
 
 
 def messages(count: int) -> bytes:
-    """Return a wrapper of this many messages."""
+    """Return a wrapper of a given number of messages."""
     builder = MessageSetBuilder(1, Compression.GZIP)
     for _ in range(count):
         builder.append(1, None, b"")
@@ -87,7 +87,7 @@ def work(name: str, count: int) -> Callable[[], object]:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Return the least CPU time of a few runs; the collector's own work grows with all objects of the process."""
+    """Return the least CPU time of a few runs, without the collector, whose work grows with the process."""
     times = []
     gc.disable()
     try:
@@ -122,7 +122,7 @@ def test_memory_is_bounded(name: str) -> None:
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    for_each_byte = 256 if codec == Compression.LZ4 else 16  # its library allocates the maximum
+    for_each_byte = 256 if codec == Compression.LZ4 else 16  # the LZ4 library allocates the maximum
     assert peak < 2 * len(content) + for_each_byte * len(data) + 300_000
 
 

@@ -1,6 +1,6 @@
 """Zstandard: streamed, skippable and joined frames; declared sizes are not trusted.
 
-Method: frames of the library with other options, hand-made headers, and ends of data that zstd-jni was observed to
+Method: the library's frames with other options, hand-made headers, and ends of data that zstd-jni was observed to
 accept or refuse.
 """
 
@@ -47,7 +47,7 @@ def test_zstd_frames_without_a_size_name_the_limit() -> None:
 
 
 def test_zstd_a_damaged_frame_is_not_called_too_long() -> None:
-    """That holds however little room is left for the content of its blocks."""
+    """A damaged frame is reported as damaged however little room is left for the content of its blocks."""
     stream = zstandard.ZstdCompressor(write_checksum=True).compressobj()
     frame = bytearray(stream.compress(SAMPLE) + stream.flush())
     assert decompress(Compression.ZSTD, bytes(frame), len(SAMPLE)) == SAMPLE
@@ -80,7 +80,7 @@ def test_zstd_dictionary_0_is_no_dictionary(code: int, width: int) -> None:
 @pytest.mark.parametrize(
     ("size_and_blocks", "reason"),
     [
-        (b"\x02\x09\x00\x00a", "zstd: declares a content of 2 bytes, but its blocks hold 1"),
+        (b"\x02\x09\x00\x00a", "zstd: declares 2 bytes of content, but its blocks hold 1"),
         (b"\x01\x0f\x00\x00a", "zstd: block of kind 3 and 1 bytes"),
         (b"\x01\x09\x00\x10" + bytes(2**17 + 1), "zstd: block of kind 0 and 131073 bytes"),
     ],
@@ -141,7 +141,7 @@ SKIPPABLE = b"\x5a\x2a\x4d\x18\x10\x00\x00\x00" + bytes(16)
 
 @pytest.mark.parametrize("rest", [LONG_HEADER, SKIPPABLE])
 def test_zstd_a_frame_cut_in_its_header_ends_the_data(rest: bytes) -> None:
-    """zstd-jni reports the cut only if it has not read the end of a frame before."""
+    """zstd-jni reports the cut only if it has not just read the end of a frame."""
     frame = compress(Compression.ZSTD, SAMPLE)
     for size in range(1, len(rest)):
         assert decompress(Compression.ZSTD, frame + rest[:size]) == SAMPLE
@@ -156,7 +156,7 @@ def test_zstd_a_frame_cut_in_its_header_ends_the_data(rest: bytes) -> None:
 
 @pytest.mark.parametrize("end", range(131075 - 4, 131075 + 3))
 def test_zstd_a_cut_frame_in_the_next_piece_of_input_is_refused(end: int) -> None:
-    """zstd-jni reads 131,075 bytes at a time, and forgets with each piece that a frame has ended."""
+    """zstd-jni reads 131,075 bytes at a time; with each piece, it forgets that a frame has ended."""
     frame = compress(Compression.ZSTD, SAMPLE)
     padding = end - len(frame) - 8
     data = frame + SKIPPABLE[:4] + padding.to_bytes(4, "little") + bytes(padding)

@@ -1,4 +1,4 @@
-"""All engines refuse the same arguments, with the same error and the same text.
+"""All engines refuse the same arguments, with the same error and text.
 
 Method: a table of calls with wrong arguments, each made on every engine; and a table of calls that are accepted.
 """
@@ -23,11 +23,11 @@ TWO = batch_of([(1, b"k", b"v", (("h", b"x"),)), (2, None, b"", ())])
 GAPS = memoryview(bytearray(8))[::2]
 HEADERS = [("h", GAPS)]
 EMPTY = memoryview(bytearray(8)).cast("B", (2, 4))[:0]
-#: Element types for which Python has no letter.
+#: Element types that Python has no letter for.
 FOREIGN: Any = (ctypes.c_int32.__ctype_be__ * 1)(0x61626364)
 COLUMN = BinaryColumn(bytes(4), b"")
 INT32, INT64 = f"{-(2**31)} and {2**31 - 1}", f"{-(2**63)} and {2**63 - 1}"
-#: Python refuses to print so many digits.
+#: Python refuses to print this many digits.
 HUGE, SO_HUGE = 10**5000, "a number of 16610 bits"
 NOT_BYTES = "expected bytes or another contiguous buffer, got "
 
@@ -226,7 +226,7 @@ def test_columns_of_what_is_no_buffer(name: str) -> None:
 
 @pytest.mark.parametrize("damage", range(61, len(TWO) - 1))
 def test_damage_is_told_alike(damage: int) -> None:
-    """Record by record: the error comes at the same record, with the same position, path and text."""
+    """Read record by record, all engines fail at the same record, with the same position, path and text."""
     for byte in (0, 1, 0x35, 0x80, 0xFF):
         data = TWO[:damage] + bytes([byte]) + TWO[damage + 1 :]
         first, *others = (

@@ -38,7 +38,7 @@ def test_every_format_has_a_form() -> None:
 
 
 def test_a_length_must_be_true() -> None:
-    with pytest.raises(DecodeError, match="7 bytes are announced, but there are 8"):
+    with pytest.raises(DecodeError, match="the length says 7 bytes, but there are 8"):
         parsed("Record", bytes.fromhex("0e 00 00 00 01 04 61 61 00"))
 
 
@@ -57,7 +57,7 @@ def batch_with(payload: bytes) -> bytes:
 
 DAMAGED_RECORDS = {
     "cut": ("12 00 00 00 01 02 61", "records[0] at byte 0: ends early: the records have 7 bytes"),
-    "length": ("0e 00 00 00 01 04 61 61 00", "records[0] at byte 0: a record of 7 bytes has a content of 8"),
+    "length": ("0e 00 00 00 01 04 61 61 00", "records[0] at byte 0: a record of 7 bytes has 8 bytes of content"),
     "headers": ("0e 00 00 00 01 02 61 14", "records[0] at byte 0: 10 headers in 0 bytes"),
     "more": ("0e 00 00 00 01 02 61 00 00", "records at byte 0: 1 bytes follow the last of 1 records"),
 }

@@ -1,7 +1,8 @@
-"""Objects that lie, change, run code at the wrong moment or raise crash no engine; all engines react alike.
+"""Objects that lie, change, run code at the wrong moment or raise never crash an engine; all engines react alike.
 
 Method: hostile objects in every place that takes an object, on every builder and batch; a builder must stay usable, and
-its sealed batch must be whole and hold the accepted records. Under the sanitizers an access out of bounds ends the run.
+its sealed batch must be whole and hold the accepted records. Under the sanitizers, an out-of-bounds access ends the
+run.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def builder(request: pytest.FixtureRequest) -> BatchBuilder:
 
 
 def held(builder: BatchBuilder) -> list[Record]:
-    """Return the records that a builder has accepted, after a check of every length and the checksum."""
+    """Check every length and the checksum, and return the records that a builder has accepted."""
     data = builder.build()
     if not data:
         return []
@@ -152,7 +153,7 @@ def test_a_batch_looks_once_at_its_buffer(engine: str, compression: Compression)
 
 
 class LyingColumn(BinaryColumn):
-    """A column whose number of rows differs from that of its offsets."""
+    """A column whose row count differs from that of its offsets."""
 
     def __len__(self) -> int:
         return 1_000_000
@@ -162,7 +163,7 @@ class LyingColumn(BinaryColumn):
 
 
 class DuckColumn:
-    """An object with the attributes of a column, each of which changes with every access."""
+    """An object with the attributes of a column, which change with every access."""
 
     def __init__(self, offsets: Any, data: Any, validity: Any) -> None:
         self._attributes = {
@@ -224,7 +225,7 @@ def test_what_is_no_column(builder: BatchBuilder, wrong: Any) -> None:
 
 
 def meddle(builder: BatchBuilder) -> list[Callable[[], object]]:
-    """Return the things that code which runs in between may do to the builder."""
+    """Return the things that code running in between may do to the builder."""
     return [
         lambda: builder.append(5, b"inner", LONG),
         lambda: builder.append_many([LONG] * 3, 5),
@@ -329,7 +330,7 @@ def test_errors_at_every_call(builder: BatchBuilder, error: type[BaseException])
 
 @EXTENSION.mark
 def test_sizes_that_do_not_fit() -> None:
-    """Sizes above an int32, and two below it whose sum is above it; nothing of this memory is ever touched."""
+    """Sizes above an int32, and two below it whose sum is above it; none of this memory is ever touched."""
     builder = batch_builder_class("native")(2**40)
     builder.append(1, None, b"v")
     with mmap.mmap(-1, 2**31) as pages, memoryview(pages) as huge, huge[: 2**30] as half:
@@ -363,7 +364,7 @@ def test_every_type_of_the_extension_survives_what_it_is_not_made_for() -> None:
                 objects.append(make())
             except (TypeError, EncodeError):
                 continue
-        assert objects or kind.__name__ == "RecordBatch", f"{kind} cannot be made; of a batch, that is wanted"
+        assert objects or kind.__name__ == "RecordBatch", f"{kind} cannot be made, which is intended only for a batch"
         for thing in objects:
             for name in dir(thing):
                 exercise(thing, name)
@@ -407,7 +408,7 @@ class Link(bytes):
 
 
 def test_a_long_chain_of_records_is_freed() -> None:
-    """Freeing them must not take C stack for each record."""
+    """Freeing nested structures must not use C stack for each record."""
     link, held = Link(b""), set[int]()
     link.next, end = held, weakref.ref(held)
     record = Record(0, 0, None, link)

@@ -1,8 +1,8 @@
-"""The extension manages its memory correctly: buffers stay alive as long as anything points into them, and are released
-afterwards.
+"""The extension manages its memory correctly: buffers stay alive as long as anything points into them, and are then
+released.
 
 Method: views, records and sealed batches outlive their sources; reference counts before and after; objects used in ways
-they are not made for.
+that they are not made for.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def test_objects_that_were_not_made() -> None:
     for _ in range(2):
         with pytest.raises(BufferError, match="sealed and has records"):
             memoryview(builder)
-        assert builder.seal() == b""  # it has no memory, so none may be returned
+        assert builder.seal() == b""  # the builder has no memory, so none may be returned
 
 
 def test_a_batch_that_is_made_again_stays_what_it_was() -> None:

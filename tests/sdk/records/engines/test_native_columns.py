@@ -1,4 +1,4 @@
-"""The extension fills columns only in memory that has room for them, whatever its arguments.
+"""The extension fills columns only in memory with enough room for them, whatever its arguments.
 
 Method: calls like those of `columns.py`, with batches, ranges and memory that are wrong in every way.
 """
@@ -49,7 +49,7 @@ def test_columns_into_memory_that_does_not_fit() -> None:
             module.read_columns(batches, ranges, lambda _: (bytearray(512), places))
 
     def take(_: int) -> Any:
-        batches.clear()  # it changes too late to matter
+        batches.clear()  # the change comes too late to matter
         return bytearray(512), places
 
     assert sum(module.read_columns(batches, [None, None], take)[0]) == rows

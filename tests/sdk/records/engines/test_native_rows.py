@@ -1,4 +1,4 @@
-"""Behaviour of the extension alone: rows in memory of its own, and a check of a batch before it creates any object."""
+"""Behaviour of the extension alone: rows in its own memory, and a check of a batch before any object is created."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def native_builder(columns: list[str]) -> Any:
 
 
 def test_headers_of_a_broken_record_are_not_looked_at_if_they_are_too_many() -> None:
-    """The code that explains the error would make objects of them."""
+    """The code that explains the error would turn the headers into objects."""
     whole = batch_of([(1, None, b"v", [("", None)] * 1000)])
     for data in (whole[:-1] + b"\x7e", whole + b"\0"):
         size = len(data) - BATCH_BATCH_LENGTH_COUNTS_FROM

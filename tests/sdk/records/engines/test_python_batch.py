@@ -40,7 +40,7 @@ def test_parts() -> None:
         (record("00 00 00 01 02 61 01"), 1, "-1 headers"),
         (record("00 00 00 01 02 61 14"), 1, "10 headers in 0 bytes"),
         (record("00 00 00 01 02 61 02 01 00"), 1, "the key of a record header has -1 bytes"),
-        (record("00 00 00 01 02 61 00 00"), 1, "a record of 8 bytes has a content of 7"),
+        (record("00 00 00 01 02 61 00 00"), 1, "a record of 8 bytes has 7 bytes of content"),
         (record("00" + "ff" * 10 + "01 00 01 02 61 00"), 1, "the number has more than 10 bytes"),
         (record("00 00" + "ff" * 5 + "01 01 02 61 00"), 1, "the number has more than 5 bytes"),
         (b"\x01" + GOOD[1:], 1, "a record of -1 bytes"),
@@ -52,7 +52,7 @@ def test_refused(data: bytes, count: int, reason: str) -> None:
 
 
 def test_cut_record_is_not_given_before_the_error() -> None:
-    """The value of its last header is shorter than the header says."""
+    """The value of the last header is shorter than the header says."""
     found = parts(GOOD + bytes([2 * 19]) + bytes.fromhex("00 00 00 01 01 02 02 68 14 61"), 2)
     assert next(found)[4] == b"a"
     with pytest.raises(DecodeError, match=r"records\[1\] at byte 0: ends early"):

@@ -1,4 +1,4 @@
-"""Both builders write the same bytes, accept all that fits, and refuse batches that no broker would accept.
+"""Both builders write the same bytes, accept everything that fits, and refuse batches that no broker would accept.
 
 Method: the same calls on the Python builder and on the extension's; every option and limit once; each batch is read
 back.
@@ -99,7 +99,7 @@ def test_a_delete_horizon_of_0_is_one(builder_class: type[BatchBuilder]) -> None
 
 def test_a_batch_is_full(builder_class: type[BatchBuilder]) -> None:
     builder = builder_class(HEADER_BYTES + 20)
-    assert builder.append(1, None, b"x" * 100) == 0  # the first record is accepted whatever its size
+    assert builder.append(1, None, b"x" * 100) == 0  # the first record is accepted regardless of its size
     assert builder.append(2, None, b"") is None
     assert builder.append_many([b""], 2) == 0
     assert builder.append_columns(column(b""), 2) == 0

@@ -1,4 +1,4 @@
-"""The columns that Python makes of records match them, for batches of any magic; `test_columns.py` tests all engines.
+"""The columns that Python makes from records match them, for batches of any magic; `test_columns.py` tests all engines.
 
 Method: a batch and a message together, with and without ranges and headers.
 """

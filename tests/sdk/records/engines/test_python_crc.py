@@ -1,4 +1,4 @@
-"""Without the extension the package `crc32c` computes the checksum; `test_crc.py` compares the two.
+"""Without the extension, the package `crc32c` computes the checksum; `test_crc.py` compares the two.
 
 Method: known values, in one piece and in two.
 """

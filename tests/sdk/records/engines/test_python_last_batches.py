@@ -1,4 +1,4 @@
-"""The selected batches give the same producer states as all batches; the extension and Python select alike.
+"""The selected batches give the same producer states as all batches do; the extension and Python select alike.
 
 Method: a few batches whose selection is known, and random histories of several producers.
 """
@@ -38,7 +38,7 @@ def batches(*producer_ids: int, first: int = 0, **options: Any) -> list[bytes]:
 
 
 def numbers(kind: Kind, data: list[bytes], from_offset: int = 0, end_offset: int = ALL, kept: int = 2) -> list[int]:
-    """Return which batches are selected; all must be processed."""
+    """Return which batches are selected; all of them must have been scanned."""
     found, passed, last = kind(b"".join(data), from_offset, end_offset, kept)
     places = [len(b"".join(data[:number])) for number in range(len(data) + 1)]
     assert (passed, last) == (places[-1], places[-2])

@@ -1,6 +1,6 @@
-"""The `RecordLines` of the Python engine reads long records without making objects of their headers.
+"""The Python engine's `RecordLines` reads long records without creating objects for their headers.
 
-Method: a record on each side of the length at which that begins; `tests/sdk/records/test_lines.py` has the rest.
+Method: a record on each side of that length; `tests/sdk/records/test_lines.py` tests the rest.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def test_a_long_record_that_lies() -> None:
 
 
 def test_a_record_of_an_old_format_goes_back() -> None:
-    """`backward` is about the last record only: the next record resets it."""
+    """`backward` is about the last addition only: the next record resets it."""
     lines = RecordLines([].append)
     told: list[int | None] = []
     for offset in (5, 3, 4, 3):

@@ -1,4 +1,4 @@
-"""Both engines find the same in produced records, down to the time differences that overflow.
+"""Both engines find the same problems in produced records, down to time differences that overflow.
 
 Method: records of every shape, whole and damaged; times at the limits of their range, computed by hand.
 """

@@ -1,4 +1,4 @@
-"""Records of every engine are read-only, equal and hash alike, and survive copying and pickling; so do views of them.
+"""Records of every engine are read-only, compare and hash alike, and survive copying and pickling; so do their views.
 
 Method: the same records from the constructors of all engines and from batches; every attribute set and deleted; every
 argument with a wrong type.
@@ -49,7 +49,7 @@ def test_attributes(record_class: Any) -> None:
 
 
 def test_what_a_record_has_is_listed() -> None:
-    """`help(Record)` lists it, alike on every engine; type checkers read the class in Python."""
+    """`help(Record)` shows the same on every engine; type checkers read the Python class."""
     for record_class in CLASSES:
         # From Python 3.13 on the compiler strips the indent from docstrings; Cython leaves it.
         assert inspect.getdoc(record_class) == inspect.getdoc(python_record.Record)

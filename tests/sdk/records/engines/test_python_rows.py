@@ -1,4 +1,4 @@
-"""The rows of the Python engine, in buffers of Arrow's plain layout, byte by byte.
+"""The rows of the Python engine are correct byte by byte, in buffers of Arrow's plain layout.
 
 Method: a batch with every kind of null; `tests/sdk/records/test_rows.py` compares all engines.
 """

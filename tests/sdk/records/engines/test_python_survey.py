@@ -1,4 +1,4 @@
-"""A survey of batches sums up their headers, alike in the extension and in Python.
+"""A survey of batches sums up their headers, with the same result in the extension and in Python.
 
 Method: batches of known sizes and times; each byte of a batch changed, each length cut; random batches in both.
 """
@@ -56,7 +56,7 @@ def test_what_batches_say(kind: Kind) -> None:
     assert content(survey) == ((10, 22, size + following, following), (7, 9, 21), (False, epochs))
     third = batch(22, 9, 9, epoch=1, producer_id=4, producer_epoch=0, base_sequence=0)
     assert survey.add(memoryview(third), entries) == len(third)
-    assert entries[1:] == [(23, size + following, 9, 21)], "the first with the highest time counts"
+    assert entries[1:] == [(23, size + following, 9, 21)], "the first batch with the highest timestamp counts"
     assert (survey.has_producers, survey.epochs) == (True, epochs)
 
 

@@ -1,6 +1,6 @@
-"""Each batch of a buffer is a batch of its magic, or an error says why not; `test_walk.py` tests all engines.
+"""Each item of a buffer is a batch of its magic, or an error says why not; `test_walk.py` tests all engines.
 
-Method: a batch and a message; fields at their beginning are changed.
+Method: a batch and a message whose first fields are changed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def test_the_magic_chooses() -> None:
         ({}, None),
         (
             {8: 0, 9: 0, 10: 0, 11: 1},
-            "^batch_length at byte 8: 1 bytes are announced, but no batch or message has fewer than ",
+            "^batch_length at byte 8: the length is 1 bytes, but no batch or message has fewer than ",
         ),
         ({16: 9}, "^magic at byte 16: magic 9 is not known; 0 to 2 are known$"),
     ],

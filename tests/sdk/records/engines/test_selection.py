@@ -1,4 +1,4 @@
-"""The environment chooses the engine of the records.
+"""The environment chooses the record engine.
 
 Method: a new process for each value of KAFKAWIRE_ENGINE.
 """

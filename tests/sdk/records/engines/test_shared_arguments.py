@@ -1,4 +1,4 @@
-"""Builders refuse wrong arguments with their name, value and limits; see also `test_python_builder.py`.
+"""Builders refuse wrong arguments, naming them with their value and limits; see also `test_python_builder.py`.
 
 Method: each check with arguments that it accepts and that it refuses.
 """

@@ -1,4 +1,4 @@
-"""Columns of every engine can be copied and pickled, and values outside of their range are refused.
+"""Columns of every engine can be copied and pickled, and indexes outside their range are refused.
 
 Method: columns of small batches, compressed, plain and of magic 1.
 """

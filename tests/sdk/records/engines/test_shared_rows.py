@@ -1,4 +1,4 @@
-"""Names of columns are checked, and every limit allows at least one batch of rows.
+"""Column names are checked, and every limit allows at least one batch of rows.
 
 Method: names that exist, names that do not, and an iterator of names.
 """
