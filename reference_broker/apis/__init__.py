@@ -17,8 +17,8 @@ def load(handlers: Iterable[ApiHandler] = (), scope: Scope = Scope.ALONE) -> Ser
     """Import the handlers of Kafka's APIs, and return them with the given ones.
 
     Args:
-        handlers: for other APIs, or for Kafka's APIs that have no handler here.
-        scope: whether the broker is alone or in a cluster; handlers of the other scope are left out.
+        handlers: additional handlers, for other APIs or for Kafka's APIs that have no handler here.
+        scope: whether the broker stands alone or belongs to a cluster; handlers for the other scope are left out.
 
     Raises:
         TypeError: a handler is not an `ApiHandler`.

@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn: add the offsets of a group to a transaction, before TxnOffsetCommit.
+"""AddOffsetsToTxn: add a group's offsets to a transaction, before TxnOffsetCommit.
 
 0: the lowest version. 1: throttle time. 2: PRODUCER_FENCED. 3: flexible. 4: TRANSACTION_ABORTABLE.
 """
@@ -34,7 +34,7 @@ def handle(
     topics: TopicController,
     transactions: TransactionCoordinator,
 ) -> DelayedOperation:
-    """Handle AddOffsetsToTxn; the response is delayed while the topic of groups is created."""
+    """Handle AddOffsetsToTxn; the response is delayed while the topic of groups is being created."""
     delayed = DelayedOperation()
 
     def added(error: BrokerError | None) -> None:

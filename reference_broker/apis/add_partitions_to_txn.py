@@ -41,7 +41,7 @@ PartitionResult = AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult
 
 
 class _Outcome(NamedTuple):
-    """The result for the partitions of one transaction: codes of individual partitions, and the code of all others."""
+    """The result for one transaction's partitions: the codes of some partitions, and the code of all others."""
 
     codes: Mapping[Partition, ErrorCode]
     otherwise: ErrorCode

@@ -1,6 +1,6 @@
-"""AlterPartition: the leader of a partition asks the controller of a cluster with ZooKeeper for another ISR.
+"""AlterPartition: a partition's leader asks the controller of a cluster with ZooKeeper to change the ISR.
 
-0: lowest version. 1: recovery of leaders (KIP-704). 2: topic ids (KIP-841). 3: the epochs of the brokers in the ISR
+0: lowest version. 1: recovery of leaders (KIP-704). 2: topic ids (KIP-841). 3: epochs of the brokers in the ISR
 (KIP-903).
 """
 

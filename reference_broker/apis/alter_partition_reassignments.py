@@ -1,8 +1,8 @@
-"""AlterPartitionReassignments: move partitions to other brokers of a cluster with ZooKeeper, or cancel that (KIP-455).
+"""AlterPartitionReassignments: move partitions to other brokers of a cluster with ZooKeeper, or cancel moves (KIP-455).
 
 0: the only version of Apache Kafka 3. 1, which is not served: whether the replication factor may change.
 
-As in Apache Kafka, the response does not wait for the moves, and the timeout of the request has no effect.
+As in Apache Kafka, the response does not wait for the moves, and the request's timeout has no effect.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def handle(
     wanted: dict[TopicPartition, Sequence[int] | None] = {}
     for topic in request.topics:
         for partition in topic.partitions:
-            # The last of several orders for a partition counts.
+            # If a partition is named more than once, the last entry counts.
             replicas = partition.replicas
             wanted[TopicPartition(topic.name, partition.partition_index)] = (
                 None if replicas is None else tuple(replicas)

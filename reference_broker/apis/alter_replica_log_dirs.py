@@ -1,8 +1,8 @@
-"""AlterReplicaLogDirs: move replicas of this broker to other log directories (KIP-113), of which it has only one.
+"""AlterReplicaLogDirs: move replicas of this broker, which has only one log directory, to other ones (KIP-113).
 
 0: removed in Apache Kafka 4. 1: the lowest version. 2: flexible.
 
-As in Apache Kafka with one log directory: a replica that is there already need not move, and there is no other place.
+As in Apache Kafka with a single log directory, a replica already there need not move, and there is nowhere else to go.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ __all__ = ["handle"]
 Topic = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
 Partition = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult
 
-#: The longest name of a folder that file systems allow.
+#: The longest folder name that file systems allow.
 _FOLDER_CHARACTERS_MAX: Final = 255
-#: What Apache Kafka adds to the folder of a replica that is being moved.
+#: What Apache Kafka appends to the name of a replica's folder while the replica is being moved.
 _FUTURE_SUFFIX: Final = f".{'0' * 32}-future"
 
 
@@ -38,7 +38,7 @@ def handle(
     call: Call, request: AlterReplicaLogDirsRequest, *, directory: LogDirectory, replicas: Replicas
 ) -> Work[AlterReplicaLogDirsResponse]:
     """Handle AlterReplicaLogDirs."""
-    # The last of several orders for a partition counts.
+    # If a partition is named more than once, the last entry counts.
     wanted: dict[str, dict[int, str]] = {}
     for place in request.dirs:
         for topic in place.topics:

@@ -1,6 +1,6 @@
 """ApiVersions: list the APIs and versions that this broker serves.
 
-0: the list. 1: throttle time. 3: flexible, the client's name and version, features. 4: features may begin at version 0.
+0: the list. 1: throttle time. 3: flexible, the client's name and version, features. 4: features may start at version 0.
 An unknown version gets a response in version 0 with UNSUPPORTED_VERSION and the versions of this API, so that the
 client can retry (KIP-511).
 """
@@ -23,11 +23,11 @@ __all__ = ["handle"]
 
 _NAMES_CLIENT_SINCE = since(ApiVersionsRequest, "client_software_name")
 
-#: Allowed form of a client's name and version, which appear in metrics.
+#: The allowed form of a client's name and version, which appear in metrics.
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-#: In earlier versions, clients reject a feature that begins at level 0 (KAFKA-17011).
+#: In earlier versions, clients reject a feature that starts at level 0 (KAFKA-17011).
 _FEATURES_FROM_0_SINCE = 4
 
 

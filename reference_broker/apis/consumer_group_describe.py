@@ -29,7 +29,7 @@ __all__ = ["handle"]
 
 Described = ConsumerGroupDescribeResponse.DescribedGroup
 
-#: Types of members.
+#: The types of members.
 _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
 
 

@@ -1,6 +1,6 @@
 """ConsumerGroupHeartbeat: join, stay in, or leave a KIP-848 group.
 
-0: the first. 1: subscriptions by regular expression; members generate their ids.
+0: the first version. 1: subscriptions by regular expression; members generate their ids.
 """
 
 from __future__ import annotations

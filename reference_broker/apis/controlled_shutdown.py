@@ -1,6 +1,6 @@
-"""ControlledShutdown: a broker that is about to stop asks the controller of a cluster with ZooKeeper for other leaders.
+"""ControlledShutdown: a stopping broker asks the controller of a cluster with ZooKeeper to elect other leaders.
 
-0: lowest version, with another header. 1: client id in the header. 2: broker epoch (KIP-380). 3: flexible.
+0: lowest version, with a different header. 1: client id in the header. 2: broker epoch (KIP-380). 3: flexible.
 
 The broker asks again as long as partitions remain. As in Apache Kafka, a broker that is not the controller answers
 STALE_CONTROLLER_EPOCH.
@@ -25,7 +25,7 @@ __all__ = ["handle"]
 def handle(
     call: Call, request: ControlledShutdownRequest, *, controller: AskedController
 ) -> ControlledShutdownResponse | DelayedOperation:
-    """Handle ControlledShutdown; the response waits until other leaders are stored."""
+    """Handle ControlledShutdown; the response waits until the other leaders are stored."""
 
     def ask(give: Callable[[ControlledShutdownResponse], None]) -> None:
         def done(response: ControlledShutdownResponse) -> None:

@@ -1,4 +1,4 @@
-"""CreateAcls: a broker without an authorizer refuses each ACL.
+"""CreateAcls: a broker without an authorizer refuses every ACL.
 
 1: pattern types. 2: flexible. 3: the resource type USER.
 """
@@ -22,8 +22,8 @@ def handle(call: Call, request: CreateAclsRequest) -> Work[CreateAclsResponse]:
     """Handle CreateAcls.
 
     Raises:
-        BrokerError: SECURITY_DISABLED, always, as the result of each ACL.
-        RemoteProtocolError: a part of an ACL is UNKNOWN, which no client sends; Kafka closes the connection.
+        BrokerError: SECURITY_DISABLED, always, as the result for each ACL.
+        RemoteProtocolError: an element of an ACL is UNKNOWN, which no client sends; Kafka closes the connection.
     """
     for acl in request.creations:
         if (

@@ -1,4 +1,4 @@
-"""DeleteAcls: a broker without an authorizer refuses each filter.
+"""DeleteAcls: a broker without an authorizer refuses every filter.
 
 1: pattern types. 2: flexible. 3: the resource type USER.
 """
@@ -22,8 +22,8 @@ def handle(call: Call, request: DeleteAclsRequest) -> Work[DeleteAclsResponse]:
     """Handle DeleteAcls.
 
     Raises:
-        BrokerError: SECURITY_DISABLED, always, as the result of each filter.
-        RemoteProtocolError: a part of a filter is UNKNOWN, which no client sends; Kafka closes the connection.
+        BrokerError: SECURITY_DISABLED, always, as the result for each filter.
+        RemoteProtocolError: an element of a filter is UNKNOWN, which no client sends; Kafka closes the connection.
     """
     for each in request.filters:
         if (

@@ -1,9 +1,9 @@
-"""DeleteRecords: move the start of partitions; earlier records are no longer readable.
+"""DeleteRecords: move the start of partitions; earlier records can no longer be read.
 
 0: lowest version. 2: flexible.
 
-The response waits until the new start is durable, and the logs of all replicas that are alive begin there, or until
-the timeout; the next retention check deletes the files.
+The response waits until the new start is durable and the logs of all live replicas begin there, or until the timeout;
+the next retention check deletes the files.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def handle(
         yield
     deadline_ms = call.now_ms + request.timeout_ms
     if request.timeout_ms <= 0:
-        # Without a timeout, the response still waits for completion: Kafka's timeout only concerns the other replicas.
+        # Even without a timeout, the response waits for completion: Kafka's timeout only concerns the other replicas.
         return parts.respond(DeleteRecordsResponse(topics=topics))
     return parts.respond_by(deadline_ms, call.timers, DeleteRecordsResponse(topics=topics))
 
@@ -83,7 +83,7 @@ def _delete(
         result.error_code = error.code
         return result
     log.begin_at(offset)
-    # Sent to the client on timeout.
+    # This is sent to the client on timeout.
     result.low_watermark, result.error_code = replica.low_watermark, ErrorCode.REQUEST_TIMED_OUT
 
     def durable(error: BrokerError | None) -> None:

@@ -1,7 +1,7 @@
 """DeleteTopics: delete topics and their data.
 
-1: lowest version of Kafka 4. 3: an error code of brokers that delete no topics. 4: flexible. 5: error texts. 6: by
-topic id too.
+1: lowest version of Kafka 4. 3: an error code of brokers that do not delete topics. 4: flexible. 5: error texts. 6:
+topic ids as well as names.
 
 A topic named twice is refused and gets one response. Internal topics can be deleted too, as in Kafka: their coordinator
 then starts over.
@@ -27,7 +27,7 @@ from kafkawire.sdk.protocol.uuids import ZERO_UUID
 
 __all__ = ["handle"]
 
-#: Since version 3, a client learns that topics are not deleted here.
+#: Since version 3, the client is told that topics cannot be deleted here.
 _DELETION_DISABLED_SINCE = 3
 
 
@@ -59,7 +59,7 @@ class _Wanted(NamedTuple):
 
 
 def _is_named(image: MetadataImage, wanted: _Wanted, counts: Mapping[_Wanted, int]) -> bool:
-    """Return whether the request also names the topic of an id; only the name gets a response then."""
+    """Return whether the request also names the topic with this id; then only the name gets a response."""
     topic = image.topics_by_id.get(wanted.topic_id)
     return (
         counts[wanted] == 1
@@ -100,7 +100,7 @@ def _delete(
                 result.error_code = ErrorCode.INVALID_REQUEST
         parts.arrived()
 
-    # Sent to the client on timeout.
+    # This is sent to the client on timeout.
     result.error_code = ErrorCode.REQUEST_TIMED_OUT
     parts.expect()
     topics.delete(topic, call.now_ms, deleted)

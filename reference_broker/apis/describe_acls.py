@@ -22,7 +22,7 @@ def handle(call: Call, request: DescribeAclsRequest) -> DescribeAclsResponse:
 
     Raises:
         BrokerError: SECURITY_DISABLED, always.
-        RemoteProtocolError: a part of the filter is UNKNOWN, which no client sends; Kafka closes the connection.
+        RemoteProtocolError: an element of the filter is UNKNOWN, which no client sends; Kafka closes the connection.
     """
     if (
         request.resource_type_filter == ResourceType.UNKNOWN

@@ -1,7 +1,6 @@
-"""DescribeCluster: the id of the cluster, its controller and its brokers.
+"""DescribeCluster: the cluster's id, controller and brokers.
 
-0: flexible from the start. 1: whether to list brokers or controllers. 2: fenced brokers, of which a single broker has
-none.
+0: flexible from the start. 1: whether to list brokers or controllers. 2: fenced brokers; a single broker has none.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ Synonym = DescribeConfigsResponse.DescribeConfigsSynonym
 
 _RESOURCE_TYPES = frozenset(ConfigResourceType) - {ConfigResourceType.UNKNOWN}
 
-#: Key of each kind of resource in the documentation.
+#: The key in the documentation for each kind of resource.
 _DOCUMENTED: Final[Mapping[int, str]] = {
     ConfigResourceType.TOPIC: "topic",
     ConfigResourceType.BROKER: "broker",
@@ -54,7 +54,7 @@ _DOCUMENTED: Final[Mapping[int, str]] = {
 
 
 class _Resource(NamedTuple):
-    """A resource to describe, and the configurations that the client wants, or None for all."""
+    """A resource to describe, and the configurations that the client wants; None for all."""
 
     resource_type: int
     resource_name: str
@@ -74,7 +74,7 @@ def handle(
     """Handle DescribeConfigs.
 
     Raises:
-        BrokerError: INVALID_REQUEST, unknown type of a resource.
+        BrokerError: INVALID_REQUEST, the type of a resource is unknown.
     """
     resources = []
     for resource in request.resources:
@@ -116,7 +116,7 @@ def _document(resource_type: int, entries: list[Entry]) -> None:
 
     texts = CONFIG_DOCUMENTATION[_DOCUMENTED[resource_type]]
     for entry in entries:
-        # Like Kafka, null for a name that Kafka does not define.
+        # As in Kafka, null for a name that Kafka does not define.
         entry.documentation = texts.get(entry.name)
 
 
@@ -184,7 +184,7 @@ class _Description:
     def _overriding(
         self, keys: Mapping[str, ConfigKey], own: Mapping[str, str], source: ConfigSource
     ) -> Iterator[Entry]:
-        """Yield the values that a resource overrides from the broker's."""
+        """Yield the values with which a resource overrides the broker's."""
         for name, key in keys.items():
             settings = [Setting(name, shown_value(key, own[name]), source)] if name in own else []
             if key.broker:
@@ -198,7 +198,7 @@ class _Description:
             yield self._broker_entry(name, self._configs.settings(name))
 
     def _cluster(self) -> Iterator[Entry]:
-        """Yield the dynamic configurations of all brokers."""
+        """Yield the dynamic configurations that apply to all brokers."""
         source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
         for name, value in self._configs.of_cluster.items():
             yield self._broker_entry(name, [Setting(name, None if is_sensitive(name) else value, source)])
@@ -207,7 +207,7 @@ class _Description:
         key, is_read_only = BROKER_CONFIGS.get(name), True
         if key is not None:
             is_read_only = key.is_read_only
-        else:  # what only a running broker takes is called read-only by Kafka, too
+        else:  # options that only a running broker accepts are read-only in Kafka as well
             key = RUNNING_BROKER_CONFIGS.get(name) or ConfigKey(name, ConfigType.UNKNOWN)
         return _entry(key, settings, is_read_only=is_read_only, is_secret=is_sensitive(name))
 

@@ -1,7 +1,7 @@
 """DescribeGroups: state, protocol and members of classic groups.
 
 1: throttle time. 3: authorized operations. 4: static members. 5: flexible. 6: a missing group gets an error instead of
-state Dead.
+the state Dead.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 1: null asks for all partitions, as before. 2: flexible. 3: an error code for the whole response. 4: the size of the
 volume, and its free space. 5: whether the directory refuses new partitions.
 
-Partitions with an offline log are left out: Apache Kafka lists no partitions of an offline directory.
+Partitions with an offline log are left out, since Apache Kafka lists no partitions of an offline directory.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["handle"]
 Partition = DescribeLogDirsResponse.DescribeLogDirsPartition
 Result = DescribeLogDirsResponse.DescribeLogDirsResult
 
-#: The offset lag of a replica, which never is behind its own high watermark.
+#: The offset lag of a replica, which is never behind its own high watermark.
 _NO_LAG = 0
 #: The offset lag of a partition that the controller of a cluster has not told this broker to host.
 _UNKNOWN_LAG = -1
@@ -35,7 +35,7 @@ _UNKNOWN_LAG = -1
 def handle(
     call: Call, request: DescribeLogDirsRequest, *, directory: LogDirectory, replicas: Replicas
 ) -> Work[DelayedOperation]:
-    """Handle DescribeLogDirs; the response is delayed while the volume is measured."""
+    """Handle DescribeLogDirs; the response is delayed while the volume is being measured."""
     topics = []
     wanted = yield from _wanted(directory, request)
     for name, numbers in wanted.items():

@@ -2,8 +2,8 @@
 
 0: the only version (KIP-966).
 
-A page has a maximum number of partitions; missing topics do not count. The cursor of the next page may name a topic
-that has been deleted since, unless the client lists topics.
+The number of partitions on a page is limited; missing topics do not count. The cursor for the next page may name a
+topic that has since been deleted, unless the client lists topics.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["PARTITIONS_MAX", "handle"]
 
-#: Maximum number of partitions of a page, Kafka's `max.request.partition.size.limit`.
+#: Maximum number of partitions on a page, Kafka's `max.request.partition.size.limit`.
 PARTITIONS_MAX = 2_000
 
 Cursor = DescribeTopicPartitionsResponse.Cursor
@@ -44,7 +44,7 @@ def handle(
     """Handle DescribeTopicPartitions.
 
     Raises:
-        BrokerError: INVALID_REQUEST, the cursor names an invalid partition, or a topic that was not requested.
+        BrokerError: INVALID_REQUEST, the cursor names an invalid partition or a topic that was not requested.
     """
     cursor = request.cursor
     image = metadata.image
@@ -74,7 +74,7 @@ def handle(
 
 
 def _names(image: MetadataImage, request: DescribeTopicPartitionsRequest) -> Work[list[tuple[bytes, str]]]:
-    """Return the topics from the cursor on as a heap, in Java's string order."""
+    """Return the topics from the cursor onwards as a heap, in Java's string order."""
     cursor = request.cursor
     names = dict.fromkeys(topic.name for topic in request.topics) if request.topics else image.topics
     if cursor is not None and cursor.partition_index < 0:

@@ -1,9 +1,9 @@
 """ElectLeaders: elect the preferred leaders of partitions, or leaders that are not in sync.
 
-0: preferred leaders only (KIP-183). 1: the kind of election, an error code of the whole (KIP-460). 2: flexible.
+0: preferred leaders only (KIP-183). 1: the kind of election, an error code for the request (KIP-460). 2: flexible.
 
-The response waits until the image of this broker shows the elected leaders; partitions that it does not show in time
-are answered with REQUEST_TIMED_OUT. If all partitions were asked for, those whose leader is right already are left out.
+The response waits until this broker's image shows the elected leaders; partitions whose leaders it does not show in
+time get REQUEST_TIMED_OUT. If all partitions were requested, those that already have the right leader are left out.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def handle(
         def elected(outcome: Mapping[TopicPartition, int | Refusal] | Refusal) -> None:
             if isinstance(outcome, Refusal):
                 code = outcome.error_code
-                # A broker that is not the controller says so for each partition, without a text, as in Apache Kafka.
+                # As in Apache Kafka, a broker that is not the controller says so for each partition, without a text.
                 of_all = ErrorCode.NONE if code is ErrorCode.NOT_CONTROLLER else code
                 give(_response(_refused(partitions, code), of_all, version))
                 return
@@ -73,7 +73,7 @@ def handle(
 
 
 def _partitions(request: ElectLeadersRequest, image: MetadataImage) -> Work[Sequence[TopicPartition]]:
-    """Return the partitions that are asked for, without duplicates; all of the image for null."""
+    """Return the requested partitions without duplicates; for null, all partitions in the image."""
     wanted: dict[TopicPartition, None] = {}
     if request.topic_partitions is None:
         for topic in image.topics.values():
@@ -92,8 +92,8 @@ class _Showing:
     """The elected leaders of a request, until the image shows them.
 
     Args:
-        outcome: the elected leader of each partition, or why none was elected.
-        waits: for the image.
+        outcome: the elected leader of each partition, or the reason why none was elected.
+        waits: waits for changes of the image.
         done: called once with the results of all partitions.
     """
 
@@ -103,7 +103,7 @@ class _Showing:
         self._waits = waits
         self._done = done
         self._results = {each: result for each, result in outcome.items() if isinstance(result, Refusal)}
-        #: The leaders that the image has not shown yet: by topic, and by the number of the partition.
+        #: By topic and partition number, the leaders that the image has not shown yet.
         self._missing: dict[str, dict[int, int]] = {}
         for partition, leader in outcome.items():
             if not isinstance(leader, Refusal):
@@ -112,7 +112,7 @@ class _Showing:
         self._topics_left = len(self._missing)
 
     def wait(self, deadline_ms: int) -> None:
-        """Wait for the image until the deadline, and call `done`."""
+        """Wait for the image until the deadline, then call `done`."""
         if not self._topics_left:
             self._done(self._results)
         for name, leaders in list(self._missing.items()):
@@ -121,7 +121,7 @@ class _Showing:
     def _shows(self, name: str, leaders: dict[int, int]) -> Callable[[TopicImage | None], bool]:
         def shows(topic: TopicImage | None) -> bool:
             for number in [number for number, leader in leaders.items() if _leads(topic, number, leader)]:
-                # A leader that has been seen counts, even if another one follows before the others are seen.
+                # Once seen, a leader counts, even if another one follows before the remaining leaders are seen.
                 del leaders[number]
                 self._results[TopicPartition(name, number)] = ACCEPTED
             return not leaders

@@ -1,7 +1,7 @@
 """EndTxn: commit or abort the open transaction of a producer.
 
 0: the lowest version. 1: throttle time. 2: PRODUCER_FENCED. 3: flexible. 4: TRANSACTION_ABORTABLE. 5: each end raises
-the epoch, and the response carries the producer id and epoch of the next transaction (KIP-890).
+the epoch, and the response carries the producer id and epoch for the next transaction (KIP-890).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FENCED_SINCE = 2
 
 @serves(ApiKey.END_TXN)
 def handle(call: Call, request: EndTxnRequest, *, transactions: TransactionCoordinator) -> DelayedOperation:
-    """Handle EndTxn; the markers are written afterwards."""
+    """Handle EndTxn; the markers are written after the response."""
     delayed = DelayedOperation()
 
     def ended(outcome: ProducerIdAndEpoch | BrokerError) -> None:

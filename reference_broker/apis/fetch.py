@@ -1,12 +1,12 @@
-"""Fetch: read batches, waiting until enough are available if the request asks for it.
+"""Fetch: read batches; if the request asks for it, wait until enough are available.
 
 4: lowest version of Kafka 4, isolation level. 5: log start offset. 7: fetch sessions. 9: leader epoch, to fence stale
 clients. 11: rack. 12: flexible, divergence from the leader's epochs. 13: topic ids instead of names. 15: replica state.
 16: the current leader's address. 17: directory id. 18: high watermark of a follower.
 
-Every fetch has a session, in most cases a lasting one. So there is a single path for reading and waiting, and the cost
-depends on the number of partitions with new data. Consumers since version 11 may read from a follower, and a leader may
-send them to one; followers fetch from the leader alone.
+Every fetch has a session, which usually lasts, so there is a single code path for reading and waiting, and the cost
+depends on the number of partitions with new data. Since version 11, consumers may read from a follower, and a leader
+may send them to one; followers fetch only from the leader.
 """
 
 from __future__ import annotations
@@ -45,24 +45,24 @@ _BY_ID_SINCE = since(FetchRequest.FetchTopic, "topic_id")
 PartitionData = FetchResponse.PartitionData
 AbortedTransaction = FetchResponse.AbortedTransaction
 
-#: Unknown partitions do not keep a fetch from waiting for others; they come last in the response, in this order.
+#: Unknown partitions do not stop a fetch from waiting for others; they come last in the response, in this order.
 _UNKNOWN: dict[int, int] = {ErrorCode.UNKNOWN_TOPIC_ID: 1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 2}
 
-#: Looked up once, since each partition asks for it.
+#: Looked up once, since every partition uses it.
 _NO_ERROR = int(ErrorCode.NONE)
 
 _ISOLATION_LEVELS = frozenset(IsolationLevel)
 
-#: Errors of clients that may not know the leader.
+#: After these errors, the client may not know the leader, so the response names it.
 _TELLING_LEADER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
-#: KIP-951; `current_leader` is older, for the quorum of KRaft.
+#: KIP-951; `current_leader` is older, and was meant for the KRaft quorum.
 _CURRENT_LEADER_SINCE = since(FetchResponse, "node_endpoints")
 
-#: Consumers that can be sent to a follower can read from one, too.
+#: Consumers that can be redirected to a follower can also read from one.
 _FROM_FOLLOWERS_SINCE = since(FetchRequest, "rack_id")
 
-#: More partitions than this are read in several turns.
+#: If there are more partitions than this, they are read over several turns.
 _MANY = 500
 
 _Found = tuple[SessionPartition, PartitionData]
@@ -78,7 +78,7 @@ def handle(
     options: BrokerOptions,
     replicas: Replicas,
 ) -> Work[FetchResponse | DelayedOperation]:
-    """Handle Fetch: respond at once if there are enough bytes or an error, and otherwise delay the response."""
+    """Handle Fetch: respond immediately if there are enough bytes or an error; otherwise delay the response."""
     check_isolation(request.isolation_level)
     try:
         session = yield from fetch_sessions.begin(request, call.now_ms, by_id=call.version >= _BY_ID_SINCE)
@@ -110,20 +110,20 @@ class _Fetch:
         self._request = request
         self._session = session
         self._is_committed = request.isolation_level == IsolationLevel.READ_COMMITTED
-        #: The response, unless it is read again.
+        #: The response, unless it is being read again.
         self._found: dict[SessionPartition, PartitionData] = {}
         self._size_bytes = 0
-        #: Whether a partition has an error, or anything else that the client does not wait for.
+        #: Whether a partition has an error or anything else that makes the client want an immediate response.
         self._has_answers = False
         self._unknown = 0
-        #: The brokers that errors name as leaders; None without any.
+        #: The brokers that errors name as leaders; None if there are none.
         self._endpoints: dict[int, FetchResponse.NodeEndpoint] | None = None
         self._reads = 0
         self._delayed: DelayedOperation | None = None
         self._timer: Timer | None = None
 
     def answer(self) -> Work[FetchResponse | DelayedOperation]:
-        """Return the response if enough data was found, and wait for more otherwise."""
+        """Return the response if enough data was found; otherwise wait for more."""
         session = self._session
         session.is_busy = True
         try:
@@ -158,7 +158,7 @@ class _Fetch:
         """Read the partitions that may have new data.
 
         Raises:
-            BrokerError: the session ended in the meantime.
+            BrokerError: the session has ended in the meantime.
         """
         request, session, found = self._request, self._session, self._found
         left = max(min(request.max_bytes, self._bytes_max), 0)
@@ -176,7 +176,7 @@ class _Fetch:
             elif request.rack_id and (elsewhere := self._preferred(replica, partition.wanted)) is not None:
                 data, read = elsewhere, FollowerRead(elsewhere, is_at_end=False, is_answer=True)
             else:
-                # The first partition with data returns at least one batch; otherwise a large batch could never be read.
+                # The first partition with data returns at least one batch; otherwise large batches could never be read.
                 data = _read_partition(
                     replica, partition.wanted, left, not self._size_bytes, self._is_committed, may_follow
                 )
@@ -204,7 +204,7 @@ class _Fetch:
                 session.check()
 
     def _find(self, partition: SessionPartition) -> Replica | ErrorCode:
-        """Return the replica of a partition, or the error if it is not on this broker."""
+        """Return the replica of a partition, or the error if this broker does not have it."""
         name = partition.topic
         if self._session.by_id:
             topic = self._metadata.image.topics_by_id.get(partition.topic_id)
@@ -216,7 +216,7 @@ class _Fetch:
         if replica is None:
             return self._replicas.missing(name, number).code
         if self._session.by_id and replica.topic_id not in (partition.topic_id, ZERO_UUID):
-            return ErrorCode.INCONSISTENT_TOPIC_ID  # the topic was created again, and this is the log of the former one
+            return ErrorCode.INCONSISTENT_TOPIC_ID  # the topic has been recreated, and this is the log of the old one
         return replica
 
     def _note_answer(self, partition: SessionPartition, data: PartitionData) -> None:
@@ -243,7 +243,7 @@ class _Fetch:
             self._endpoints = {**(self._endpoints or {}), leader_id: endpoint}
 
     def _read_for_follower(self, replica: Replica | ErrorCode, partition: SessionPartition, left: int) -> FollowerRead:
-        """Read a partition for a follower; only the first read of a request tells where the follower is."""
+        """Read a partition for a follower; only the first read of a request reveals the follower's position."""
         if not isinstance(replica, Replica):
             data = _read_partition(replica, partition.wanted, 0, False, False, False)
             return FollowerRead(data, is_at_end=False, is_answer=True)
@@ -258,12 +258,12 @@ class _Fetch:
         )
 
     def _preferred(self, replica: Replica | ErrorCode, wanted: FetchRequest.FetchPartition) -> PartitionData | None:
-        """Return the response that sends a consumer to a follower in its rack, None to read here."""
+        """Return the response that sends a consumer to a follower in its rack, or None to read here."""
         if not isinstance(replica, Replica):
             return None
         preferred = replica.preferred_reader(self._request.rack_id, wanted.fetch_offset)
         if preferred is None or wanted.current_leader_epoch not in (NO_PARTITION_LEADER_EPOCH, replica.leader_epoch):
-            return None  # a read tells the consumer that its epoch is another one
+            return None  # reading will tell the consumer that its epoch is wrong
         log = replica.log
         return PartitionData(
             wanted.partition,
@@ -280,7 +280,7 @@ class _Fetch:
         """Whether the client prefers waiting to an immediate response."""
         request = self._request
         is_enough = self._has_answers or self._size_bytes >= request.min_bytes
-        # Unknown partitions are read again each time, so all others in the session are known.
+        # Unknown partitions are read again each time, so all other partitions in the session are known.
         return not is_enough and request.max_wait_ms > 0 and len(self._session) > self._unknown
 
     def _response(self) -> Work[FetchResponse]:
@@ -322,7 +322,7 @@ class _Fetch:
             if pieces.ends():
                 self._session.follow()  # to notice data that arrives before the response is complete
                 yield
-        if self._reads > 1:  # after a single read, they already are in order
+        if self._reads > 1:  # after a single read, they are already in order
             for entries in places:
                 entries.sort(key=_turn)
         return [*places[0], *places[1], *places[2]]
@@ -346,7 +346,7 @@ class _Fetch:
             self._finish(self._call.now_ms)
 
     def interrupted(self, code: ErrorCode) -> None:
-        """Respond with an error: a newer request has used the session, or it has ended."""
+        """Respond with an error: a newer request has used the session, or the session has ended."""
         self._stop_waiting()
         if self._delayed is not None:
             self._delayed.complete(FetchResponse(error_code=code, session_id=self._session.id))
@@ -395,7 +395,7 @@ def _read_partition(
         return data
     log = replica.log
     try:
-        # Like Kafka, and unlike elsewhere, treat any negative epoch as none.
+        # As in Kafka, but unlike elsewhere, any negative epoch means none.
         epoch = max(partition.current_leader_epoch, NO_PARTITION_LEADER_EPOCH)
         if may_follow:
             replica.check_readable(epoch)
@@ -409,7 +409,7 @@ def _read_partition(
             data.diverging_epoch = diverging
             read = Read(None, is_first_whole=False)
     except NotPrepared:
-        # The log reports when it becomes readable; until then the other partitions are returned.
+        # The log reports when it becomes readable; until then, return the other partitions.
         read = Read(None, is_first_whole=False, aborted=() if is_committed else None)
     except BrokerError as error:
         data.error_code = error.code

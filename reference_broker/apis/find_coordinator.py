@@ -1,11 +1,11 @@
-"""FindCoordinator: which broker coordinates a group, or the transactions of a transactional id.
+"""FindCoordinator: find the broker that coordinates a group or a transactional id.
 
 0: groups only. 1: throttle time, transactions, error texts. 3: flexible. 4: several keys at once. 6: share groups.
 
-The response waits while the topic of a coordinator is created. Apache Kafka answers COORDINATOR_NOT_AVAILABLE at once;
-with the client's subsequent backoff, the first join on a broker in memory takes 125 ms instead of 40.
+The response waits while the coordinator's topic is being created. Apache Kafka answers COORDINATOR_NOT_AVAILABLE
+immediately; because the client then backs off, the first join on an in-memory broker would take 125 ms instead of 40.
 
-A partition may have no leader, for example because its log is offline; then its groups and transactional ids have no
+A partition may have no leader, for example because its log is offline; its groups and transactional ids then have no
 coordinator.
 
 Share groups have no coordinator here yet; clients get a retriable error.
@@ -56,7 +56,7 @@ _NO_PORT = -1
 def handle(
     call: Call, request: FindCoordinatorRequest, *, metadata: MetadataCache, topics: TopicController
 ) -> Work[Message | DelayedOperation]:
-    """Handle FindCoordinator; the response is delayed while the coordinator's topic is created."""
+    """Handle FindCoordinator; the response is delayed while the coordinator's topic is being created."""
 
     def ask(key: str, put: Callable[[Coordinator], None]) -> None:
         def created(made: TopicImage | BrokerError) -> None:
@@ -79,7 +79,7 @@ def handle(
 
 
 def _single(found: Sequence[Coordinator]) -> FindCoordinatorResponse:
-    """Return the response of the versions with one key."""
+    """Return the response for versions with a single key."""
     (one,) = found
     return FindCoordinatorResponse(
         error_code=one.error_code,
@@ -117,7 +117,7 @@ def _find(
 
 
 def _is_share_partition(key: str) -> bool:
-    """Return whether a key is GROUP:TOPIC_ID:PARTITION, the form of share groups; the group may contain colons."""
+    """Return whether a key is GROUP:TOPIC_ID:PARTITION, as used for share groups; the group may contain colons."""
     *group, topic_id, number = ["", "", *key.rstrip(":").split(":")]
     try:
         parse_uuid(topic_id)

@@ -3,7 +3,7 @@
 0: idempotent and transactional producers. 1: throttle time. 2: flexible. 3: a producer may send its id to get a higher
 epoch. 4: PRODUCER_FENCED. 5: transactions of KIP-890.
 
-Version 6, with which a transaction is prepared for an external coordinator (KIP-939), is not stable in Kafka 4.3.
+Version 6, which can prepare a transaction for an external coordinator (KIP-939), is not stable in Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def handle(
         initialized(found if isinstance(found, BrokerError) else ProducerIdAndEpoch(found, _FIRST_EPOCH))
 
     if request.transactional_id is None:
-        # Without a transactional id, a producer that asks again has no use for its old id; Kafka returns a new one,
-        # too.
+        # Without a transactional id, a producer that asks again has no use for its old id; Kafka, too, returns a new
+        # one.
         producer_ids.take(given)
     else:
         expected = None

@@ -31,7 +31,7 @@ def handle(call: Call, request: JoinGroupRequest, *, groups: GroupCoordinator) -
     """Handle JoinGroup; the response usually waits until the other members have joined."""
     delayed_join = DelayedOperation()
     has_rebalance_timeout = call.version >= _REBALANCE_TIMEOUT_SINCE
-    # Copied, so that a member does not keep the request's buffer alive.
+    # Copied so that a member does not keep the request's buffer alive.
     protocols = yield from each(request.protocols, lambda protocol: (protocol.name, bytes(protocol.metadata)))
     join = Join(
         request.group_id,

@@ -1,4 +1,4 @@
-"""LeaderAndIsr: the controller of a cluster with ZooKeeper says which partitions a broker leads and follows.
+"""LeaderAndIsr: the controller of a cluster with ZooKeeper tells a broker which partitions it leads and follows.
 
 0: lowest version. 1: whether a replica is new. 2: broker epoch, partitions by topic. 3: adding and removing replicas
 (KIP-455). 4: flexible. 5: topic ids. 6: recovery of leaders. 7: KRaft controllers.
@@ -22,20 +22,20 @@ __all__ = ["handle", "pass_on"]
 def handle(
     call: Call, request: LeaderAndIsrRequest, *, control_requests: ControlRequests
 ) -> Message | DelayedOperation:
-    """Handle LeaderAndIsr; the response waits until the logs are there and the roles have changed."""
+    """Handle LeaderAndIsr; the response waits until the logs exist and the roles have changed."""
     return pass_on(call, request, control_requests)
 
 
 def pass_on(call: Call, request: Message, control_requests: ControlRequests) -> Message | DelayedOperation:
-    """Put a request into the queue of the controller's requests, and return the response, or its later arrival.
+    """Put a request into the queue of controller requests; return the response, or a delayed one.
 
     Args:
-        call: the context of the request.
+        call: the request's context.
         request: LeaderAndIsr, StopReplica or UpdateMetadata.
         control_requests: the queue.
 
     Raises:
-        RemoteProtocolError: too many requests wait; the controller repeats this one over another connection.
+        RemoteProtocolError: too many requests are waiting; the controller repeats this one over another connection.
     """
     arrived: list[Message | Exception] = []
     delayed: DelayedOperation | None = None

@@ -1,4 +1,4 @@
-"""ListConfigResources: list configurable resources, of all kinds or of some.
+"""ListConfigResources: list configurable resources of all kinds or of some.
 
 0: client metrics subscriptions only. 1: all kinds.
 """
@@ -45,7 +45,7 @@ def handle(
 
 
 def _names(kind: ConfigResourceType, dynamic: ConfigStore, metadata: MetadataCache) -> Iterable[str]:
-    """Return the names of resources of a kind; for groups and subscriptions, only those with configurations."""
+    """Return the names of resources of a kind; of groups and subscriptions, only those with configurations."""
     match kind:
         case ConfigResourceType.TOPIC:
             return tuple(metadata.image.topics)

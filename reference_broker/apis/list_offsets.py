@@ -1,8 +1,8 @@
 """ListOffsets: offsets by time, and the ends of partitions.
 
-1: lowest version of Kafka 4. 2: isolation level. 4: leader epoch. 5: an error of leaders that are new. 6: flexible.
-7: the record with the highest timestamp. 8: the start of the local log. 9: the end of the remote log. 10: a timeout.
-11: the first offset not yet copied to remote storage.
+1: lowest version of Kafka 4. 2: isolation level. 4: leader epoch. 5: an error for new leaders. 6: flexible. 7: the
+record with the highest timestamp. 8: the start of the local log. 9: the end of the remote log. 10: a timeout. 11: the
+first offset not yet copied to remote storage.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ _LEADER_EPOCH_SINCE = since(PartitionResponse, "leader_epoch")
 #: OFFSET_NOT_AVAILABLE came with KIP-207, which added no field.
 _OFFSET_NOT_AVAILABLE_SINCE = 5
 
-#: Of tools that may read from any replica.
+#: The replica id of tools that may read from any replica.
 _DEBUGGING_REPLICA_ID = -2
 
 _NOTHING = TimestampAndOffset(NO_TIMESTAMP, UNKNOWN_OFFSET, NO_PARTITION_LEADER_EPOCH)
 
 
 class _Reader(NamedTuple):
-    """Who asks.
+    """The sender of the request.
 
     Attributes:
         is_client: whether uncommitted records are hidden; a replica needs the end of the log, and so does a tool that
             poses as one.
-        is_committed: whether only records of decided transactions count.
+        is_committed: whether to count only records of decided transactions.
         may_follow: whether a follower may answer.
     """
 
@@ -65,7 +65,7 @@ class _Reader(NamedTuple):
     may_follow: bool
 
     def end_of(self, log: PartitionLog) -> int:
-        """Return the first offset that the reader does not see."""
+        """Return the first offset that the reader cannot see."""
         return log.readable_to(is_committed=self.is_committed) if self.is_client else log.next_offset
 
 
@@ -73,7 +73,7 @@ class _Reader(NamedTuple):
 def handle(
     call: Call, request: ListOffsetsRequest, *, replicas: Replicas
 ) -> Work[ListOffsetsResponse | DelayedOperation]:
-    """Handle ListOffsets: respond at once, unless the index of a segment has to be rebuilt first."""
+    """Handle ListOffsets: respond immediately, unless a segment's index has to be rebuilt first."""
     asked: dict[Partition, int] = {}
     for topic in request.topics:
         for partition in topic.partitions:
@@ -108,7 +108,7 @@ def _find(
     *,
     is_twice: bool,
 ) -> PartitionResponse:
-    """Return the response for a partition; it is complete once its part has arrived."""
+    """Return the response for a partition; it is filled in once the offset has been found."""
     response = PartitionResponse(partition.partition_index)
     parts.expect()
 
@@ -138,7 +138,7 @@ def _find(
 
 
 def _replica(replicas: Replicas, topic: str, partition: Wanted, reader: _Reader) -> Replica:
-    """Return the replica that answers.
+    """Return the replica that answers the query.
 
     Raises:
         BrokerError: see `Replicas.leader`.
@@ -154,7 +154,7 @@ def _look_up(replica: Replica, timestamp: int, reader: _Reader) -> TimestampAndO
     """Return the offset for a timestamp.
 
     Raises:
-        NotPrepared, BrokerError: see `PartitionLog.offset_for_timestamp`; or OFFSET_NOT_AVAILABLE.
+        NotPrepared, BrokerError: see `PartitionLog.offset_for_timestamp`; also OFFSET_NOT_AVAILABLE.
     """
     if timestamp >= 0:
         found = replica.log.offset_for_timestamp(timestamp, up_to=reader.end_of(replica.log))
@@ -207,5 +207,5 @@ _SPECIAL: dict[int, tuple[int, Callable[[Replica, _Reader], TimestampAndOffset]]
     OffsetTimestamp.EARLIEST_PENDING_UPLOAD: (11, _remote),
 }
 
-#: No version allows any other special timestamp.
+#: No version allows any other special timestamps.
 _UNKNOWN = (_VERSIONS.last + 1, _remote)

@@ -2,7 +2,7 @@
 
 0: the only version.
 
-As in Apache Kafka, partitions that are unknown or not being moved are left out, and the timeout of the request has no
+As in Apache Kafka, partitions that are unknown or not being moved are left out, and the request's timeout has no
 effect.
 """
 

@@ -22,7 +22,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
 
-#: Maximum number of different characters in ids that are matched together, and of characters matched in one slice.
+#: Maximum number of distinct characters in ids that are matched together, and of characters matched in one slice.
 _CHARACTERS_MAX = 1_000
 _SLICE_CHARACTERS = 100_000
 
@@ -48,7 +48,7 @@ def handle(call: Call, request: ListTransactionsRequest, *, transactions: Transa
 
 
 def _matched(call: Call, text: str, response: ListTransactionsResponse) -> Answer:
-    """Return a response with the transactions whose ids match, delayed if matching takes more than one slice."""
+    """Return a response with the transactions whose ids match; it is delayed if matching takes more than one slice."""
     delayed = DelayedOperation()
 
     def done(matching: frozenset[str] | ErrorCode, now_ms: int) -> None:
@@ -66,10 +66,10 @@ def _matched(call: Call, text: str, response: ListTransactionsResponse) -> Answe
 
 
 def _matching(text: str, ids: list[str]) -> Generator[None, None, frozenset[str] | ErrorCode]:
-    """Match ids in slices: yield after each slice, and return the matching ids, or why the expression was refused.
+    """Match ids in slices: yield after each slice; return the matching ids, or why the expression was refused.
 
-    Ids may contain any character, and an expression's character sets grow with the number of different characters. So
-    ids are matched together only while they have few different characters.
+    Ids may contain any character, and an expression's character sets grow with the number of distinct characters. So
+    ids are matched together only while they have few distinct characters.
     """
     found: frozenset[str] = frozenset()
     together: list[str] = []

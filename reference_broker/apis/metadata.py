@@ -4,7 +4,7 @@
 time. 4: whether to auto-create topics. 5: offline replicas. 7: leader epoch. 8: authorized operations (of the cluster
 until 10). 9: flexible. 10: topic ids. 12: ask by topic id. 13: an error code for the whole response.
 
-A topic that is about to be created is unknown in the response, as in Kafka: the client asks again.
+A topic that is about to be created is unknown in the response, as in Kafka: the client will ask again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Partition = MetadataResponse.MetadataResponsePartition
 #: In version 0, replicas that the client cannot reach are left out.
 _UNREACHABLE_REPLICAS_SINCE = 1
 
-#: Since version 6, a client learns that the leader is alive, but does not have its listener.
+#: Since version 6, the client learns if the leader is alive but lacks the client's listener.
 _LISTENER_ERRORS_SINCE = 6
 
 #: Earlier versions have topic ids and nullable names, but Kafka's brokers accept neither.
@@ -47,9 +47,9 @@ _BY_ID_SINCE = 12
 def handle(
     call: Call, request: MetadataRequest, *, metadata: MetadataCache, options: BrokerOptions, topics: TopicController
 ) -> Work[MetadataResponse]:
-    """Handle Metadata, and begin to create missing topics if the client allows it."""
+    """Handle Metadata, and start creating missing topics if the client allows it."""
     by_name = call.version < _BY_ID_SINCE
-    # A duplicate gets one answer; where ids are given, names are ignored.
+    # Duplicates get one answer; where ids are given, names are ignored.
     ids: dict[bytes, None] = {}
     names: dict[str | None, None] = {}
     for wanted in request.topics or ():
@@ -101,16 +101,16 @@ def handle(
 
 
 class _View:
-    """The brokers as the client sees them: it cannot use a leader whose address it does not get.
+    """The brokers as seen by the client, which cannot use a leader whose address it does not get.
 
     Args:
-        image: has the brokers.
-        listener: the listener that the client came through.
+        image: holds the brokers.
+        listener: the listener that the client is connected to.
         version: the version of the request.
 
     Attributes:
-        hides_unreachable: whether replicas that it cannot reach are left out, as in Kafka.
-        reachable: the ids of the brokers that it can reach.
+        hides_unreachable: whether to leave out replicas that the client cannot reach, as in Kafka.
+        reachable: the ids of the brokers that the client can reach.
     """
 
     __slots__ = ("_alive", "_knows_listener_errors", "hides_unreachable", "reachable")

@@ -1,4 +1,4 @@
-"""OffsetDelete: delete the committed offsets of a group for topics that it is not subscribed to.
+"""OffsetDelete: delete a group's committed offsets for topics that it is not subscribed to.
 
 0: the only version.
 """

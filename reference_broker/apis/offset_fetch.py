@@ -40,7 +40,7 @@ FetchedGroup = OffsetFetchResponse.OffsetFetchResponseGroup
 FetchedTopics = OffsetFetchResponse.OffsetFetchResponseTopics
 FetchedPartitions = OffsetFetchResponse.OffsetFetchResponsePartitions
 
-#: Size in bytes of a partition without its metadata.
+#: Size of a partition in bytes, without its metadata.
 _PARTITION_BYTES = 20
 
 
@@ -86,14 +86,14 @@ def _asked(group: Group) -> _Asked:
 
 
 def _allowed(request: OffsetFetchRequest, outcome: Fetched | BrokerError) -> Fetched | BrokerError:
-    """Return the offsets as the client wants them: it may accept offsets that an open transaction could change."""
+    """Return the offsets that the client may see: it may accept offsets that an open transaction could change."""
     if isinstance(outcome, BrokerError) or request.require_stable:
         return outcome
     return outcome._replace(unstable=frozenset())
 
 
 def _single(call: Call, request: OffsetFetchRequest, outcome: Fetched | BrokerError) -> Work[OffsetFetchResponse]:
-    """Return the response in versions with one group; version 1 has no field for an error of the group."""
+    """Return the response for versions with one group; version 1 has no field for a group error."""
     error = ErrorCode.NONE
     offsets = Fetched({}, frozenset())
     if not isinstance(outcome, BrokerError):
@@ -125,7 +125,7 @@ def _single(call: Call, request: OffsetFetchRequest, outcome: Fetched | BrokerEr
 def _several(
     call: Call, image: MetadataImage, request: OffsetFetchRequest, found: Mapping[_Asked, Fetched | BrokerError]
 ) -> Work[OffsetFetchResponse]:
-    """Return the response in versions with several groups; a group's offsets are collected only once."""
+    """Return the response for versions with several groups; a group's offsets are collected only once."""
     repetitions = Repetitions(call)
     complete: dict[_Asked, list[FetchedTopics]] = {}
     sizes: dict[_Asked, int] = {}
@@ -204,7 +204,7 @@ def _size(position: tuple[int, int, str, ErrorCode]) -> int:
 def _position(
     offsets: Fetched, topic: str, number: int, error: ErrorCode = ErrorCode.NONE
 ) -> tuple[int, int, str, ErrorCode]:
-    """Return a partition of the response, with offset, leader epoch, metadata and error."""
+    """Return a partition for the response: offset, leader epoch, metadata and error."""
     if (topic, number) in offsets.unstable:
         return _no_position(ErrorCode.UNSTABLE_OFFSET_COMMIT)
     committed = offsets.offsets.get((topic, number))

@@ -1,6 +1,6 @@
-"""OffsetForLeaderEpoch: the end of a leader epoch, which reveals a truncation of the log to clients.
+"""OffsetForLeaderEpoch: the end of a leader epoch, which lets clients detect that the log was truncated.
 
-2: lowest version of Kafka 4. 3: the id of the asking replica. 4: flexible.
+2: lowest version of Kafka 4. 3: the id of the requesting replica. 4: flexible.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ and the reasons. 9: flexible. 10: the current leader in the response. 11, 12: tr
 instead of names.
 
 With acks=0 there is no response: a failure closes the connection, as in Kafka. The connection's next request still
-waits until the batches are in their logs, which bounds the memory that they take.
+waits until the batches are in their logs, which limits the memory they take.
 
-A response to acks=all that waits for followers comes at the request's timeout at the latest.
+A response to acks=all that waits for followers is sent when the request times out, at the latest.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _CURRENT_LEADER_SINCE = since(PartitionResponse, "current_leader")
 
 _ACKS = frozenset(Acks)
 
-#: Looked up once, since each batch asks for them.
+#: Looked up once, since every batch uses them.
 _NO_ACKS, _ALL_ACKS = int(Acks.NONE), int(Acks.ALL)
 
 #: Maximum size in bytes of uncompressed records that can be checked in less than a millisecond.
@@ -73,8 +73,8 @@ _LOOKED_AT_A_TIME = 2_000
 _FINISHED = object()
 
 
-#: KAFKA-18659: librdkafka until 2.5 compresses only if versions 0 to 2 are advertised, although brokers no longer serve
-#: them.
+#: KAFKA-18659: up to 2.5, librdkafka compresses only if versions 0 to 2 are advertised, although brokers no longer
+#: serve them.
 _ADVERTISED_FROM = 0
 
 
@@ -88,7 +88,7 @@ def handle(
     replicas: Replicas,
     verifier: Verifier,
 ) -> ProduceResponse | DelayedOperation | None:
-    """Handle Produce; the response is delayed while a log syncs or begins a new segment."""
+    """Handle Produce; the response is delayed while a log syncs or starts a new segment."""
     parts: Parts[ProduceResponse] = Parts()
     responses: list[ProduceResponse.TopicProduceResponse] = []
     response = ProduceResponse(responses)
@@ -129,7 +129,7 @@ def _limit_wait(
     responses: list[ProduceResponse.TopicProduceResponse],
     parts: Parts[ProduceResponse],
 ) -> None:
-    """Answer at the timeout if a batch waits for followers; its response says REQUEST_TIMED_OUT until it is known."""
+    """Respond at the timeout if a batch waits for followers, with REQUEST_TIMED_OUT for batches not yet replicated."""
     if any(each.error_code == ErrorCode.REQUEST_TIMED_OUT for topic in responses for each in topic.partition_responses):
         parts.end_by(call.now_ms + max(request.timeout_ms, 0), call.timers)
 
@@ -148,7 +148,7 @@ def _append_all(
     """Append to one partition after another, and add the results to the responses.
 
     A step ends after a batch that may have taken long, since a few bytes may hold 100 MiB of compressed records. It
-    also ends after many short batches, or topics without any.
+    also ends after many short batches, or after many topics without batches.
     """
     transactional: list[Unverified] = []
     refused = yield from _refusal(request)
@@ -182,7 +182,7 @@ def _append_all(
 
 
 def _may_take_long(records: Buffer | None, replica: Replica | None) -> bool:
-    """Return whether checking the records of a partition may take long: many, or (to be) compressed ones."""
+    """Return whether checking a partition's records may take long: many records, or (to be) compressed ones."""
     if records is None or len(records) < BATCH_HEADER_BYTES:
         return False
     if len(records) > _LONG_BYTES or records[BATCH_CRC_COVERS_FROM + 1] & BATCH_COMPRESSION_MASK:
@@ -213,7 +213,7 @@ def _refusal(request: ProduceRequest) -> Work[BrokerError | None]:
 
 
 def _name(version: int, image: MetadataImage, data: ProduceRequest.TopicProduceData) -> str | None:
-    """Return the name of a topic; None if the id is unknown."""
+    """Return the name of a topic, or None if its id is unknown."""
     if version < _BY_ID_SINCE:
         return data.name
     topic = image.topics_by_id.get(data.topic_id)
@@ -241,7 +241,7 @@ def _append(
             raise replicas.missing(name, partition.index)
         if name in INTERNAL_TOPICS:
             raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is an internal topic")
-        replica.check_acks(acks)  # first: a transaction could not end in a partition that cannot store its marker
+        replica.check_acks(acks)  # first, as a transaction could not end in a partition that cannot store its marker
         log = replica.log
         data, header = validate(
             partition.records, log.config, call.now_ms, allow_zstandard=call.version >= _ZSTANDARD_SINCE
@@ -278,7 +278,7 @@ def _append(
 
         def append(verification: Verification | None) -> None:
             try:
-                replica.check_acks(acks)  # again: the coordinator may have taken long to answer
+                replica.check_acks(acks)  # again, as the coordinator may have taken long to answer
             except BrokerError as error:
                 reached(error)
                 return
@@ -313,7 +313,7 @@ def _refuse(
     response.base_offset = response.log_append_time_ms = response.log_start_offset = -1
     if name is None or error.code != ErrorCode.NOT_LEADER_OR_FOLLOWER or call.version < _CURRENT_LEADER_SINCE:
         return
-    # So that the client need not ask for metadata (KIP-951).
+    # This saves the client from asking for metadata (KIP-951).
     leader_id, leader_epoch, broker = replicas.current_leader(name, response.index)
     response.current_leader = ProduceResponse.LeaderIdAndEpoch(leader_id, leader_epoch)
     if broker is not None and (address := broker.listeners.get(call.peer.listener.name)) is not None:

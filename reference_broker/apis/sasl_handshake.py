@@ -1,9 +1,9 @@
-"""SaslHandshake: the mechanism of a login, and the mechanisms that a listener offers.
+"""SaslHandshake: the mechanism for a login, and the mechanisms that a listener offers.
 
 0: the login's tokens follow without a request header. 1: they follow in SaslAuthenticate.
 
-A listener without SASL answers, too: clients ask for the supported APIs, and treat a broker without this one as a Kafka
-before 0.10.
+A listener without SASL answers as well: clients ask for the supported APIs, and take a broker without this one for a
+Kafka before 0.10.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""UpdateFeatures: change the finalized features of a cluster with ZooKeeper, of which its brokers support none.
+"""UpdateFeatures: change the finalized features of a cluster with ZooKeeper; its brokers support none.
 
-0: the lowest version (KIP-584). 1: kinds of upgrades, validation alone (KIP-778). 2, which is not served: no results by
-feature.
+0: the lowest version (KIP-584). 1: kinds of upgrades, requests that only validate (KIP-778). 2, which is not served: no
+results per feature.
 
-Apache Kafka 3 ignores that a request is for validation alone; here nothing is changed then.
+Apache Kafka 3 makes the changes even if a request asks only for validation; here, such a request changes nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Result = UpdateFeaturesResponse.UpdatableFeatureResult
 
 _VERSIONS = next(field.versions for field in UpdateFeaturesResponse.FIELDS if field.name == "results")
 
-#: The first version that names the kind of the upgrade, rather than whether the level may go down.
+#: The first version that names the kind of upgrade, rather than whether the level may be lowered.
 _KINDS_SINCE = since(UpdateFeaturesRequest.FeatureUpdateKey, "upgrade_type")
 
 
@@ -56,7 +56,7 @@ def handle(
 def _response(results: Mapping[str, Refusal] | Refusal) -> UpdateFeaturesResponse:
     if isinstance(results, Refusal):
         return UpdateFeaturesResponse(error_code=results.error_code, error_message=results.message)
-    # Apache Kafka sends the name of the code if nothing is wrong.
+    # Apache Kafka sends the name of the code if there is no error.
     return UpdateFeaturesResponse(
         error_message=None,
         results=[

@@ -1,4 +1,4 @@
-"""UpdateMetadata: the controller of a cluster with ZooKeeper tells a broker of brokers and partitions.
+"""UpdateMetadata: the controller of a cluster with ZooKeeper tells a broker about brokers and partitions.
 
 0: lowest version. 1: endpoints. 2: racks. 3: listeners. 4: offline replicas. 5: broker epoch, partitions by topic. 6:
 flexible. 7: topic ids. 8: KRaft controllers.
@@ -22,5 +22,5 @@ __all__ = ["handle"]
 def handle(
     call: Call, request: UpdateMetadataRequest, *, control_requests: ControlRequests
 ) -> Message | DelayedOperation:
-    """Handle UpdateMetadata; the response waits until the metadata of clients has changed."""
+    """Handle UpdateMetadata; the response waits until the metadata served to clients has changed."""
     return pass_on(call, request, control_requests)

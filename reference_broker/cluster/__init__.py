@@ -1,1 +1,1 @@
-"""What makes brokers one cluster: the registry that they share, and the controller."""
+"""The parts that make brokers one cluster: the registry that they share, and the controller."""

@@ -1,4 +1,4 @@
-"""Blocks of producer ids that the controller of the cluster hands out.
+"""Blocks of producer ids that the cluster's controller hands out.
 
 Source: `RPCProducerIdManager` in Apache Kafka 3.9, KIP-730.
 """
@@ -25,7 +25,7 @@ __all__ = ["AllocatedProducerIds"]
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: How long a block is waited for: clients wait as long for their request, and ask again.
+#: How long to wait for a block: clients wait as long for their requests, and then ask again.
 _TIMEOUT_MS: Final = 30_000
 
 
@@ -33,10 +33,10 @@ class AllocatedProducerIds:
     """The producer ids of a cluster; see `ProducerIdBlocks`.
 
     Args:
-        client: asks the controller.
-        broker_id: this broker.
-        broker_epoch: returns the epoch of its registration.
-        now_ms: the time, for the log alone.
+        client: sends requests to the controller.
+        broker_id: the id of this broker.
+        broker_epoch: returns the epoch of this broker's registration.
+        now_ms: returns the time, which is used only for the log.
     """
 
     def __init__(
@@ -54,16 +54,18 @@ class AllocatedProducerIds:
         def answered(outcome: Message | Exception) -> None:
             block = _block(outcome)
             if isinstance(block, BrokerError):
-                self._lines.error("producer ids", self._now_ms(), "the controller gives no producer ids: %s", outcome)
+                self._lines.error(
+                    "producer ids", self._now_ms(), "the controller did not provide producer ids: %s", outcome
+                )
             done(block)
 
         self._client.ask(request, answered, _TIMEOUT_MS)
 
 
 def _block(outcome: Message | Exception) -> range | BrokerError:
-    """Return the block in a response, or the error for the clients: they ask again after this code."""
+    """Return the block in a response, or the error for clients, which ask again after this code."""
     if isinstance(outcome, AllocateProducerIdsResponse) and outcome.error_code == ErrorCode.NONE:
         first, count = outcome.producer_id_start, outcome.producer_id_len
         if 0 <= first <= INT64_MAX - count and count > 0:
             return range(first, first + count)
-    return BrokerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the controller has given no producer ids")
+    return BrokerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the controller has not provided producer ids")

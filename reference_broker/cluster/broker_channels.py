@@ -1,7 +1,7 @@
-"""The channels of the controller, over links: its requests to the other brokers and to its own.
+"""The controller's channels, built on links: its requests to the other brokers and to its own.
 
-A request is sent once, in the version that the controller names, and fails after a timeout; the controller repeats it.
-The requests to the broker of the controller never touch a socket.
+A request is sent once, in the version that the controller chooses, and fails after a timeout; the controller repeats
+it. Requests to the controller's own broker never touch a socket.
 
 Source: `ControllerChannelManager` in Apache Kafka.
 """
@@ -25,15 +25,16 @@ _log = logging.getLogger("kafkawire.broker")
 
 
 class BrokerChannels:
-    """The `Channels` of the controller.
+    """The controller's `Channels`.
 
     Args:
-        broker_id: the broker of the controller.
-        listener: the listener to which requests go: that of the control plane, or else that between brokers.
-        links: to the other brokers; they are used for nothing else.
-        own: takes a request to the broker of the controller, and is called in a later turn.
-        post: calls a function in a later turn of the loop.
-        timeout_ms: the limit for a response, as in `controller.socket.timeout.ms`.
+        broker_id: the id of the controller's broker.
+        listener: the listener that requests are sent to: the control plane's if there is one, otherwise the
+            inter-broker one.
+        links: links to the other brokers; they are not used for anything else.
+        own: takes a request to the controller's own broker; called in a later turn of the loop.
+        post: schedules a function for a later turn of the loop.
+        timeout_ms: how long to wait for a response, as in `controller.socket.timeout.ms`.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class BrokerChannels:
         self._post = post
         self._timeout_ms = timeout_ms
         self._addresses: dict[int, Address] = {}
-        #: The request under way to each broker.
+        #: The request in flight to each broker.
         self._cancels: dict[int, Cancel] = {}
 
     def connect(self, broker: LiveBroker) -> None:
@@ -61,7 +62,7 @@ class BrokerChannels:
             return
         endpoint = broker.endpoint(self._listener)
         if endpoint is None:
-            _log.error("broker %d has no listener %s, so it is not told anything", broker.broker_id, self._listener)
+            _log.error("broker %d has no listener %s, so it gets no requests", broker.broker_id, self._listener)
             self._addresses.pop(broker.broker_id, None)
         else:
             self._addresses[broker.broker_id] = Address(endpoint.host, endpoint.port)

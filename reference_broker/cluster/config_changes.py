@@ -2,8 +2,8 @@
 
     /config/changes/config_change_0000000007   {"version":2,"entity_path":"topics/payments"}
 
-A notification says whose configuration is to be read again. Numbers are consecutive: after a gap, in a new session, or
-after a failure, everything is read. A broker deletes notifications after 15 minutes.
+A notification names the resource whose configuration must be re-read. Numbers are consecutive: after a gap, in a new
+session, or after a failure, everything is read. Brokers delete notifications after 15 minutes.
 
 Source: `ZkNodeChangeNotificationListener`, `ZkConfigManager` in Apache Kafka 3.9.
 """
@@ -44,25 +44,25 @@ __all__ = ["EXPIRATION_MS", "RETRY_MS", "ConfigChanges"]
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: The age at which any broker deletes a notification, as in Kafka.
+#: The age at which a broker deletes a notification, as in Kafka.
 EXPIRATION_MS: Final = 15 * 60 * 1000
 
-#: The pause after a failure: everything is read again then.
+#: The pause after a failure, after which everything is read again.
 RETRY_MS: Final = 10_000
 
-#: No notification was seen yet.
+#: No notification has been seen yet.
 _NONE: Final = -1
 
 
 class ConfigChanges(SessionListener):
-    """Has configurations read that have changed.
+    """Has configurations re-read when they change.
 
     Args:
-        registry: has the notifications.
+        registry: holds the notifications.
         configs: reads configurations.
-        timers: wait after a failure.
+        timers: timers for the pauses after failures.
         clock: returns the time in ms.
-        acl: the access control list of the parent of notifications, if it is missing.
+        acl: the access control list to create the notifications' parent with, if it is missing.
     """
 
     def __init__(
@@ -82,22 +82,22 @@ class ConfigChanges(SessionListener):
         self._is_closed = False
         self._run: Run[None] | None = None
         self._retry: Timer | None = None
-        #: Whether there may be more to read once the present run ends.
+        #: Whether there may be more to read once the current run ends.
         self._is_due = False
         #: Whether notifications may have been missed.
         self._reads_all = True
-        #: The zxid that created the parent; another parent counts from 0 again.
+        #: The zxid that created the parent; under another parent, numbers start from 0 again.
         self._parent = 0
         self._last = _NONE
-        #: When each present notification was made, by number.
+        #: The creation time of each existing notification, by number.
         self._made_ms: dict[int, int] = {}
 
     def start(self, ready: Callable[[Exception | None], None]) -> None:
         """Watch the notifications, then read all configurations.
 
         Args:
-            ready: called once, with None when everything was read, or with the error of the first attempt; more
-                attempts follow.
+            ready: called once, with None when everything has been read, or with the error of the first attempt, in
+                which case more attempts follow.
         """
         self._ready = ready
         self._registry.add_listener(self)
@@ -105,7 +105,7 @@ class ConfigChanges(SessionListener):
             self._look()
 
     def close(self) -> None:
-        """Stop following; `ready` is not called any more."""
+        """Stop following; `ready` is no longer called."""
         self._is_closed = True
         self._registry.remove_listener(self)
         if self._run is not None:
@@ -114,7 +114,7 @@ class ConfigChanges(SessionListener):
             self._retry.cancel()
 
     def opened(self) -> None:
-        """Watch again, and read everything: notifications may have been made and deleted between two sessions."""
+        """Watch again and read everything, since notifications may have been created and deleted between sessions."""
         self._reads_all = True
         self._look()
 
@@ -145,17 +145,17 @@ class ConfigChanges(SessionListener):
     def _failed(self, error: Exception) -> None:
         self._reads_all = True
         if isinstance(error, RegistryError) and error.code in SESSION_ENDED:
-            # The next session begins with `opened`, which may have been called already.
+            # The next session starts with `opened`, which may already have been called.
             if self._is_due:
                 self._look()
             return
         is_defect = not isinstance(error, RegistryError)
-        _log.error("changed configurations cannot be read, and are read again later: %s", error, exc_info=is_defect)
+        _log.error("changed configurations cannot be read, and will be re-read later: %s", error, exc_info=is_defect)
         self._retry = self._timers.at(self._clock() + RETRY_MS, lambda now_ms: self._look())
         self._tell(error)
 
     def _take_new(self) -> Steps[None]:
-        """Read what the new notifications name, and delete the old ones."""
+        """Read the configurations that new notifications name, and delete old notifications."""
         listed = yield from self._list()
         if listed.stat.czxid != self._parent:
             self._parent, self._last, self._reads_all = listed.stat.czxid, _NONE, True
@@ -186,7 +186,7 @@ class ConfigChanges(SessionListener):
         raise RegistryError(RegistryCode.NO_NODE, path, detail)
 
     def _read(self, numbers: Sequence[int]) -> Steps[Mapping[int, Data]]:
-        """Read notifications; leave out those that are deleted meanwhile."""
+        """Read notifications; leave out those deleted in the meantime."""
         outcomes = yield [GetData(CONFIG_CHANGE.path(number)) for number in numbers]
         read = {}
         for number, outcome in zip(numbers, outcomes, strict=True):
@@ -200,13 +200,13 @@ class ConfigChanges(SessionListener):
         expired = [number for number, made_ms in self._made_ms.items() if made_ms < oldest_ms]
         outcomes = yield [Delete(CONFIG_CHANGE.path(number)) for number in expired]
         for outcome in outcomes:
-            # All brokers delete, so another one may have been faster.
+            # Every broker deletes old notifications, so another one may have been faster.
             if isinstance(outcome, RegistryError) and outcome.code is not RegistryCode.NO_NODE:
                 _log.warning("an old notification cannot be deleted: %s", outcome)
 
 
 def _numbers_in(names: Iterable[str]) -> list[int]:
-    """Return the numbers of notifications, ascending; children of other names are not notifications."""
+    """Return the numbers of notifications in ascending order; children with other names are not notifications."""
     numbers: list[int] = []
     for name in names:
         try:
@@ -217,7 +217,7 @@ def _numbers_in(names: Iterable[str]) -> list[int]:
 
 
 def _resource_of(number: int, data: Data) -> ConfigResource | None:
-    """Return the resource that a notification names; None if it has no configurations here, or is damaged."""
+    """Return the resource that a notification names; None if it has no configurations here or is damaged."""
     path = CONFIG_CHANGE.path(number)
     try:
         change = CONFIG_CHANGE.decode(data.data, path)
@@ -229,5 +229,5 @@ def _resource_of(number: int, data: Data) -> ConfigResource | None:
             (broker_id,) = BROKER_CONFIG.parameters(node)
             return ConfigResource(ConfigResourceType.BROKER, "" if broker_id is None else str(broker_id))
     except DamagedZnode as error:
-        _log.error("a notification about a changed configuration is ignored: %s", error)
+        _log.error("ignoring a notification about a changed configuration: %s", error)
     return None

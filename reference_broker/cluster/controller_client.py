@@ -1,8 +1,8 @@
-"""Ask the controller, wherever it is: AlterPartition, AllocateProducerIds, ControlledShutdown.
+"""Send requests to the controller, wherever it runs: AlterPartition, AllocateProducerIds, ControlledShutdown.
 
-A request is repeated, after growing pauses, while it meets a broker that is not the controller, or none, or the
-connection is lost. Its outcome is the first other response, an error that repeating cannot mend, or that its time is
-over. When the controller has moved, a request is sent to the new one at once, since the former may be paused and may
+A request is repeated, after growing pauses, as long as it reaches a broker that is not the controller, there is no
+controller, or the connection is lost. Its outcome is the first other response, an error that repeating cannot fix, or a
+timeout. When the controller has moved, a request is sent to the new one immediately, since the former may be paused and
 never answer. So a request may be carried out more than once; epochs make this harmless.
 
 Source: `NodeToControllerChannelManager` in Apache Kafka.
@@ -24,25 +24,27 @@ from kafkawire.sdk.routing.retry import Attempts, Backoff, may_pass
 
 __all__ = ["PENDING_MAX", "ControllerClient"]
 
-#: Requests without an outcome: more than a broker has, whose own parts send one at a time of each kind.
+#: Maximum number of requests without an outcome: more than a broker ever has, since its parts send one of each kind at
+#: a time.
 PENDING_MAX: Final = 500
 
 
-#: What a broker that is not the controller answers; the second code is that of ControlledShutdown.
+#: The answers of a broker that is not the controller; the second code is for ControlledShutdown.
 _NOT_CONTROLLER: Final = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.STALE_CONTROLLER_EPOCH})
 
 
 class ControllerClient:
-    """Ask the controller of the cluster. No method but `close` calls back before it returns.
+    """Sends requests to the cluster's controller. No method but `close` calls back before it returns.
 
     Args:
-        broker_id: this broker.
-        links: to the other brokers.
-        own: takes a request if this broker is the controller; its response says so if it is not, see `ask`.
-        later: the timer of repeated requests.
-        now_ms: the time.
+        broker_id: the id of this broker.
+        links: links to the other brokers.
+        own: takes a request if this broker is the controller; if it turns out not to be, its response says so, see
+            `ask`.
+        later: the timer for repeating requests.
+        now_ms: returns the time.
         backoff: the pauses between attempts.
-        response_timeout_ms: the limit for one response, after which a request is sent again.
+        response_timeout_ms: how long to wait for one response before the request is resent.
     """
 
     def __init__(
@@ -84,20 +86,21 @@ class ControllerClient:
         """Send a request.
 
         Args:
-            message: a request whose response has an error code of its own.
-            done: called once: with the response, whose error code is neither NOT_CONTROLLER nor STALE_CONTROLLER_EPOCH,
+            message: a request whose response has a top-level error code.
+            done: called once, with the response, whose error code is neither NOT_CONTROLLER nor STALE_CONTROLLER_EPOCH,
                 or with an error.
-            timeout_ms: the limit for all attempts.
-            version: of the request; None for the highest that both sides know, which a removed API does not have.
-            repeats: whether to wait for a controller, and to repeat the request after a failure that may pass. If not,
-                the first failure is the outcome.
+            timeout_ms: the time limit for all attempts together.
+            version: the version of the request; None for the highest that both sides know, which a removed API does not
+                have.
+            repeats: whether to wait for a controller, and to repeat the request after failures that may pass.
+                Otherwise, the first failure is the outcome.
 
         Returns:
             A function that abandons the request: `done` is not called.
         """
         refusal = self._closed
         if refusal is None and len(self._pending) >= PENDING_MAX:
-            refusal = LocalProtocolError(f"{PENDING_MAX} requests to the controller wait, which is the limit")
+            refusal = LocalProtocolError(f"{PENDING_MAX} requests to the controller are waiting, which is the limit")
         if refusal is not None:
             return self.later(0, partial(done, refusal))
         attempts = Attempts(self._backoff, self.now_ms() + timeout_ms)
@@ -107,14 +110,14 @@ class ControllerClient:
         return request.cancel
 
     def close(self, error: KafkaWireError) -> None:
-        """End all requests, and refuse more, with an error."""
+        """End all requests with an error, and refuse new ones with it."""
         self._closed = error
         for request in list(self._pending):
             request.end(error)
 
 
 class _Request:
-    """A request and its attempts, of which at most one is under way."""
+    """A request and its attempts; at most one attempt is in flight."""
 
     def __init__(
         self,
@@ -145,7 +148,7 @@ class _Request:
         self._attempt()
 
     def begin_again(self) -> None:
-        """Give up the attempt, or the pause, and begin the next one."""
+        """Abandon the attempt or the pause, and start the next attempt."""
         self._stop()
         self._attempts.succeeded()
         self._attempt()
@@ -172,7 +175,7 @@ class _Request:
         if client.controller_id is None:
             if not self._repeats:
                 self._stop = client.later(0, partial(self.end, BrokerError(ErrorCode.NOT_CONTROLLER, "there is none")))
-            return  # until it is known, or the time is over
+            return  # until it is known, or the time has run out
         if client.controller_id == client.broker_id:
             self._stop = client.later(0, partial(client.own, self._message, answered))
             return
@@ -203,12 +206,12 @@ class _Request:
         cause = self._attempts.last_error
         api = self._message.SCHEMA.name.removesuffix("Request")
         reason = "it is not known" if self._client.controller_id is None else "it has not answered"
-        error = RequestTimedOut(f"{api} to the controller: {cause or reason}, and the time is over")
+        error = RequestTimedOut(f"{api} to the controller: {cause or reason}, and the time has run out")
         error.__cause__ = cause
         self.end(error)
 
 
 def _not_controller(response: Message) -> BrokerError | None:
-    """Return the error of a broker that is not the controller; None for any other response."""
+    """Return the error of a broker that is not the controller, or None for any other response."""
     is_other = getattr(response, "error_code", ErrorCode.NONE) not in _NOT_CONTROLLER
-    return None if is_other else BrokerError(ErrorCode.NOT_CONTROLLER, "the broker has not been the controller")
+    return None if is_other else BrokerError(ErrorCode.NOT_CONTROLLER, "the broker was not the controller")

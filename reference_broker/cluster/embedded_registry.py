@@ -1,11 +1,11 @@
-"""A registry in the process: one tree, the sessions of one or several owners, and a journal on the broker's disk.
+"""An in-process registry: one tree, the sessions of one or more owners, and a journal on the broker's disk.
 
-It serves a single broker and simulations of a cluster, in which sessions can lose their connections and expire, and a
+It serves a single broker, and simulations of a cluster, where sessions can lose their connections and expire, and a
 plan can lose any request or response. Persistent nodes outlive the process; sessions and their ephemeral nodes do not.
 
-A write is answered once it is durable, and what was read after it, once that write is. While the disk is full, or this
-process has too many open files, everything waits. A failed disk ends the registry: everything fails with STORAGE_FAILED
-until the broker is started again.
+A write is answered once it is durable; a read made after a write is answered once that write is durable. While the disk
+is full, or this process has too many open files, everything waits. A failed disk ends the registry: everything fails
+with STORAGE_FAILED until the broker is restarted.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ __all__ = [
 
 logger = logging.getLogger("kafkawire.broker")
 
-#: As `zookeeper.session.timeout.ms` of Kafka.
+#: As in Kafka's `zookeeper.session.timeout.ms`.
 SESSION_TIMEOUT_MS: Final = 18_000
 
-#: A write for which there was no room, or no descriptor, is repeated by an operation, but only this long after it has
-#: failed: to write the whole tree takes long.
+#: A write that failed for lack of space or file descriptors is retried when an operation arrives, but not until this
+#: long after the failure, since writing the whole tree takes long.
 REPEAT_PAUSE_MS: Final = 1_000
 
-#: The number of operations of a session that are carried out in one turn of the owner's loop.
+#: The number of a session's operations that are carried out in one turn of the owner's loop.
 _TURN_MAX: Final = 1_000
 
 
@@ -65,9 +65,9 @@ class RegistryCall(NamedTuple):
     """An operation that has reached the registry, just before it takes effect.
 
     Attributes:
-        number: from 1, in order.
-        session_id: who asks.
-        operation: what for.
+        number: the operation's number, counted from 1.
+        session_id: the session that submitted it.
+        operation: the operation.
     """
 
     number: int
@@ -76,7 +76,7 @@ class RegistryCall(NamedTuple):
 
 
 class Fault(Enum):
-    """What goes wrong with an operation. After each, the session connects again by itself."""
+    """What goes wrong with an operation. Afterwards, the session reconnects automatically."""
 
     #: The connection is lost before the operation takes effect.
     LOSE_REQUEST = auto()
@@ -88,7 +88,7 @@ class Fault(Enum):
     EXPIRE_AFTER = auto()
 
 
-#: Called before each operation; returns what goes wrong, the code with which it is refused, or None.
+#: Called before each operation; returns what goes wrong, the code to refuse it with, or None.
 Plan = Callable[[RegistryCall], Fault | RegistryCode | None]
 
 
@@ -96,8 +96,8 @@ class EmbeddedRegistry:
     """The tree, its journal and the sessions. All calls come from one thread.
 
     Args:
-        clock: returns the time in ms, for the nodes and for the timeouts of sessions.
-        journal: keeps the tree; None for a registry that ends with the process.
+        clock: returns the time in ms, for the nodes and for session timeouts.
+        journal: stores the tree; None for a registry that ends with the process.
         background: runs the journal's blocking work.
 
     Raises:
@@ -120,23 +120,23 @@ class EmbeddedRegistry:
         self._tree = ZnodeTree() if journal is None else journal.load()
         self._sessions: dict[int, EmbeddedSession] = {}
         self._error: Exception | None = None
-        #: Why the last write failed, if it is to be repeated, and when.
+        #: Why the last write failed and when, if it is to be retried.
         self._shortage: Exception | None = None
         self._repeat_at_ms = 0
         #: Transactions that are not being written yet.
         self._unwritten: list[TreeTransaction] = []
         self._is_writing = False
-        #: Counts transactions: those that were carried out, and those that are durable. What was loaded counts as one
-        #: if it must be written again.
+        #: Counts of transactions: those that have been carried out, and those that are durable. Loaded content counts
+        #: as one transaction if it must be rewritten.
         self._durable_position = 0
         self._position = 0 if journal is None or journal.is_durable else 1
-        # Owners of an earlier process are gone.
+        # The owners of the previous process are gone.
         for session_id in self._tree.sessions:
             self._close(session_id)
 
     @property
     def tree(self) -> ZnodeTree:
-        """The tree, to be looked at."""
+        """The tree, for inspection."""
         return self._tree
 
     def session(
@@ -147,25 +147,25 @@ class EmbeddedRegistry:
         timeout_ms: int = SESSION_TIMEOUT_MS,
         credentials: Sequence[tuple[str, str]] = (),
     ) -> EmbeddedSession:
-        """Return an owner's registry, which begins a session when it is started.
+        """Return a registry for an owner, which starts a session when it is started.
 
         Args:
             post: see `Post`.
-            name: of the owner, for `describe`.
-            timeout_ms: `expire_silent` ends a session this long after its connection was lost.
-            credentials: pairs of a scheme and what proves an identity: for `digest`, `user:password`.
+            name: the owner's name, for `describe`.
+            timeout_ms: how long after losing its connection `expire_silent` ends the session.
+            credentials: pairs of a scheme and the proof of an identity: for `digest`, `user:password`.
         """
         return EmbeddedSession(self, post, name, timeout_ms, tuple(credentials))
 
     def expire(self, session_id: int) -> None:
-        """End a session, as if it had been silent for too long; its owner learns of it once it is connected."""
+        """End a session as if it had been silent for too long; its owner is told once it is connected."""
         session = self._sessions.pop(session_id, None)
         self._close(session_id)
         if session is not None:
             session.end_of_session()
 
     def expire_silent(self) -> None:
-        """End the sessions that lost their connections for longer than their timeouts."""
+        """End the sessions that have been without a connection for longer than their timeouts."""
         now_ms = self._clock()
         for session_id, session in list(self._sessions.items()):
             if session.silent_since_ms is not None and now_ms - session.silent_since_ms > session.timeout_ms:
@@ -173,11 +173,11 @@ class EmbeddedRegistry:
 
     @property
     def shortage(self) -> Exception | None:
-        """Why everything waits: there is no room for a write, or no descriptor; None if nothing waits for either."""
+        """Why everything is waiting: a write lacks space or file descriptors; None if nothing is waiting for these."""
         return self._shortage
 
     def write_again(self) -> None:
-        """Repeat the write that `shortage` has stopped. To be called from time to time; any operation does it, too."""
+        """Retry the write that `shortage` has stopped. Call this from time to time; any operation does it as well."""
         self._repeat_at_ms = 0
         self._write()
 
@@ -190,11 +190,11 @@ class EmbeddedRegistry:
 
     @property
     def error(self) -> Exception | None:
-        """The failure of the disk; None while it works."""
+        """The failure of the disk; None while the disk works."""
         return self._error
 
     def open(self, session: EmbeddedSession, credentials: Sequence[tuple[str, str]]) -> int:
-        """Begin a session and return its id."""
+        """Start a session and return its id."""
         session_id = self._tree.open_session(credentials)
         self._sessions[session_id] = session
         return session_id
@@ -220,18 +220,18 @@ class EmbeddedRegistry:
         self._tree.drop_watches(session_id)
 
     def set_watches(self, session_id: int, zxid: int, watches: WatchTable) -> None:
-        """Set the watches of a session that is connected again, and notify it of those that it has missed.
+        """Set the watches of a session that has reconnected, and notify it of those it has missed.
 
         Args:
             session_id: the session.
-            zxid: the last transaction that its owner has been told of.
-            watches: those that its owner waits for.
+            zxid: the last transaction that the owner has been told of.
+            watches: the watches that the owner is waiting for.
         """
         kinds = (WatchKind.DATA, WatchKind.EXISTENCE, WatchKind.CHILDREN)
         self._take(None, self._tree.set_watches(session_id, zxid, *map(watches.paths, kinds)))
 
     def is_durable(self, position: int) -> bool:
-        """Return whether what was done up to a position is durable."""
+        """Return whether everything up to a position is durable."""
         return position <= self._durable_position
 
     # Transactions.
@@ -252,7 +252,7 @@ class EmbeddedRegistry:
                 self._sessions[session_id].notify(event, self._position)
 
     def _write(self) -> None:
-        """Have everything written that is not, unless a write is in progress; it then follows."""
+        """Write everything that is not written yet, or do so after the write in progress."""
         journal, position = self._journal, self._position
         if journal is None or self._is_writing or position == self._durable_position or self._error is not None:
             return
@@ -260,7 +260,7 @@ class EmbeddedRegistry:
             return
         self._is_writing = True
         transactions, self._unwritten = self._unwritten, []
-        # A snapshot has the transactions in it.
+        # A snapshot includes these transactions.
         is_snapshot = journal.is_compaction_due
         try:
             content = journal.compacted_content(self._tree) if is_snapshot else journal.frame_of(transactions)
@@ -281,15 +281,15 @@ class EmbeddedRegistry:
         self._background(lambda: write(content), written)
 
     def _wait_for_room(self, error: Exception, can_append: bool) -> None:
-        """Let everything wait after a failed write.
+        """Make everything wait after a failed write.
 
         Args:
-            error: why it failed.
-            can_append: whether it was a snapshot, and what is missing can be appended instead.
+            error: why the write failed.
+            can_append: whether the write was a snapshot, and the missing part can be appended instead.
         """
         self._is_writing = False
         if self._shortage is None:
-            logger.error("the registry cannot be written, and waits: %s", error)
+            logger.error("the registry cannot be written, and is waiting: %s", error)
         self._shortage = error
         self._repeat_at_ms = 0 if can_append else self._clock() + REPEAT_PAUSE_MS
         if can_append:
@@ -299,11 +299,11 @@ class EmbeddedRegistry:
         self._is_writing = False
         if error is not None:
             self._error = error
-            logger.error("the registry cannot be written, and ends: %s", error)
+            logger.error("the registry cannot be written, and is shutting down: %s", error)
         else:
             self._durable_position = position
             if self._shortage is not None:
-                logger.info("the registry is written again")
+                logger.info("the registry can be written again")
         self._shortage = None
         for session in list(self._sessions.values()):
             session.tell()
@@ -311,13 +311,13 @@ class EmbeddedRegistry:
 
 
 class _Told(NamedTuple):
-    """Something that is reported to an owner once it is durable.
+    """Something to report to an owner once it is durable.
 
     Attributes:
         position: see `EmbeddedRegistry.is_durable`.
         event: a change of a watched node; None for an outcome.
-        outcome: the outcome of the first operation whose outcome was not reported.
-        zxid: the last transaction that an outcome shows.
+        outcome: the outcome of the first operation not yet reported.
+        zxid: the last transaction that is visible in an outcome.
     """
 
     position: int
@@ -330,9 +330,9 @@ class _Submission:
     """Operations that were submitted together.
 
     Attributes:
-        operations: what to do.
+        operations: the operations.
         done: called with the outcomes.
-        outcomes: those that are known.
+        outcomes: the outcomes known so far.
     """
 
     __slots__ = ("done", "operations", "outcomes")
@@ -344,13 +344,13 @@ class _Submission:
 
 
 class EmbeddedSession:
-    """The registry of one owner: its session with an `EmbeddedRegistry`. Implements `Registry`.
+    """An owner's registry: its session with an `EmbeddedRegistry`. Implements `Registry`.
 
-    `EmbeddedRegistry.session` makes it. Beside the interface, `disconnect` and `reconnect` are for simulations.
+    `EmbeddedRegistry.session` creates it. Besides the interface, `disconnect` and `reconnect` are for simulations.
 
     Attributes:
         timeout_ms: see `EmbeddedRegistry.session`.
-        silent_since_ms: when the connection was lost; None while there is one.
+        silent_since_ms: when the connection was lost; None while connected.
     """
 
     def __init__(
@@ -368,19 +368,19 @@ class EmbeddedSession:
         self._name = name
         self._credentials = credentials
         self._listeners: list[SessionListener] = []
-        #: The watches that the owner waits for, and the last transaction that it has been told of.
+        #: The watches that the owner is waiting for, and the last transaction that it has been told of.
         self._watches = WatchTable()
         self._told_zxid = 0
-        #: What the registry has, and what the owner knows of it.
+        #: The session's state in the registry, and what the owner knows of it.
         self._session_id = 0
         self._known_session_id = 0
         self._is_started = False
         self._is_closed = False
-        #: Operations that were not answered, in order. The first `_sent` were carried out.
+        #: Unanswered operations, in order. The first `_sent` have been carried out.
         self._waiting: deque[tuple[Operation, _Submission]] = deque()
         self._waiting_bytes = 0
         self._sent = 0
-        #: What is still to be reported to the owner, in order.
+        #: What is yet to be reported to the owner, in order.
         self._untold: deque[_Told] = deque()
         self._is_delivering = False
 
@@ -415,7 +415,7 @@ class EmbeddedSession:
         elif len(self._waiting) + len(submission.operations) > PENDING_MAX:
             self._refuse(submission, RegistryCode.TOO_MANY_PENDING, f"at most {PENDING_MAX} operations may wait")
         elif self._waiting_bytes + size_bytes > PENDING_BYTES_MAX:
-            reason = f"operations that wait may have at most {PENDING_BYTES_MAX} bytes"
+            reason = f"waiting operations may have at most {PENDING_BYTES_MAX} bytes"
             self._refuse(submission, RegistryCode.TOO_MANY_PENDING, reason)
         elif not submission.operations:
             self._post(lambda: done(()))
@@ -440,7 +440,7 @@ class EmbeddedSession:
         self._post(closed)
 
     def abandon(self) -> None:
-        # A session without a connection is not ended by `close`.
+        # `close` does not end a session without a connection.
         if not self._is_closed and self.silent_since_ms is None:
             self.silent_since_ms = self._registry.now_ms
             self._registry.drop_watches(self._session_id)
@@ -449,17 +449,17 @@ class EmbeddedSession:
     # For simulations.
 
     def disconnect(self) -> None:
-        """Lose the connection: what waits for an outcome will be sent again."""
+        """Lose the connection: unanswered operations will be resent."""
         if self.silent_since_ms is None and self._session_id:
             self.silent_since_ms = self._registry.now_ms
             self._sent = 0
-            # Events, too: they are missed by the owner, who learns at the next connection what has changed.
+            # Drop undelivered events as well: the owner misses them, and learns of the changes when it reconnects.
             self._untold.clear()
             self._registry.drop_watches(self._session_id)
             self._tell_listeners(lambda listener: listener.suspended())
 
     def reconnect(self) -> None:
-        """Have a connection again; learn now if the session has ended meanwhile."""
+        """Reconnect, and tell the owner if the session has ended in the meantime."""
         if self.silent_since_ms is None or self._is_closed:
             return
         self.silent_since_ms = None
@@ -473,12 +473,12 @@ class EmbeddedSession:
     # For the registry.
 
     def end_of_session(self) -> None:
-        """Note that the session was ended by the registry."""
+        """Note that the registry has ended the session."""
         if self.silent_since_ms is None:
             self._expired()
 
     def notify(self, event: WatchEvent, position: int) -> None:
-        """Tell the owner of a change, after what is still to be reported."""
+        """Tell the owner about a change, after everything that is yet to be reported."""
         self._untold.append(_Told(position, event, None))
         self.tell()
 
@@ -511,7 +511,7 @@ class EmbeddedSession:
         self._deliver_soon()
 
     def _expired(self) -> None:
-        """End the session, then begin another."""
+        """End the session, then start another."""
         self._untold.clear()
         self._watches.clear()
         self._fail(RegistryCode.SESSION_EXPIRED)
@@ -530,7 +530,7 @@ class EmbeddedSession:
         self._post(lambda: self._call_all(deque(partial(told, listener) for listener in self._listeners)))
 
     def _call_all(self, calls: deque[Callable[[], None]]) -> None:
-        """Call callbacks of the owner: one that fails, or ends the owner's loop, does not stop those after it."""
+        """Call the owner's callbacks: one that fails, or ends the owner's loop, does not stop those after it."""
         try:
             while calls:
                 try:
@@ -549,7 +549,7 @@ class EmbeddedSession:
             self._post(self._deliver)
 
     def _deliver(self) -> None:
-        """Carry out what was not yet, until the connection is lost."""
+        """Carry out the operations that have not been yet, until the connection is lost."""
         self._is_delivering = False
         left = _TURN_MAX
         while self._sent < len(self._waiting) and self._session_id and self.silent_since_ms is None:
@@ -570,7 +570,7 @@ class EmbeddedSession:
                 told = _Told(0, None, RegistryError(fault, path_of(operation), "planned"))
             else:
                 told = self._registry.carry_out(self._session_id, operation)
-            # Without a disk, everything that waits has failed already.
+            # Without a disk, everything that was waiting has already failed.
             if self._registry.error is None:
                 self._untold.append(told)
                 self.tell()
@@ -586,7 +586,7 @@ class EmbeddedSession:
             self._post(self.reconnect)
 
     def _answer(self, outcome: Outcome) -> None:
-        """Report the outcome of the first operation that waits."""
+        """Report the outcome of the first waiting operation."""
         operation, submission = self._waiting.popleft()
         self._sent = max(self._sent - 1, 0)
         self._waiting_bytes -= request_size_bytes(operation)
@@ -602,7 +602,7 @@ class EmbeddedSession:
             self._post(lambda: self._call_all(deque(partial(watcher, event) for watcher in watchers)))
 
     def _fail(self, code: RegistryCode) -> None:
-        """Fail everything that waits."""
+        """Fail everything that is waiting."""
         detail = str(self._registry.error) if code is RegistryCode.STORAGE_FAILED else self.describe()
         while self._waiting:
             self._answer(RegistryError(code, path_of(self._waiting[0][0]), detail))

@@ -1,4 +1,4 @@
-"""Waits until the metadata image of this broker shows what was written to the registry.
+"""Waits until this broker's metadata image shows what was written to the registry.
 
     request ──write──▶ registry ──▶ controller ──UpdateMetadata──▶ image ──delta──▶ ImageWaits ──▶ response
 
@@ -21,14 +21,14 @@ __all__ = ["WAITS_MAX", "ImageWaits", "Shows", "WaitDone"]
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: The maximum number of waits. Clients that go away leave theirs until they time out, so the oldest makes room for a
-#: new one.
+#: The maximum number of waits. Clients that go away leave theirs until they time out, so the oldest wait makes room for
+#: a new one.
 WAITS_MAX: Final = 10_000
 
 #: Returns whether a topic (None if it is not in the image) is as it was written.
 Shows = Callable[[TopicImage | None], bool]
 
-#: Called with None when the image shows the change, or with REQUEST_TIMED_OUT.
+#: Called with None once the image shows the change, or with REQUEST_TIMED_OUT.
 WaitDone = Callable[[BrokerError | None], None]
 
 
@@ -48,8 +48,8 @@ class ImageWaits:
     """The waits of a broker; `changed` must listen to the metadata.
 
     Args:
-        metadata: has the image.
-        timers: end waits.
+        metadata: holds the image.
+        timers: timers for the deadlines of waits.
         clock: returns the time in ms.
     """
 
@@ -57,7 +57,7 @@ class ImageWaits:
         self._metadata = metadata
         self._timers = timers
         self._clock = clock
-        #: In order of their beginnings.
+        #: In the order in which they started.
         self._waits: dict[_Wait, None] = {}
         self._by_topic: dict[str, dict[_Wait, None]] = {}
 
@@ -65,15 +65,15 @@ class ImageWaits:
         """Wait for a change of a topic.
 
         Args:
-            name: the topic.
+            name: the topic's name.
             shows: see `Shows`.
-            done: see `WaitDone`; called at once if the image shows the change already.
+            done: see `WaitDone`; called immediately if the image already shows the change.
             timeout_ms: how long to wait.
         """
         self.wait_until(name, shows, done, self._clock() + timeout_ms)
 
     def wait_until(self, name: str, shows: Shows, done: WaitDone, deadline_ms: int) -> None:
-        """Wait for a change of a topic until a point in time, which may be over; see `wait`."""
+        """Wait for a change of a topic until a point in time, which may have passed; see `wait`."""
         if shows(self._metadata.image.topics.get(name)):
             done(None)
             return
@@ -85,7 +85,7 @@ class ImageWaits:
         self._by_topic.setdefault(name, {})[wait] = None
 
     def changed(self, delta: MetadataDelta) -> None:
-        """End the waits for what a delta shows."""
+        """End the waits for the changes that a delta shows."""
         for change in delta.topics:
             topic = delta.after.topics.get(change.name)
             for wait in [wait for wait in self._by_topic.get(change.name, ()) if wait.shows(topic)]:
@@ -107,4 +107,4 @@ class ImageWaits:
         try:
             wait.done(error)
         except Exception:  # a defect, which must not keep other waits from ending
-            _log.exception("a change of topic %s is made, and its request cannot be answered", wait.name)
+            _log.exception("topic %s was changed, but the request cannot be answered", wait.name)

@@ -1,7 +1,7 @@
 """Links from this broker to the others: a request has a broker, a timeout, and exactly one outcome.
 
-`RouterLinks` uses the router of the clients (`sdk/routing/router.py`), which is told the brokers instead of asking for
-them. A broker has two: one for the controller's requests, with the addresses of registrations, and one for all other
+`RouterLinks` uses the clients' router (`sdk/routing/router.py`), which is given the brokers instead of asking for them.
+A broker has two of them: one for the controller's requests, with the addresses in registrations, and one for all other
 requests, with the addresses that the controller has announced.
 """
 
@@ -24,17 +24,17 @@ from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["PENDING_MAX", "Cancel", "Done", "LinkOptions", "Links", "RouterLinks"]
 
-#: Requests to one target that have no outcome yet. A broker that is paused must not use up what the router can hold
-#: for all of them (`MAX_CALLS`).
+#: Maximum number of requests to one target without an outcome. A paused broker must not use up what the router can hold
+#: for all brokers (`MAX_CALLS`).
 PENDING_MAX: Final = 1_000
 
-#: Connections between brokers are not closed because they are idle, as in Apache Kafka.
+#: Idle connections between brokers are not closed, as in Apache Kafka.
 _NEVER_MS: Final = 2**53
 
 #: Called once, with the response or with the reason why there is none.
 Done = Callable[[Message | Exception], None]
 
-#: Abandons a request whose outcome is no longer needed: there will be none. Does nothing after the outcome.
+#: Abandons a request whose outcome is no longer needed: there will be none. Has no effect after the outcome.
 Cancel = Callable[[], None]
 
 
@@ -55,9 +55,9 @@ class Links(Protocol):
     """Links to the brokers of a cluster. No method calls back before it returns."""
 
     def know(self, brokers: Mapping[int, Address], controller_id: int | None) -> None:
-        """Replace what is known of the brokers.
+        """Replace what is known about the brokers.
 
-        Connections to brokers that have another address now, or none, are closed; requests on them fail.
+        Connections to brokers that no longer have the same address are closed; requests on them fail.
 
         Args:
             brokers: the address of each broker, by node id.
@@ -76,17 +76,17 @@ class Links(Protocol):
         version: int | None = None,
         retries: bool = False,
     ) -> Cancel:
-        """Send a request. One to a broker that is not known waits until `know` is called again.
+        """Send a request. A request to an unknown broker waits until `know` is called again.
 
         Args:
-            target: the broker, such as `Node(1)`, or the controller.
-            request: the request; it must not be changed before the outcome.
+            target: a broker, such as `Node(1)`, or the controller.
+            request: the request; it must not be changed before its outcome.
             done: called with the outcome.
-            timeout_ms: when to give up, counted from now.
-            purpose: requests of one purpose to one broker are answered in order.
-            version: of the request, which may be a removed one; None for the highest that both sides know.
-            retries: whether a request is sent again if its connection was lost. The broker may then have carried it
-                out twice. Error codes in responses are left to the caller.
+            timeout_ms: how long from now to wait before giving up.
+            purpose: requests with the same purpose to the same broker are answered in order.
+            version: the version of the request, even a removed one; None for the highest that both sides know.
+            retries: whether to resend a request if its connection was lost. The broker may then have carried it out
+                twice. Error codes in responses are left to the caller.
 
         Returns:
             A function that abandons the request.
@@ -99,14 +99,14 @@ class Links(Protocol):
 
 
 class RouterLinks:
-    """Links over a router, whose driver runs on the loop of the broker.
+    """Links that use a router, whose driver runs on the broker's loop.
 
     Args:
-        router: a router of its own.
+        router: a router that nothing else uses.
         given: the refresh of that router.
         wake: wakes the driver.
-        now_ms: the clock of the driver.
-        post: calls a function in a later turn of the loop.
+        now_ms: returns the driver's time.
+        post: schedules a function for a later turn of the loop.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class RouterLinks:
         self._wake = wake
         self._now_ms = now_ms
         self._post = post
-        #: The number of requests without an outcome, for each target that was ever used: there are few.
+        #: The number of requests without an outcome, for each target that was ever used; these are few.
         self._pending: Counter[Target] = Counter()
 
     def know(self, brokers: Mapping[int, Address], controller_id: int | None) -> None:
@@ -184,7 +184,7 @@ class RouterLinks:
 
 
 def _told_later(done: Done, error: KafkaWireError, post: Post) -> Cancel:
-    """Report the outcome of a request that could not be sent, unless it was abandoned before."""
+    """Report the outcome of a request that could not be sent, unless it has been abandoned before."""
     is_cancelled = False
 
     def tell() -> None:

@@ -1,7 +1,7 @@
-"""Tells the controller that logs of this broker have failed: a node under `/log_dir_event_notification`.
+"""Tells the controller that logs of this broker have failed, with a node under `/log_dir_event_notification`.
 
-The controller then asks this broker, with LeaderAndIsr, which of its partitions are offline. Failures that come
-together are told once.
+The controller then asks this broker, with LeaderAndIsr, which of its partitions are offline. Failures that occur
+together are reported once.
 
 Source: `ReplicaManager.handleLogDirFailure`, `KafkaZkClient.propagateLogDirEvent` in Apache Kafka 3.9.
 """
@@ -22,16 +22,16 @@ __all__ = ["BURST_MS", "LogFailures"]
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: Failures within this time are told together: a failed disk ends thousands of logs.
+#: Failures within this time are reported together: a failed disk ends thousands of logs.
 BURST_MS: Final = 1_000
 
 
 class LogFailures:
-    """The failures of the logs of one broker.
+    """The log failures of one broker.
 
     Args:
-        registry: of the cluster.
-        broker_id: this broker.
+        registry: the cluster's registry.
+        broker_id: the id of this broker.
         later: the timer.
         is_secure: whether only brokers may change the node (`zookeeper.set.acl`).
     """
@@ -50,7 +50,7 @@ class LogFailures:
             self._stop = self._later(BURST_MS, self._tell)
 
     def close(self) -> None:
-        """Tell nothing more."""
+        """Report nothing more."""
         self._is_closed = True
         if self._stop is not None:
             self._stop()
@@ -59,7 +59,7 @@ class LogFailures:
         self._stop = None
 
         def failed(error: Exception) -> None:
-            _log.error("the controller is not told of failed logs: %s", error)
+            _log.error("could not tell the controller about failed logs: %s", error)
 
         run(self._registry, across_sessions(self._write), lambda path: None, failed)
 

@@ -1,11 +1,11 @@
-"""The membership of a broker in its cluster: everything of it that concerns the registry, the controller and the image.
+"""A broker's membership in its cluster: everything that concerns the registry, the controller and the image.
 
     registry ──▶ Registration, ConfigChanges, RegistryTopics
        └───────▶ Controller ──BrokerChannels──▶ brokers
     brokers ──UpdateMetadata──▶ ClusterMetadata ──brokers, controller──▶ links, ControllerClient
 
-The server takes the steps of a start and of a stop in their order. A lost session ends none of this: the broker goes
-on, and registers again in the next one; only the controller resigns.
+The server takes the steps of startup and shutdown in order. A lost session ends none of this: the broker continues, and
+registers again in the next session; only the controller resigns.
 
 Source: `KafkaServer.startup`, `KafkaServer.shutdown` in Apache Kafka 3.9.
 """
@@ -58,10 +58,10 @@ _log = logging.getLogger("kafkawire.broker")
 #: The first and the longest pause before a request to the controller is repeated.
 _BACKOFF_MS: Final = (100, 1_000)
 
-#: How long the end of the session may take; ZooKeeper ends it by itself otherwise.
+#: How long to wait for the session to end; otherwise, ZooKeeper ends it after its timeout.
 LEAVE_TIMEOUT_MS: Final = 2_000
 
-#: The first version of ControlledShutdown with a broker epoch.
+#: The first version of ControlledShutdown that has a broker epoch.
 _SHUTDOWN_VERSION: Final = 3
 
 
@@ -70,7 +70,7 @@ class ClusterLinks(NamedTuple):
 
     Attributes:
         control: for the requests of the controller on this broker.
-        peers: for all other requests; those of each fetcher number have links of their own, the first shares them.
+        peers: for all other requests, one for each fetcher number; the first is also used for all but fetches.
     """
 
     control: Links
@@ -78,12 +78,12 @@ class ClusterLinks(NamedTuple):
 
 
 class MembershipServices(NamedTuple):
-    """What a membership needs of its broker.
+    """The services that a membership needs from its broker.
 
     Attributes:
-        timers: those of the broker.
-        clock: the time of the broker.
-        post: calls a function in a later turn of the loop.
+        timers: the broker's timers.
+        clock: returns the broker's time.
+        post: schedules a function for a later turn of the loop.
         new_uuid: returns 16 random bytes.
         fraction: returns a random number in [0, 1).
     """
@@ -95,35 +95,35 @@ class MembershipServices(NamedTuple):
     fraction: Callable[[], float]
 
     def later(self, delay_ms: int, action: Callable[[], None]) -> Callable[[], None]:
-        """Call an action after so many milliseconds; see `Later`."""
+        """Call an action after some milliseconds; see `Later`."""
         return self.timers.at(self.clock() + delay_ms, lambda now_ms: action()).cancel
 
 
 class Membership:
-    """A broker as a member of its cluster. All calls are made on the loop of the broker.
+    """A broker as a member of its cluster. All calls are made on the broker's loop.
 
     Args:
-        registry: the session of the broker, which is open.
-        prepared: what `prepare` has returned.
+        registry: the broker's session, which is open.
+        prepared: the result of `prepare`.
         broker_id: the id of the broker.
-        options: of the broker.
-        cluster_options: of its membership.
-        endpoints: what it advertises, with actual ports.
-        roles: its listeners between brokers.
+        options: broker options.
+        cluster_options: the options of the membership.
+        endpoints: the endpoints that the broker advertises, with actual ports.
+        roles: the broker's inter-broker listeners.
         links: see `ClusterLinks`.
         services: see `MembershipServices`.
 
     Attributes:
         broker_id, roles, links, services: see above.
         options: the options of the membership.
-        image: the metadata, from the controller.
+        image: the metadata image, from the controller.
         configs: the dynamic configurations.
         topics: creates, changes and deletes topics.
         producer_ids: reserves producer ids.
         controller: stands for election.
-        client: asks the controller of the cluster.
-        registration: the registration of this broker.
-        log_failures: tells the controller of failed logs.
+        client: sends requests to the cluster's controller.
+        registration: this broker's registration.
+        log_failures: tells the controller about failed logs.
         take: takes the requests of the controller on this broker; the broker sets it before it registers.
     """
 
@@ -236,10 +236,10 @@ class Membership:
 
     @property
     def epoch(self) -> int:
-        """The epoch of the last registration, -1 before the first."""
+        """The epoch of the last registration; -1 before the first."""
         return self.registration.epoch
 
-    # The start, in this order.
+    # Startup, in this order.
 
     def follow_configs(self, ready: Callable[[Exception | None], None]) -> None:
         """Read all configurations and follow their changes; see `ConfigChanges.start`."""
@@ -254,7 +254,7 @@ class Membership:
         """Stand for election.
 
         Args:
-            announced: called once the controller of the cluster has announced this broker.
+            announced: called once the cluster's controller has announced this broker.
         """
         self._announced = announced
         self.controller.begin()
@@ -263,7 +263,7 @@ class Membership:
     # The image.
 
     def changed(self, delta: MetadataDelta) -> None:
-        """Take a change of the image, which other parts of the broker have taken before."""
+        """Handle a change of the image, which other parts of the broker have already handled."""
         self.configs.changed(delta)
         image = delta.after
         listener = self.roles.between_brokers
@@ -301,11 +301,11 @@ class Membership:
         return self.configs.of(ConfigResourceType.TOPIC, topic)
 
     def configured(self, kind: ConfigResourceType, name: str) -> None:
-        """Take a change of configurations: the controller may be allowed an unclean election now.
+        """Handle a change of configurations, which may allow the controller an unclean election.
 
         Args:
             kind: TOPIC or BROKER.
-            name: of the topic; the id of the broker, empty for all brokers.
+            name: the topic's name; or the broker's id, empty for all brokers.
         """
         if kind is ConfigResourceType.TOPIC:
             if is_true(self.of(name).get(UNCLEAN_ELECTION_CONFIG, "")):
@@ -316,7 +316,7 @@ class Membership:
             self.controller.allow_unclean_elections()
 
     def _allows_unclean(self) -> bool:
-        """Return whether topics that do not configure it get unclean leaders."""
+        """Return whether topics that do not configure it allow unclean leaders."""
         for name in (str(self.broker_id), ""):
             text = self.configs.of(ConfigResourceType.BROKER, name).get(UNCLEAN_ELECTION_CONFIG)
             if text is not None:
@@ -326,7 +326,7 @@ class Membership:
     # Requests.
 
     def _ask_own(self, message: Message, done: Done) -> None:
-        """Have a request carried out by the controller on this broker."""
+        """Have the controller on this broker carry out a request."""
         if isinstance(message, AlterPartitionRequest):
             is_by_name = any(topic.topic_name for topic in message.topics)
             self.controller.alter_partitions(message, _BY_NAME if is_by_name else _BY_ID, done)
@@ -335,15 +335,15 @@ class Membership:
         elif isinstance(message, ControlledShutdownRequest):
             self.controller.shut_down_broker(message, done)
         else:
-            raise TypeError(f"{type(message).__name__} is no request of a broker to the controller")
+            raise TypeError(f"{type(message).__name__} is not a broker's request to the controller")
 
-    # The end.
+    # Shutdown.
 
     def shut_down(self, done: Callable[[], None]) -> None:
-        """Have the leaderships of this broker moved to others, while it still serves.
+        """Have this broker's leaderships moved to other brokers while it still serves.
 
         Args:
-            done: called once none is left, or no more attempt is made.
+            done: called once none is left, or no further attempt is made.
         """
         options = self.options
         if not options.controlled_shutdown_enable or not options.controlled_shutdown_max_retries or self.epoch < 0:
@@ -352,15 +352,15 @@ class Membership:
         _Shutdown(self.client, self.options, self.services.later, self.broker_id, lambda: self.epoch, done).ask()
 
     def end_control(self) -> None:
-        """Stop to be the controller, to follow configurations, and to ask the controller."""
+        """Stop being the controller, following configurations, and asking the controller."""
         self.controller.close()
-        self.client.close(Closed("the broker stops"))
+        self.client.close(Closed("the broker is stopping"))
         self._config_changes.close()
         self.registration.close()
         self.log_failures.close()
 
     def leave(self, left: Callable[[], None]) -> None:
-        """End the session: the cluster knows that the broker is gone.
+        """End the session, so that the cluster knows that the broker is gone.
 
         Args:
             left: called on any thread once the session has ended, or after `LEAVE_TIMEOUT_MS`.
@@ -374,10 +374,10 @@ class Membership:
 
 
 class _Shutdown:
-    """The attempts of a controlled shutdown; see `ClusterOptions` for their number and pauses.
+    """The attempts at a controlled shutdown; see `ClusterOptions` for their number and pauses.
 
-    An attempt fails at once if there is no controller, or if its connection is refused, as in Kafka: a broker that is
-    the last one, or whose ZooKeeper is gone, stops after the pauses.
+    An attempt fails immediately if there is no controller, or if its connection is refused, as in Kafka: a broker that
+    is the last one, or whose ZooKeeper is gone, stops after the pauses.
     """
 
     def __init__(
@@ -413,20 +413,20 @@ class _Shutdown:
                 return
             problem = BrokerError(outcome.error_code) if outcome.error_code else f"it still leads {led} partitions"
         if self._attempts >= self._options.controlled_shutdown_max_retries:
-            _log.warning("the broker stops, although its leaderships were not moved: %s", problem)
+            _log.warning("the broker is stopping although its leaderships were not moved: %s", problem)
             self._done()
             return
-        _log.info("the leaderships are not moved yet, which is repeated: %s", problem)
+        _log.info("retrying, since the leaderships have not been moved yet: %s", problem)
         self._later(self._options.controlled_shutdown_retry_backoff_ms, self.ask)
 
 
 def _refuse(request: ControlRequest, done: Done) -> None:
-    """Refuse the requests of the controller, until the broker takes them."""
-    error: KafkaWireError = RemoteProtocolError("the broker takes no requests of the controller yet")
+    """Refuse the controller's requests until the broker accepts them."""
+    error: KafkaWireError = RemoteProtocolError("the broker does not accept requests from the controller yet")
     done(error)
 
 
-#: The versions of AlterPartition with topic ids and with names, as `AlterPartition` of the replicas sends them.
+#: The versions of AlterPartition with topic ids and with names, as sent by the replicas' `AlterPartition`.
 _BY_ID: Final = next(
     each.versions.first for each in AlterPartitionRequest.PartitionData.FIELDS if each.name == "new_isr_with_epochs"
 )

@@ -1,10 +1,10 @@
-"""The registration of a broker: an ephemeral node that makes it known, and whose creation is the broker's epoch.
+"""A broker's registration: an ephemeral node that makes the broker known, and whose creation is the broker's epoch.
 
     register_first ──▶ WAITING ──▶ REGISTERED ◀──▶ LOST
 
 A process that was killed leaves its registration until its session ends, so the first registration waits for that. When
-a session ends, the broker goes on and registers again in the next one; listeners are told the new epoch. The controller
-of this broker calls `register`, too, before it stands for election; both then find the same node.
+a session ends, the broker continues and registers again in the next one; listeners are told the new epoch. This
+broker's controller calls `register` as well before it stands for election; both then find the same node.
 
 Source: `KafkaZkClient.registerBroker`, `BrokerIdZNode`, `KafkaController.processRegisterBrokerAndReelect` in Apache
 Kafka 3.9, which refuses to start while the former registration exists.
@@ -53,21 +53,21 @@ __all__ = [
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: A session ends some time after its timeout: ZooKeeper looks for silent sessions every 2 s, and its leader hears of
+#: A session ends some time after its timeout: ZooKeeper looks for silent sessions every 2 s, and its leader learns of
 #: them through other servers.
 EXPIRY_SLACK_MS: Final = 6_000
 
-#: A broker that has lost its registration, and fails to register again, tries again after this pause.
+#: The pause after which a broker that has lost its registration and failed to register again makes another attempt.
 REPEAT_PAUSE_MS: Final = 2_000
 
-#: The number of ended sessions of this broker that are remembered: ZooKeeper may keep a node of the last one
-#: (ZOOKEEPER-2985), and the nodes of earlier ones are long gone.
+#: How many of this broker's ended sessions to remember: ZooKeeper may keep a node of the last one (ZOOKEEPER-2985), and
+#: the nodes of earlier ones are long gone.
 FORMER_SESSIONS_MAX: Final = 16
 
-#: The number of endpoints of another broker that are shown.
+#: How many endpoints of another broker to show.
 _ENDPOINTS_SHOWN_MAX: Final = 3
 
-#: The epoch of a broker that was never registered.
+#: The epoch of a broker that has never been registered.
 _NO_EPOCH: Final = -1
 
 #: The names of security protocols, in the order of their numbers.
@@ -76,7 +76,7 @@ _PLAINTEXT: Final = _SECURITY_PROTOCOLS.index("PLAINTEXT")
 
 
 class RegistrationState(Enum):
-    """What is known of the registration."""
+    """What is known about the registration."""
 
     #: Not registered in any session yet.
     WAITING = auto()
@@ -84,11 +84,11 @@ class RegistrationState(Enum):
     REGISTERED = auto()
     #: The session of the registration has ended.
     LOST = auto()
-    #: The broker stops, or was refused; the node ends with the session.
+    #: The broker is stopping, or was refused; the node disappears with the session.
     CLOSED = auto()
 
 
-#: The steps of a registration; see `kafkawire.sdk.states`.
+#: The transitions of a registration; see `kafkawire.sdk.states`.
 REGISTRATION_EDGES: Final = Edges(
     "the registration of a broker",
     (RegistrationState.WAITING,),
@@ -104,12 +104,12 @@ REGISTRATION_EDGES: Final = Edges(
 
 
 class BrokerDetails(NamedTuple):
-    """What a broker tells of itself.
+    """A broker's description of itself.
 
     Attributes:
-        broker_id: its id.
-        endpoints: what it advertises, with the ports that it listens on.
-        rack: `broker.rack`; None if it is not configured.
+        broker_id: the broker's id.
+        endpoints: the endpoints that the broker advertises, with the ports it listens on.
+        rack: `broker.rack`, or None if not configured.
     """
 
     broker_id: int
@@ -120,12 +120,12 @@ class BrokerDetails(NamedTuple):
         """Return the content of the registration.
 
         Args:
-            now_ms: the wall clock.
+            now_ms: the wall-clock time.
 
         Raises:
             EncodeError: a value cannot be written.
         """
-        # Clients of old releases read only the address of one endpoint without TLS and login.
+        # Clients of old releases read only the address of one endpoint without TLS or login.
         plain = next((each for each in self.endpoints if each.security_protocol == _PLAINTEXT), None)
         protocols = {each.listener: _SECURITY_PROTOCOLS[each.security_protocol] for each in self.endpoints}
         return BROKER.encode(
@@ -149,7 +149,7 @@ def registration_patience_ms(session_timeout_ms: int) -> int:
     """Return how long the first registration waits for the end of a former process of this broker.
 
     Args:
-        session_timeout_ms: `Registry.session_timeout_ms`; that process is assumed to have had the same.
+        session_timeout_ms: `Registry.session_timeout_ms`; the former process is assumed to have used the same.
     """
     return session_timeout_ms + EXPIRY_SLACK_MS
 
@@ -159,10 +159,10 @@ class _First:
 
     Attributes:
         done: see `Registration.register_first`.
-        failed: likewise.
-        cancel: ends the timer.
-        is_overdue: whether no other session is waited for any longer.
-        holder: the registration of another session that is waited for.
+        failed: see `Registration.register_first`.
+        cancel: cancels the timer.
+        is_overdue: whether to stop waiting for another session.
+        holder: the other session's registration that is being waited for.
     """
 
     def __init__(self, done: Callable[[int], None], failed: Callable[[Exception], None]) -> None:
@@ -174,15 +174,15 @@ class _First:
 
 
 class Registration(SessionListener):
-    """Registers a broker, again after each end of its session.
+    """Registers a broker, and registers it again each time its session ends.
 
     All methods are called on the thread of the registry's owner.
 
     Args:
-        registry: of the cluster; its session is followed from now on.
-        details: what is written.
+        registry: the cluster's registry; its session is followed from now on.
+        details: the content to register.
         later: a timer.
-        now_ms: the wall clock.
+        now_ms: returns the wall-clock time.
         acl: the access control list of the node.
     """
 
@@ -206,7 +206,7 @@ class Registration(SessionListener):
         self._session_id = registry.session_id
         self._former_sessions: deque[int] = deque(maxlen=FORMER_SESSIONS_MAX)
         self._first: _First | None = None
-        #: The attempt that is under way, and the end of the timer for the next one.
+        #: The attempt in progress, and a function that cancels the timer for the next one.
         self._attempt: Run[Data | None] | None = None
         self._cancel_repetition: Callable[[], None] = nothing
         #: The last problem that was logged.
@@ -215,26 +215,26 @@ class Registration(SessionListener):
 
     @property
     def state(self) -> RegistrationState:
-        """What is known of the registration."""
+        """What is known about the registration."""
         return self._state
 
     @property
     def epoch(self) -> int:
-        """The epoch of the last registration, also after the end of its session; -1 if there was none."""
+        """The epoch of the last registration, even after its session has ended; -1 if there was none."""
         return self._epoch
 
     def add_listener(self, listener: Callable[[int], None]) -> None:
-        """Call a function with each new epoch from now on, after the functions that were added before it."""
+        """Call a function with each new epoch from now on, after the functions added before it."""
         self._listeners.append(listener)
 
     def register(self) -> Steps[int]:
-        """Register in the current session, unless that is done already.
+        """Register in the current session, unless that has already been done.
 
         Returns:
             The epoch of the broker.
 
         Raises:
-            RegistryError: NODE_EXISTS if another session has registered this id; or another code.
+            RegistryError: NODE_EXISTS if another session has registered this id; or a different code.
         """
         content = self._details.content(self._now_ms())
         stat = yield from create_ephemeral(
@@ -248,14 +248,14 @@ class Registration(SessionListener):
     ) -> None:
         """Register as soon as a former process of this broker is gone, and from then on in each new session.
 
-        It does not matter if the session ends meanwhile.
+        It does not matter if the session ends in the meantime.
 
         Args:
             patience_ms: how long to wait for the registration of another session to end; see
                 `registration_patience_ms`.
             done: called with the epoch, after the listeners.
-            failed: called instead, once the registration is closed, with a `ConfigurationError` if another broker
-                has this id, or with the error of the registry.
+            failed: called instead, once the registration is closed, with a `ConfigurationError` if another broker has
+                this id, or with the registry's error.
         """
         if self._state is not RegistrationState.WAITING or self._first is not None:
             raise RuntimeError(f"broker {self._details.broker_id} has registered before")
@@ -264,7 +264,7 @@ class Registration(SessionListener):
         self._try()
 
     def close(self) -> None:
-        """Register no more; the node ends with the session. Neither function of `register_first` is called."""
+        """Stop registering; the node disappears with the session. Neither function of `register_first` is called."""
         self._state = REGISTRATION_EDGES.follow(self._state, RegistrationState.CLOSED)
         self._registry.remove_listener(self)
         self._cancel_repetition()
@@ -291,7 +291,7 @@ class Registration(SessionListener):
     # Attempts.
 
     def _try(self) -> None:
-        """Begin an attempt, unless one is under way or none is needed."""
+        """Start an attempt, unless one is in progress or none is needed."""
         is_needed = self._state is RegistrationState.LOST or (
             self._state is RegistrationState.WAITING and self._first is not None
         )
@@ -303,7 +303,7 @@ class Registration(SessionListener):
         self._attempt.begin()
 
     def _steps(self) -> Steps[Data | None]:
-        """Register. If another session has, return its registration and watch it; None if it is gone already."""
+        """Register; if another session has, return its registration and watch it, or None if it is already gone."""
         try:
             yield from self.register()
         except RegistryError as error:
@@ -323,7 +323,7 @@ class Registration(SessionListener):
         self._cancel_repetition()
         if epoch != self._epoch:
             self._epoch, self._told = epoch, ""
-            _log.info("broker %d is registered with the epoch %d", self._details.broker_id, epoch)
+            _log.info("broker %d is registered with epoch %d", self._details.broker_id, epoch)
             for listener in list(self._listeners):
                 call_out("a listener of the broker's epoch", partial(listener, epoch))
         first, self._first = self._first, None
@@ -343,14 +343,14 @@ class Registration(SessionListener):
             self._refuse(holder)
         else:
             self._first.holder = holder
-            text = f"it waits for the end of a registration with its id: {_described(self._path, holder)}"
+            text = f"waiting for a registration with its id to end: {_described(self._path, holder)}"
             self._tell(logging.WARNING, text)
 
     def _failed(self, error: Exception) -> None:
         self._attempt = None
         code = error.code if isinstance(error, RegistryError) else None
         if code is RegistryCode.SESSION_EXPIRED or (code in SESSION_ENDED and self._first is None):
-            return  # the next session begins another attempt
+            return  # the next session starts another attempt
         if self._first is None:
             self._repeat(f"{error}", None if isinstance(error, KafkaWireError) else error)
         else:
@@ -359,7 +359,7 @@ class Registration(SessionListener):
     def _out_of_patience(self) -> None:
         first = self._first
         if first is not None:
-            # An attempt that is under way may still succeed.
+            # An attempt in progress may still succeed.
             first.is_overdue = True
             if first.holder is not None:
                 self._refuse(first.holder)
@@ -375,20 +375,20 @@ class Registration(SessionListener):
             first.failed(error)
 
     def _repeat(self, problem: str, defect: Exception | None = None) -> None:
-        """Try again after a pause, since a broker that goes on without its registration gets no work."""
-        self._tell(logging.ERROR, f"it cannot register again, and repeats it: {problem}", defect)
+        """Try again after a pause, since a broker that continues without its registration gets no work."""
+        self._tell(logging.ERROR, f"it could not register again, and will retry: {problem}", defect)
         self._cancel_repetition()
         self._cancel_repetition = self._later(REPEAT_PAUSE_MS, self._try)
 
     def _tell(self, level: int, text: str, defect: Exception | None = None) -> None:
-        """Log a problem, once for all attempts that meet it."""
+        """Log a problem once for all attempts that run into it."""
         if text != self._told:
             self._told = text
             _log.log(level, "broker %d: %s", self._details.broker_id, text, exc_info=defect)
 
 
 def _described(path: str, holder: Data) -> str:
-    """Return who holds a registration, as far as its content can be read."""
+    """Return a description of a registration's owner, as far as its content can be read."""
     owner = holder.stat.ephemeral_owner
     session = f"session {owner:#x}" if owner else f"no session, since {path} is persistent and must be deleted"
     try:

@@ -1,11 +1,11 @@
-"""The configurations of topics and brokers that a cluster keeps in its registry.
+"""The configurations of topics and brokers that a cluster stores in its registry.
 
     request ──change──▶ /config/topics/t, then a notification ──▶ all brokers
                                                 │ ConfigChanges
     UpdateMetadata ──read──▶ RegistryConfigs ◀──┘ read ──on_change──▶ metadata, broker
 
-Known are this broker's resources, and the topics that were read. Other programs write the registry, so a value that
-cannot be used is logged and left out. It stays in the registry.
+`RegistryConfigs` knows this broker's resources and the topics that have been read. Other programs write to the
+registry, so unusable values are logged and left out. They stay in the registry.
 
 Source: `ZkConfigRepository`, `ZkAdminManager.alterConfigs`, `DynamicBrokerConfig` in Apache Kafka 3.9.
 """
@@ -47,7 +47,7 @@ class ConfigResource(NamedTuple):
 
     Attributes:
         kind: TOPIC or BROKER.
-        name: name of the topic; id of the broker, empty for all brokers.
+        name: the topic's name; or the broker's id, empty for all brokers.
     """
 
     kind: ConfigResourceType
@@ -55,10 +55,10 @@ class ConfigResource(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The node with the configurations.
+        """The node that holds the configurations.
 
         Raises:
-            EncodeError: there can be no such node.
+            EncodeError: there cannot be such a node.
         """
         if self.kind is _TOPIC:
             return TOPIC_CONFIG.path(self.name)
@@ -69,8 +69,8 @@ class RegistryConfigs:
     """The configurations in a registry; see `ConfigStore`.
 
     Args:
-        registry: has them.
-        broker_id: this broker.
+        registry: holds the configurations.
+        broker_id: the id of this broker.
         is_secure: whether only brokers may change the nodes (`zookeeper.set.acl`).
     """
 
@@ -81,13 +81,13 @@ class RegistryConfigs:
         self._acl = default_acl(is_secure=is_secure)
         self._secret_acl = default_acl(is_secure=is_secure, is_sensitive=True)
         self._own = (ConfigResource(_BROKER, ""), ConfigResource(_BROKER, str(broker_id)))
-        #: The topics that were read, whether they have configurations or not.
+        #: The topics that have been read, whether they have configurations or not.
         self._topics: dict[str, Mapping[str, str]] = {}
-        #: Those of this broker and of all brokers; none is empty.
+        #: The configurations of this broker and of all brokers; none is empty.
         self._brokers: dict[str, Mapping[str, str]] = {}
 
     def expect(self, topics: Mapping[str, Mapping[str, str]], own: BrokerConfigs) -> None:
-        """Take over what was read at startup; later reads tell the listener of differences.
+        """Take over the configurations read at startup; later reads tell the listener about differences.
 
         Args:
             topics: the configurations of topics.
@@ -114,22 +114,22 @@ class RegistryConfigs:
         resource = ConfigResource(kind, name)
 
         def failed(error: Exception) -> None:
-            done(broker_error(error, f"the configuration of {kind.name.lower()} {name!r} is not changed"))
+            done(broker_error(error, f"the configuration of {kind.name.lower()} {name!r} was not changed"))
 
         run(self._registry, across_sessions(lambda: self._change(resource, revise)), lambda _: done(None), failed)
 
     def read(self, resources: Iterable[ConfigResource]) -> Steps[None]:
-        """Read configurations, and tell the listener which have changed.
+        """Read configurations, and tell the listener which ones have changed.
 
-        One that is damaged, or cannot be read, stays as it was.
+        Configurations that are damaged or cannot be read stay as they were.
 
         Raises:
-            RegistryError: that of the first resource that cannot be read; the others were read.
+            RegistryError: the error of the first resource that cannot be read; the others have been read.
         """
         wanted = list(dict.fromkeys(resources))
         refusals: list[RegistryError] = []
-        # Outcomes of one batch come in the order in which the registry has carried out the reads, and are taken before
-        # those of later reads: an older value never replaces a newer one.
+        # The outcomes of a batch arrive in the order in which the registry carried out the reads, and before the
+        # outcomes of later reads, so an older value never replaces a newer one.
         for begin in range(0, len(wanted), BATCH_MAX):
             batch = wanted[begin : begin + BATCH_MAX]
             outcomes: Sequence[Outcome] = yield [GetData(resource.path) for resource in batch]
@@ -142,7 +142,7 @@ class RegistryConfigs:
             raise refusals[0]
 
     def read_topics(self, names: Iterable[str]) -> Steps[None]:
-        """Read the configurations of topics, known from then on; see `read`."""
+        """Read the configurations of topics, which are known from then on; see `read`."""
         yield from self.read(ConfigResource(_TOPIC, name) for name in names)
 
     def read_all(self) -> Steps[None]:
@@ -154,7 +154,7 @@ class RegistryConfigs:
         return resource.name in self._topics if resource.kind is _TOPIC else resource in self._own
 
     def changed(self, delta: MetadataDelta) -> None:
-        """Forget topics that were deleted."""
+        """Forget topics that have been deleted."""
         for change in delta.topics:
             if change.is_deletion and change.name not in delta.after.topics:
                 self._topics.pop(change.name, None)
@@ -169,11 +169,11 @@ class RegistryConfigs:
         if self.follows(resource):
             try:
                 yield from self.read((resource,))
-            except RegistryError as error:  # the change is made, and its notification has it read again
-                _log.warning("a changed configuration is read later: %s", error)
+            except RegistryError as error:  # the change is made, and its notification triggers another read
+                _log.warning("a changed configuration will be read later: %s", error)
 
     def _take(self, resource: ConfigResource, data: Data | None) -> None:
-        """Take what was read of a resource."""
+        """Apply the configurations that were read for a resource."""
         try:
             stored = NO_CONFIGS if data is None else TOPIC_CONFIG.decode(data.data, resource.path).config
         except DamagedZnode as error:

@@ -1,6 +1,6 @@
-"""The errors that clients get when the registry does not do what they ask for.
+"""The errors that clients get when the registry does not do what they ask.
 
-Source: `ApiError.fromThrowable` in Apache Kafka, to which every failure of ZooKeeper is an unknown error.
+Source: `ApiError.fromThrowable` in Apache Kafka, which treats every ZooKeeper failure as an unknown error.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _log = logging.getLogger("kafkawire.broker")
 
 
 def broker_error(error: Exception, action: str) -> BrokerError:
-    """Return the error for a client, and log it if the client alone cannot mend it.
+    """Return the error for a client, and log it unless the client alone can fix it.
 
     Args:
-        error: what a sequence of steps raised.
-        action: what failed, as in "topic t is not created".
+        error: the error raised by a sequence of steps.
+        action: what failed, as in "topic t was not created".
     """
     match error:
         case BrokerError():

@@ -1,13 +1,13 @@
-"""The journal that keeps the tree of an embedded registry: transactions, in frames that are synced before an answer.
+"""The journal of an embedded registry's tree: transactions, in frames that are synced before they are answered.
 
     registry.journal    a snapshot, then a frame for each write: mark, number, length, CRC, JSON
 
-A frame that is torn by a crash can only be the last one, since the next is written after its sync. So a damaged frame
-is cut off if nothing but damage follows, and refused otherwise: a later frame proves that it was durable.
+Only the last frame can be torn by a crash, since each frame is synced before the next one is written. So a damaged
+frame is cut off if only damage follows, and refused otherwise: a later frame proves that it was durable.
 
-A compaction replaces the file by one that begins with a snapshot of the tree. The first one follows each loading: what
-was read may be only in the memory of the operating system. A write that fails for want of room or of descriptors can be
-repeated: what it has left is cut off, or the whole file is replaced.
+A compaction replaces the file with one that starts with a snapshot of the tree. The first compaction follows each load:
+what was read may exist only in the operating system's memory. A write that fails for lack of space or file descriptors
+can be retried: what it has left behind is cut off, or the whole file is replaced.
 """
 
 from __future__ import annotations
@@ -41,33 +41,34 @@ __all__ = ["COMPACTION_BYTES_MIN", "REGISTRY_JOURNAL", "RegistryJournal", "can_b
 
 logger = logging.getLogger("kafkawire.broker")
 
-#: The name of the file.
+#: The file name.
 REGISTRY_JOURNAL: Final = "registry.journal"
 
-#: A smaller journal is not compacted: it is read in milliseconds.
+#: Smaller journals are not compacted: they are read in milliseconds.
 COMPACTION_BYTES_MIN: Final = 1024 * 1024
 
-#: A journal is compacted when it is so many times as long as after its last compaction.
+#: A journal is compacted when it is this many times as long as after its last compaction.
 _GROWTH: Final = 4
 
-#: Begins a frame. JSON in ASCII has no byte with the top bit set, so that the mark is not in the text of a frame.
+#: Marks the start of a frame. JSON in ASCII has no byte with the top bit set, so the mark cannot occur in a frame's
+#: text.
 _MARK: Final = b"\xf0RJ\x01"
-#: Number of the frame, length of its text.
+#: The frame's number, and the length of its text.
 _HEAD: Final = Struct(">QI")
 _CRC: Final = Struct(">I")
 _FRAME_BYTES: Final = len(_MARK) + _HEAD.size + _CRC.size
 
-#: The number of nodes in a frame of a snapshot, which bounds what is encoded and decoded at once.
+#: The number of nodes per frame of a snapshot, which limits what is encoded and decoded at a time.
 _NODES_PER_FRAME: Final = 1_000
 
 
 class _Frame(NamedTuple):
-    """A sound frame.
+    """An intact frame.
 
     Attributes:
-        number: its number; each is one above the number before it.
-        text: the JSON.
-        end: the position after it.
+        number: the frame's number; each is one higher than the one before.
+        text: the JSON text.
+        end: the position after the frame.
     """
 
     number: int
@@ -76,12 +77,12 @@ class _Frame(NamedTuple):
 
 
 class _Extent(NamedTuple):
-    """The state of the file once everything is written that was framed.
+    """The state of the file once everything that has been framed is written.
 
     Attributes:
-        next_number: of the next frame.
-        size_bytes: its length.
-        compacted_bytes: its length after the last compaction.
+        next_number: the number of the next frame.
+        size_bytes: the length of the file.
+        compacted_bytes: the length of the file after the last compaction.
     """
 
     next_number: int
@@ -90,7 +91,7 @@ class _Extent(NamedTuple):
 
 
 def can_be_repeated(error: Exception) -> bool:
-    """Return whether a failed write can be repeated later: there was no room for it, or no descriptor."""
+    """Return whether a failed write can be retried later: it lacked space or a file descriptor."""
     return is_short_of_room(error) or is_short_of_descriptors(error)
 
 
@@ -98,12 +99,12 @@ class RegistryJournal:
     """The file of one registry.
 
     `frame_of` and `compacted_content` are called where requests are handled; `append` and `replace` block, and run one
-    after the other on any thread. After an error that `can_be_repeated`, `take_back` is called, and the same is framed
-    again; after any other error, nothing may be written.
+    at a time on any thread. After an error that `can_be_repeated`, call `take_back` and frame the same content again;
+    after any other error, nothing more may be written.
 
     Args:
         disk: holds the file.
-        path: of the file.
+        path: the path of the file.
 
     Attributes:
         is_durable: whether everything that was loaded is durable; if not, it is after the next write.
@@ -114,19 +115,20 @@ class RegistryJournal:
         self._disk = disk
         self._path = path
         self._file: File | None = None
-        #: Whether the file is missing, not known to be durable, or does not end with a whole frame.
+        #: Whether the file is missing, is not known to be durable, or does not end with a complete frame.
         self._must_be_replaced = True
         self._framed = self._before = _Extent(0, 0, 0)
 
     # Reading.
 
     def load(self) -> ZnodeTree:
-        """Return the tree, empty if there is no journal yet; a torn tail is cut off.
+        """Return the tree, which is empty if there is no journal yet; a torn tail is cut off.
 
         Raises:
             DamagedFile: the journal is damaged elsewhere.
-            OSError: it cannot be read, or not be written for another reason than want of room or of descriptors. If it
-                cannot be opened, as for want of descriptors, nothing has happened, and it can be loaded again.
+            OSError: the journal cannot be read, or cannot be written for a reason other than a lack of space or file
+                descriptors. If it cannot be opened, for example for lack of descriptors, nothing has happened, and it
+                can be loaded again.
         """
         try:
             file = self._disk.open(self._path)
@@ -148,16 +150,16 @@ class RegistryJournal:
             self._framed = self._framed._replace(next_number=frame.number + 1)
             end = frame.end
         if tree is None:
-            # It was synced before the file got its name.
-            raise DamagedFile(self._disk.describe(self._path), "it does not begin with a whole snapshot")
+            # It was synced before the file was given its name.
+            raise DamagedFile(self._disk.describe(self._path), "it does not start with a complete snapshot")
         if end < len(content):
             logger.warning(
-                "%s: the last %d bytes are of a write that was not finished; they are cut off",
+                "%s: cutting off the last %d bytes, which belong to an unfinished write",
                 self._disk.describe(self._path),
                 len(content) - end,
             )
-        # A process that was killed may have written what it did not sync, and a failed sync may have lost what is still
-        # read: so it is written once more, before anything in it is reported.
+        # A killed process may have written something without syncing it, and after a failed sync, readable data may not
+        # be on the disk. So write the content once more before reporting anything in it.
         try:
             self.replace(self.compacted_content(tree))
         except OSError as error:
@@ -171,7 +173,7 @@ class RegistryJournal:
         """Yield the frames up to the end or a torn tail.
 
         Raises:
-            DamagedFile: a sound frame follows a damaged one.
+            DamagedFile: an intact frame follows a damaged one.
         """
         position, number = 0, None
         while position < len(content):
@@ -188,7 +190,7 @@ class RegistryJournal:
         while position >= 0:
             frame = _frame_at(content, position)
             if frame is not None and frame.number >= number:
-                reason = f"the frame at byte {damaged} is not sound, but a later one at byte {position} is"
+                reason = f"the frame at byte {damaged} is damaged, but a later one at byte {position} is intact"
                 raise DamagedFile(self._disk.describe(self._path), reason)
             position = content.find(_MARK, position + 1)
 
@@ -209,7 +211,7 @@ class RegistryJournal:
         """
         file = self._file
         if file is None:
-            raise RuntimeError("a journal is loaded before it is written")
+            raise RuntimeError("a journal must be loaded before it is written")
         self._must_be_replaced = True
         size_bytes = file.size_bytes
         try:
@@ -225,14 +227,14 @@ class RegistryJournal:
 
     @property
     def is_compaction_due(self) -> bool:
-        """Whether the next write is to be a snapshot: the first one, and each after which the file has grown much."""
+        """Whether the next write should be a snapshot: the first one, and whenever the file has grown a lot."""
         grown_bytes = max(COMPACTION_BYTES_MIN, _GROWTH * self._framed.compacted_bytes)
         return self._must_be_replaced or self._framed.size_bytes > grown_bytes
 
     def take_back(self) -> None:
-        """Forget what was framed last, since it could not be written.
+        """Forget the last framed content, since it could not be written.
 
-        Without room for a snapshot, the file goes on to grow if it can.
+        If there is no space for a snapshot, the file keeps growing while it can.
         """
         has_grown = self._framed.compacted_bytes != self._before.compacted_bytes and not self._must_be_replaced
         self._framed = self._before
@@ -240,7 +242,7 @@ class RegistryJournal:
             self._framed = self._framed._replace(compacted_bytes=self._framed.size_bytes)
 
     def compacted_content(self, tree: ZnodeTree) -> bytes:
-        """Return the content of a journal that begins with a tree."""
+        """Return the content of a journal that starts with a tree."""
         self._before = self._framed
         nodes = list(tree.nodes())
         frames = [
@@ -252,7 +254,7 @@ class RegistryJournal:
         return content
 
     def replace(self, content: bytes) -> None:
-        """Replace the journal: a crash leaves the old or the new one, and after this call the new one.
+        """Replace the journal: a crash leaves either the old one or the new one; after this call, only the new one.
 
         Raises:
             OSError: the disk has failed.
@@ -260,13 +262,13 @@ class RegistryJournal:
         temporary = self._path + TEMPORARY_SUFFIX
         file = self._disk.open(temporary, create=True)
         try:
-            # A crash may have left one.
+            # A crash may have left a file.
             file.truncate(0)
             file.append(content)
             file.sync()
         except OSError:
             with suppress(OSError):
-                file.truncate(0)  # it may be what has filled the disk
+                file.truncate(0)  # it may be what filled the disk
             raise
         self._must_be_replaced = True
         self._disk.rename(temporary, self._path)
@@ -283,7 +285,7 @@ class RegistryJournal:
 
 
 def _frame_at(content: bytes, position: int) -> _Frame | None:
-    """Return the frame at a position, or None if there is no sound one."""
+    """Return the frame at a position, or None if there is no intact one."""
     begin = position + _FRAME_BYTES
     if content[position : position + len(_MARK)] != _MARK or begin > len(content):
         return None
@@ -296,7 +298,7 @@ def _frame_at(content: bytes, position: int) -> _Frame | None:
     return _Frame(number, text, begin + size_bytes)
 
 
-# JSON. Bytes are written as the characters of the same numbers.
+# JSON. Bytes are written as the characters with the same numbers.
 
 
 def _transaction_values(transaction: TreeTransaction) -> list[Any]:

@@ -1,9 +1,9 @@
-"""The topics of a cluster, which any broker creates, changes and deletes by writing the registry.
+"""The topics of a cluster, which any broker creates, changes and deletes by writing to the registry.
 
     request ──▶ RegistryTopics ──write──▶ registry ──▶ controller ──UpdateMetadata──▶ image ──▶ response
 
-A change is done once this broker's image shows it: new partitions with leaders, deleted topics gone. Brokers and their
-racks are taken from the image. A topic's configurations are changed through `RegistryConfigs`.
+A change is complete once this broker's image shows it: new partitions have leaders, deleted topics are gone. Brokers
+and their racks are taken from the image. A topic's configurations are changed through `RegistryConfigs`.
 
 Source: `ZkAdminManager`, `AdminZkClient`, `AutoTopicCreationManager` in Apache Kafka 3.9, whose error texts are kept.
 """
@@ -63,17 +63,17 @@ __all__ = ["AUTOMATIC_WAIT_MS", "WAIT_MS_MAX", "RandomChoices", "RegistryTopics"
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: How long a change that a client requests waits for the image; the request has a timeout of its own, which is shorter
+#: How long a change requested by a client waits for the image; the request has a timeout of its own, which is shorter
 #: with all known clients.
 WAIT_MS_MAX: Final = 600_000
 
-#: How long a topic that a broker creates by itself waits for the image: the default of Kafka's `request.timeout.ms`.
+#: How long a topic that the broker itself creates waits for the image: the default of Kafka's `request.timeout.ms`.
 AUTOMATIC_WAIT_MS: Final = 30_000
 
-#: The size of an internal topic that could not be read is read again, when it is asked for, after this pause.
+#: The pause after which the size of an internal topic that could not be read is read again, when it is needed.
 _READ_AGAIN_MS: Final = 1_000
 
-#: Later than any time: the size is being read.
+#: Later than any time; set while the size is being read.
 _NOT_AGAIN_MS: Final = 2**63
 
 _TEXTS: Final = TopicTexts(
@@ -88,13 +88,13 @@ def _default(name: str) -> int:
 
 
 class ReplicationFactors(NamedTuple):
-    """The replicas of each partition of topics for which a request gives no number.
+    """The replication factors of topics for which a request gives no number.
 
     Attributes:
         default: `default.replication.factor`.
         offsets: `offsets.topic.replication.factor`.
         transactions: `transaction.state.log.replication.factor`.
-        transactions_in_sync: `transaction.state.log.min.isr`, which becomes `min.insync.replicas` of the same topic.
+        transactions_in_sync: `transaction.state.log.min.isr`, which becomes that topic's `min.insync.replicas`.
     """
 
     default: int = _default("default.replication.factor")
@@ -109,7 +109,7 @@ class ReplicationFactors(NamedTuple):
         )
 
     def plan(self, name: str, options: BrokerOptions) -> NewTopic:
-        """Return a topic that is created automatically; see `plan_topic`, which plans for a broker that is alone."""
+        """Return a topic that is created automatically; see `plan_topic`, which does this for a single broker."""
         planned = plan_topic(name, options)
         configs = planned.configs
         if name == TRANSACTION_STATE_TOPIC:
@@ -118,11 +118,11 @@ class ReplicationFactors(NamedTuple):
 
 
 class RandomChoices(NamedTuple):
-    """What is random about a new topic.
+    """The random properties of a new topic.
 
     Attributes:
         topic_id: returns a new id of 16 bytes.
-        start: returns where the assignment of a topic starts, given the number of brokers.
+        start: returns where a topic's assignment starts, given the number of brokers.
     """
 
     topic_id: Callable[[], bytes]
@@ -133,21 +133,21 @@ class RegistryTopics:
     """The topics of a cluster; see `TopicController`. `changed` must listen to the metadata.
 
     Args:
-        registry: has the topics.
-        metadata: the image of this broker.
+        registry: holds the topics.
+        metadata: this broker's image.
         configs: changes the configurations of topics.
-        options: options of the broker.
-        factors: the defaults of replication factors.
+        options: broker options.
+        factors: the default replication factors.
         choices: see `RandomChoices`.
-        timers: end waits.
+        timers: timers for the deadlines of waits.
         clock: returns the time in ms.
         is_secure: whether only brokers may change the nodes (`zookeeper.set.acl`).
         deletes_topics: `delete.topic.enable`.
 
     Attributes:
         acts_without_time: see `TopicController`.
-        texts: likewise.
-        waits: what waits for the image, here and in other parts of the broker.
+        texts: see `TopicController`.
+        waits: everything that waits for the image, here and in other parts of the broker.
     """
 
     def __init__(
@@ -177,9 +177,9 @@ class RegistryTopics:
         self._acl = default_acl(is_secure=is_secure)
         self.waits = ImageWaits(metadata, timers, clock)
         self._lines = LogLimit(_log)
-        #: Topics that are being created here, with their waiting callbacks.
+        #: Topics that are being created here, with the callbacks waiting for them.
         self._creating: dict[str, list[TopicDone]] = {}
-        #: The stored number of partitions of internal topics, by name and id; None if the registry does not tell.
+        #: The stored number of partitions of internal topics, by name and id; None if the registry does not provide it.
         self._sizes: dict[tuple[str, bytes], int | None] = {}
         #: For each internal topic, when its size may be read again.
         self._read_again_ms: dict[tuple[str, bytes], int] = {}
@@ -245,18 +245,18 @@ class RegistryTopics:
         def created(made: TopicImage | BrokerError) -> None:
             if isinstance(made, BrokerError):
                 subject, reason = (RegistryTopics, made.code), made.detail or made.code.name
-                self._lines.warning(subject, self._clock(), "the topic %s is not created: %s", name, reason)
+                self._lines.warning(subject, self._clock(), "could not create the topic %s: %s", name, reason)
             done(made)
 
         def announced(made: TopicImage | BrokerError) -> None:
             if isinstance(made, BrokerError):
                 created(made)
             else:
-                self.ensure(name, created)  # its size is read
+                self.ensure(name, created)  # this reads its size
 
         def attempted(made: TopicImage | BrokerError) -> None:
             if isinstance(made, BrokerError) and made.code is ErrorCode.TOPIC_ALREADY_EXISTS:
-                # Another broker creates it at the same time.
+                # Another broker is creating it at the same time.
                 self._await(name, _has_leaders, announced, AUTOMATIC_WAIT_MS)
             else:
                 created(made)
@@ -270,7 +270,9 @@ class RegistryTopics:
             if len(waiting) < WAITS_MAX:
                 waiting.append(done)
             else:
-                done(BrokerError(ErrorCode.REQUEST_TIMED_OUT, f"{WAITS_MAX} requests wait for the topic {name}."))
+                done(
+                    BrokerError(ErrorCode.REQUEST_TIMED_OUT, f"{WAITS_MAX} requests are waiting for the topic {name}.")
+                )
             return
         self._creating[name] = [done]
 
@@ -287,13 +289,13 @@ class RegistryTopics:
         run(self._registry, self._write(new), written, self._refuse(new, ended))
 
     def _refuse(self, new: NewTopic, done: TopicDone) -> Callable[[Exception], None]:
-        return lambda error: done(broker_error(error, f"the topic {new.name} is not created"))
+        return lambda error: done(broker_error(error, f"the topic {new.name} was not created"))
 
     def _plan(self, new: NewTopic) -> Steps[dict[int, tuple[int, ...]]]:
         """Return the replicas of each partition of a topic that can be created.
 
         Raises:
-            Refused: it cannot be created.
+            Refused: the topic cannot be created.
         """
         assignments = self._assignments(new)
         yield from across_sessions(lambda: check_new_topic(new.name))
@@ -301,7 +303,7 @@ class RegistryTopics:
         return assignments
 
     def _write(self, new: NewTopic) -> Steps[tuple[bytes, int]]:
-        """Create a topic; return its id and the number of its partitions."""
+        """Create a topic; return its id and its number of partitions."""
         assignments = yield from self._plan(new)
         topic_id = self._choices.topic_id()
         yield from across_sessions(lambda: create_topic(new.name, new.configs, assignments, topic_id, self._acl))
@@ -320,7 +322,7 @@ class RegistryTopics:
         return assign_replicas(brokers, count, factor, start)
 
     def _brokers(self) -> list[CandidateBroker]:
-        """Return the brokers that are alive, ascending by id."""
+        """Return the live brokers in ascending order of id."""
         brokers = self._metadata.image.brokers
         return [CandidateBroker(broker_id, brokers[broker_id].rack) for broker_id in sorted(brokers)]
 
@@ -344,7 +346,7 @@ class RegistryTopics:
             return present is None or present.topic_id != topic.topic_id
 
         def failed(error: Exception) -> None:
-            done(broker_error(error, f"the topic {topic.name} is not deleted"))
+            done(broker_error(error, f"the topic {topic.name} was not deleted"))
 
         if not self._deletes_topics:
             done(BrokerError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled."))
@@ -357,7 +359,7 @@ class RegistryTopics:
         )
 
     def _mark(self, topic: TopicImage) -> Steps[None]:
-        """Have the controller delete a topic, unless the name is another topic's by now."""
+        """Have the controller delete a topic, unless the name now belongs to another topic."""
         is_marked = False
 
         def mark() -> Steps[None]:
@@ -366,7 +368,7 @@ class RegistryTopics:
             stored = stored_topic(topic.name, data)
             is_another = stored is not None and (stored.topic_id or ZERO_UUID) != topic.topic_id
             if is_marked and (data is None or is_another):
-                return  # it is deleted, and only the outcome of the mark was lost
+                return  # it has been deleted; only the outcome of the mark was lost
             if is_another:
                 raise _not_here(topic.name)
             is_marked = True
@@ -403,7 +405,7 @@ class RegistryTopics:
                 self._await(topic.name, _shows(topic.topic_id, count), done, WAIT_MS_MAX)
 
         def failed(error: Exception) -> None:
-            done(broker_error(error, f"the topic {topic.name} gets no partitions"))
+            done(broker_error(error, f"no partitions were added to the topic {topic.name}"))
 
         run(self._registry, self._extend(topic, count, assignments, validate_only=validate_only), added, failed)
 
@@ -413,7 +415,7 @@ class RegistryTopics:
         """Add partitions to a topic.
 
         Raises:
-            Refused: they cannot be added.
+            Refused: the partitions cannot be added.
         """
         name, path = topic.name, TOPIC.path(topic.name)
         data = yield from across_sessions(lambda: _read_lasting(name))
@@ -479,10 +481,10 @@ class RegistryTopics:
 
 
 def _read_lasting(name: str) -> Steps[Data | None]:
-    """Read a topic; None if there is none.
+    """Read a topic; None if it does not exist.
 
     Raises:
-        Refused: it is to be deleted.
+        Refused: the topic is to be deleted.
     """
     marked, data = yield (Exists(TOPIC_DELETION.path(name)), GetData(TOPIC.path(name)))
     if found(marked, Stat) is not None:
@@ -497,7 +499,7 @@ def _planned(new: NewTopic, assignments: Mapping[int, tuple[int, ...]]) -> Topic
 
 
 def _shows(topic_id: bytes, count: int) -> Shows:
-    """Return whether a topic has this many partitions, all with leaders."""
+    """Return a function that tells whether a topic has this many partitions, all with leaders."""
     return lambda topic: (
         topic is not None and topic.topic_id == topic_id and len(topic.partitions) >= count and _has_leaders(topic)
     )
@@ -513,10 +515,10 @@ def _not_here(name: str) -> Refused:
 
 @contextmanager
 def _for_clients() -> Iterator[None]:
-    """Have clients told at once why something is refused.
+    """Raise a refusal as the error that clients get.
 
     Raises:
-        BrokerError: it is refused.
+        BrokerError: the operation is refused.
     """
     try:
         yield

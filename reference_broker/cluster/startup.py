@@ -1,8 +1,8 @@
-"""What a broker of a cluster does with the registry before it opens its logs: who it is, and what belongs on its disk.
+"""A cluster broker's work with the registry before it opens its logs: finding its identity and the logs on its disk.
 
-`prepare` makes the nodes that every broker makes, joins the cluster or begins it, takes the broker's id, and reads the
-configurations and the topics that the broker needs to start. Each step may be done twice. If the session ends on the
-way, the whole may be done again in the next one.
+`prepare` creates the nodes that every broker creates, joins or founds the cluster, takes the broker's id, and reads the
+configurations and topics that the broker needs to start. Each step can be repeated. If the session ends halfway, all
+steps can be repeated in the next one.
 
 Source: `KafkaServer.startup`, `getOrGenerateClusterId`, `getOrGenerateBrokerId`, `createBrokerInfo`; `KafkaZkClient`;
 `KafkaConfig.validateValues`; `MetaPropertiesEnsemble.verify` in Apache Kafka 3.9.
@@ -72,18 +72,18 @@ __all__ = [
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: So many folders that belong to no known topic are logged one by one: a disk of another cluster may have thousands.
+#: How many folders without a known topic are logged individually: a disk from another cluster may have thousands.
 STRAYS_TOLD_MAX: Final = 20
 
 
 class StartupSettings(NamedTuple):
-    """What a broker is configured with.
+    """The configuration that a broker starts with.
 
     Attributes:
-        broker_id: `broker.id`; None if it is not configured.
-        endpoints: what it will advertise. A port of 0 is not known yet, and compared with nothing.
+        broker_id: `broker.id`, or None if not configured.
+        endpoints: the endpoints that the broker will advertise. A port of 0 is not known yet, and is not compared.
         generates_id: `broker.id.generation.enable`.
-        reserved_id_max: `reserved.broker.max.id`; generated ids are above it.
+        reserved_id_max: `reserved.broker.max.id`; generated ids are higher.
         is_secure: `zookeeper.set.acl`.
     """
 
@@ -98,10 +98,10 @@ class ExpectedPartition(NamedTuple):
     """A partition whose folder belongs to this broker.
 
     Attributes:
-        topic: name of the topic.
-        number: number of the partition.
-        topic_id: the id of the topic, 16 bytes; zeros if it has none.
-        configs: the configurations of the topic; partitions of a topic share one mapping.
+        topic: the topic's name.
+        number: the partition's number.
+        topic_id: the topic's id, 16 bytes; zeros if it has none.
+        configs: the topic's configurations; partitions of the same topic share one mapping.
     """
 
     topic: str
@@ -111,11 +111,11 @@ class ExpectedPartition(NamedTuple):
 
 
 class BrokerConfigs(NamedTuple):
-    """The dynamic configurations of brokers, as the registry has them; values may be encrypted or invalid.
+    """The dynamic configurations of brokers as stored in the registry; values may be encrypted or invalid.
 
     Attributes:
-        own: of this broker.
-        defaults: of all brokers.
+        own: the configurations of this broker.
+        defaults: the configurations of all brokers.
     """
 
     own: Mapping[str, str]
@@ -123,15 +123,15 @@ class BrokerConfigs(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """What a broker has learned.
+    """What a broker has learned from the registry.
 
     Attributes:
-        identity: what is to be in `meta.properties`.
-        expected: the partitions to be opened.
+        identity: what `meta.properties` should contain.
+        expected: the partitions to open.
         strays: the other folders, each with the reason why it is not opened. They are left alone: LeaderAndIsr or
             StopReplica decides about them.
         broker_configs: the dynamic configurations.
-        features: those that the cluster has agreed to use.
+        features: the features that the cluster has agreed to use.
     """
 
     identity: MetaProperties
@@ -147,27 +147,28 @@ def prepare(
     folders: Mapping[Partition, bytes | None],
     new_uuid: Callable[[], bytes],
 ) -> Steps[Prepared]:
-    """Prepare the start of a broker.
+    """Prepare a broker's startup.
 
     Args:
-        known: the identity of the data directory; None if it has none yet.
-        settings: the configuration.
-        folders: the folders of partitions in the data directory, each with the id of its topic; None for a folder whose
+        known: the identity of the data directory, or None if it has none yet.
+        settings: the broker's configuration.
+        folders: the partition folders in the data directory, each with its topic's id, or None if its
             `partition.metadata` is missing or damaged.
         new_uuid: returns 16 bytes for the id of a new cluster.
 
     Returns:
-        What the broker needs to open its logs, and to register.
+        What the broker needs to open its logs and to register.
 
     Raises:
-        ConfigurationError: the data directory is of another cluster, of another broker, or of one without ZooKeeper;
-            there is no id, or another broker may get the same one; or another broker advertises one of the endpoints.
-        DamagedZnode: the id of the cluster or the configurations of the broker cannot be read, or the cluster has
-            agreed to use a feature that this broker does not have.
+        ConfigurationError: the data directory belongs to another cluster, to another broker, or to a broker without
+            ZooKeeper; there is no id, or another broker may get the same one; or another broker advertises one of the
+            endpoints.
+        DamagedZnode: the cluster's id or the broker's configurations cannot be read, or the cluster has agreed to use a
+            feature that this broker lacks.
         RegistryError: the session has ended, or the registry refuses an operation.
     """
     if known is not None and known.version != WITH_BROKER_ID:
-        reason = f"{META_PROPERTIES} has it, so the data directory is of a broker without ZooKeeper"
+        reason = f"{META_PROPERTIES} has it, so the data directory belongs to a broker without ZooKeeper"
         raise ConfigurationError("node.id", known.node_id, reason)
     yield from _make_nodes(settings.is_secure)
     cluster_id = yield from _cluster_id(settings.is_secure, new_uuid)
@@ -197,11 +198,11 @@ def node_acl(znode: Znode[Any, *tuple[Any, ...]], *, is_secure: bool) -> tuple[A
     )
 
 
-# Who the broker is.
+# The broker's identity.
 
 
 def _make_nodes(is_secure: bool) -> Steps[None]:
-    """Create the nodes that are always there, parents first, in one round trip."""
+    """Create the nodes that always exist, parents first, in one round trip."""
     nodes = [znode for znode in ZNODES.values() if znode.is_made_at_startup]
     outcomes = yield [Create(znode.path(), None, acl=node_acl(znode, is_secure=is_secure)) for znode in nodes]
     for outcome in outcomes:
@@ -210,7 +211,7 @@ def _make_nodes(is_secure: bool) -> Steps[None]:
 
 
 def _cluster_id(is_secure: bool, new_uuid: Callable[[], bytes]) -> Steps[str]:
-    """Return the id of the cluster; the first broker makes it."""
+    """Return the cluster's id, which the first broker creates."""
     path = CLUSTER_ID.path()
     data = yield from read(path)
     for _ in range(ATTEMPTS_MAX):
@@ -221,22 +222,22 @@ def _cluster_id(is_secure: bool, new_uuid: Callable[[], bytes]) -> Steps[str]:
             return cluster_id
         content = CLUSTER_ID.encode(ClusterId(format_uuid(new_uuid())))
         yield from create_with_parents(path, content, node_acl(CLUSTER_ID, is_secure=is_secure))
-        # Another broker may have been first; and a creation that is repeated finds its own node.
+        # Another broker may have been first, and a repeated creation finds its own node.
         data = yield from read(path)
     detail = f"other programs deleted the node at each of {ATTEMPTS_MAX} attempts"
     raise RegistryError(RegistryCode.NO_NODE, path, detail)
 
 
 def _broker_id(known: MetaProperties | None, settings: StartupSettings) -> Steps[int]:
-    """Return the id that is configured, that of the data directory, or a new one."""
+    """Return the configured id, the data directory's, or a new one."""
     own = None if known is None else _stored_id(known)
     if settings.broker_id is not None:
         if settings.generates_id and settings.broker_id > settings.reserved_id_max:
             limit = f"reserved.broker.max.id={settings.reserved_id_max}"
-            reason = f"higher ids than {limit} are generated for other brokers (broker.id.generation.enable)"
+            reason = f"ids above {limit} are generated for other brokers (broker.id.generation.enable)"
             raise ConfigurationError("broker.id", settings.broker_id, reason)
         if own not in (None, settings.broker_id):
-            reason = f"{META_PROPERTIES} has broker.id={own}, so the data directory is of another broker"
+            reason = f"{META_PROPERTIES} has broker.id={own}, so the data directory belongs to another broker"
             raise ConfigurationError("broker.id", settings.broker_id, reason)
         return settings.broker_id
     if own is not None:
@@ -249,21 +250,21 @@ def _broker_id(known: MetaProperties | None, settings: StartupSettings) -> Steps
 
 def _stored_id(known: MetaProperties) -> int:
     text = known.node_id
-    # A longer text of digits is too large for an id in any case.
+    # A longer string of digits is too large for an id anyway.
     if text.isascii() and text.isdigit() and len(text) <= len(str(INT32_MAX)) and int(text) <= INT32_MAX:
         return int(text)
-    raise ConfigurationError("broker.id", text, f"{META_PROPERTIES} has it, and it is not a number up to {INT32_MAX}")
+    raise ConfigurationError("broker.id", text, f"{META_PROPERTIES} has it, but it is not a number up to {INT32_MAX}")
 
 
 def _generated_id(settings: StartupSettings) -> Steps[int]:
-    """Write the sequence of ids, whose version is the next id; a write that is repeated skips one."""
+    """Write to the sequence of ids; the resulting version is the next id, and a repeated write skips one."""
     path = BROKER_SEQUENCE.path()
     for _ in range(ATTEMPTS_MAX):
         stat = found((yield from perform(SetData(path, b""))), Stat)
         if stat is not None:
             broker_id = stat.version + settings.reserved_id_max
             if not settings.reserved_id_max < broker_id <= INT32_MAX:
-                reason = f"the next id that can be generated is {broker_id}, the highest id is {INT32_MAX}"
+                reason = f"the next generated id would be {broker_id}, but the highest id is {INT32_MAX}"
                 raise ConfigurationError("reserved.broker.max.id", settings.reserved_id_max, reason)
             return broker_id
         yield from create_with_parents(path, None, node_acl(BROKER_SEQUENCE, is_secure=settings.is_secure))
@@ -272,7 +273,7 @@ def _generated_id(settings: StartupSettings) -> Steps[int]:
 
 
 def _check_endpoints(broker_id: int, endpoints: Iterable[Endpoint]) -> Steps[None]:
-    """Refuse endpoints that another broker advertises: clients would take one broker for the other."""
+    """Refuse endpoints that another broker advertises, since clients would mistake one broker for the other."""
     own = {(each.host, each.port): each for each in endpoints if each.port}
     children = yield from list_children(BROKER_IDS.path())
     ids = _other_ids(() if children is None else children.names, broker_id)
@@ -292,7 +293,7 @@ def _other_ids(names: Iterable[str], broker_id: int) -> list[int]:
         try:
             ids += BROKER.parameters(f"{BROKER_IDS.path()}/{name}")
         except DamagedZnode as error:
-            _log.error("a registration is ignored: %s", error)
+            _log.error("ignoring a registration: %s", error)
     return [other for other in ids if other != broker_id]
 
 
@@ -311,20 +312,20 @@ def _registered(broker_id: int, data: Data) -> LiveBroker | None:
 def _broker_configs(broker_id: int) -> Steps[BrokerConfigs]:
     paths = (BROKER_CONFIG.path(broker_id), BROKER_CONFIG.path(None))
     own, defaults = yield from read_all(paths)
-    # Without them the broker might delete what it is to keep, so a damaged node is an error.
+    # Without them, the broker might delete what it should keep, so a damaged node is an error.
     return BrokerConfigs(
         *(_configs(BROKER_CONFIG, path, data) for path, data in zip(paths, (own, defaults), strict=True))
     )
 
 
 def _configs(znode: Znode[Any, *tuple[Any, ...]], path: str, data: Data | None) -> Mapping[str, str]:
-    """Return the configurations in a node; none if the node does not exist."""
+    """Return the configurations in a node, or none if the node does not exist."""
     configs: Mapping[str, str] = {} if data is None else znode.decode(data.data, path).config
     return configs
 
 
 def _features() -> Steps[FinalizedFeatures]:
-    """Return the features of the cluster; those that cannot be read count as none, as in Kafka."""
+    """Return the cluster's features; as in Kafka, features that cannot be read count as none."""
     path = FEATURE.path()
     data = yield from read(path)
     if data is None:
@@ -332,7 +333,7 @@ def _features() -> Steps[FinalizedFeatures]:
     try:
         stored = FEATURE.decode(data.data, path)
     except DamagedZnode as error:
-        _log.error("the features of the cluster cannot be read: %s", error)
+        _log.error("the cluster's features cannot be read: %s", error)
         return NO_FEATURES
     if not stored.status:
         return NO_FEATURES
@@ -349,7 +350,7 @@ def _features() -> Steps[FinalizedFeatures]:
 def _sorted_out(
     broker_id: int, folders: Mapping[Partition, bytes | None]
 ) -> Steps[tuple[tuple[ExpectedPartition, ...], dict[Partition, str]]]:
-    """Return the partitions that are expected on the disk, and a reason for each other folder."""
+    """Return the partitions expected on the disk, and the reason why each other folder is not expected."""
     topics = yield from _topics(sorted({topic for topic, _ in folders}))
     hosted: list[ExpectedPartition] = []
     strays: dict[Partition, str] = {}
@@ -360,9 +361,7 @@ def _sorted_out(
         elif topic_id is None and stored.assignment.topic_id is not None:
             strays[topic, number] = "its partition.metadata is missing or damaged"
         elif topic_id is not None and stored.assignment.topic_id != topic_id:
-            strays[topic, number] = (
-                f"it is of the topic id {format_uuid(topic_id)}, and the topic has {stored.shown_id}"
-            )
+            strays[topic, number] = f"it has the topic id {format_uuid(topic_id)}, but the topic has {stored.shown_id}"
         elif broker_id not in stored.assignment.partitions.get(number, ()):
             strays[topic, number] = f"the partition is not assigned to broker {broker_id}"
         else:
@@ -371,11 +370,11 @@ def _sorted_out(
 
 
 class _Topic(NamedTuple):
-    """A topic that can be read.
+    """A topic that could be read.
 
     Attributes:
-        assignment: its id and its replicas.
-        configs: its configurations.
+        assignment: the topic's id and replicas.
+        configs: the topic's configurations.
     """
 
     assignment: TopicAssignment
@@ -383,12 +382,12 @@ class _Topic(NamedTuple):
 
     @property
     def shown_id(self) -> str:
-        """The id of the topic, for people."""
+        """The topic's id in readable form."""
         return "none" if self.assignment.topic_id is None else format_uuid(self.assignment.topic_id)
 
 
 def _topics(names: Iterable[str]) -> Steps[dict[str, _Topic | str]]:
-    """Read topics with their configurations, all in flight together; a reason for each one that cannot be used."""
+    """Read topics with their configurations, all concurrently; give a reason for each topic that cannot be used."""
     topics: dict[str, _Topic | str] = {}
     paths: dict[str, tuple[str, str]] = {}
     for name in names:
@@ -403,7 +402,7 @@ def _topics(names: Iterable[str]) -> Steps[dict[str, _Topic | str]]:
 
 
 def _topic(paths: tuple[str, str], topic: Outcome, configs: Outcome) -> _Topic | str:
-    """Return a topic, or why it cannot be used; its folders then wait for the controller's orders."""
+    """Return a topic, or why it cannot be used; its folders then wait for the controller's decision."""
     try:
         data = found(topic, Data)
         if data is None:
@@ -421,6 +420,6 @@ def _topic(paths: tuple[str, str], topic: Outcome, configs: Outcome) -> _Topic |
 
 def _tell_strays(strays: Mapping[Partition, str]) -> None:
     for partition, reason in list(strays.items())[:STRAYS_TOLD_MAX]:
-        _log.warning("%s is not opened, and is left alone: %s", folder_of(*partition), reason)
+        _log.warning("not opening %s, which is left alone: %s", folder_of(*partition), reason)
     if len(strays) > STRAYS_TOLD_MAX:
-        _log.warning("%d more folders are not opened, and are left alone", len(strays) - STRAYS_TOLD_MAX)
+        _log.warning("not opening %d more folders, which are left alone", len(strays) - STRAYS_TOLD_MAX)

@@ -1,9 +1,9 @@
 """ZooKeeper's tree of nodes as a value: what each operation does, what it answers, and whom it notifies.
 
-No I/O, no clock: the caller gives the time, keeps the transactions, and delivers outcomes and notifications. A
-transaction that was carried out can be applied to another tree, which is then equal.
+It does no I/O and has no clock: the caller supplies the time, stores the transactions, and delivers outcomes and
+notifications. A transaction can be applied to another tree, which then equals this one.
 
-Left out are quotas, containers, TTLs, `/zookeeper`, and the transaction ids that ZooKeeper gives to failed requests.
+It omits quotas, containers, TTLs, `/zookeeper`, and the transaction ids that ZooKeeper assigns to failed requests.
 
 Source: `PrepRequestProcessor`, `FinalRequestProcessor`, `DataTree`, `DataNode` in Apache ZooKeeper 3.8.
 """
@@ -60,12 +60,12 @@ __all__ = [
     "ZnodeTree",
 ]
 
-#: Schemes of lists that need no more than a session's credentials.
+#: Schemes of access control lists that require nothing beyond a session's credentials.
 _SCHEMES: Final = ("digest", "sasl")
 
 
 class ChangeKind(Enum):
-    """What a transaction does to one node, or to a session."""
+    """What a transaction does to one node or to a session."""
 
     CREATE = auto()
     DELETE = auto()
@@ -79,11 +79,11 @@ class NodeChange(NamedTuple):
     """A part of a transaction.
 
     Attributes:
-        kind: what is done.
-        path: the node; empty for CLOSE_SESSION.
-        data: of CREATE and SET_DATA.
-        acl: of CREATE and SET_ACL, without `auth`.
-        session_id: of CREATE the owner of an ephemeral node, otherwise 0; of CLOSE_SESSION the session.
+        kind: the kind of change.
+        path: the node's path; empty for CLOSE_SESSION.
+        data: the data for CREATE and SET_DATA.
+        acl: the list for CREATE and SET_ACL, without `auth`.
+        session_id: for CREATE, the owner of an ephemeral node or 0; for CLOSE_SESSION, the session.
     """
 
     kind: ChangeKind
@@ -94,12 +94,12 @@ class NodeChange(NamedTuple):
 
 
 class TreeTransaction(NamedTuple):
-    """What was done to the tree at once.
+    """The changes that were made to the tree together.
 
     Attributes:
-        zxid: its number.
-        time_ms: when it was done.
-        changes: what was done, in order.
+        zxid: the transaction's number.
+        time_ms: when the changes were made.
+        changes: the changes, in order.
     """
 
     zxid: int
@@ -108,11 +108,11 @@ class TreeTransaction(NamedTuple):
 
 
 class Notification(NamedTuple):
-    """A watch of a session has fired.
+    """A session's watch has fired.
 
     Attributes:
-        session_id: the session that had set it.
-        event: what happened.
+        session_id: the session that set the watch.
+        event: the event to deliver.
     """
 
     session_id: int
@@ -120,13 +120,13 @@ class Notification(NamedTuple):
 
 
 class _Watched(NamedTuple):
-    """A change of a node, with who may read what of it: a session that may not is not told, as in ZooKeeper 3.8.4.
+    """A change of a node, with its access rights: as in ZooKeeper 3.8.4, sessions without read access are not told.
 
     Attributes:
-        path: the node.
-        kind: what is done to it.
-        acl: its access control list.
-        parent_acl: that of its parent.
+        path: the node's path.
+        kind: the kind of change.
+        acl: the node's access control list.
+        parent_acl: the parent's access control list.
     """
 
     path: str
@@ -136,12 +136,12 @@ class _Watched(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What became of an operation.
+    """The result of an operation.
 
     Attributes:
-        outcome: for its session.
-        notifications: to be delivered before the outcome.
-        transaction: what was done to the tree; None if nothing was.
+        outcome: the outcome for the session.
+        notifications: notifications to deliver before the outcome.
+        transaction: the changes to the tree; None if there were none.
     """
 
     outcome: Outcome
@@ -150,7 +150,7 @@ class Answer(NamedTuple):
 
 
 class StoredNode(NamedTuple):
-    """A node of a snapshot. `creations` counts the children that were ever created; for the rest see `Stat`."""
+    """A node of a snapshot. `creations` counts all children ever created; for the other fields, see `Stat`."""
 
     path: str
     data: bytes | None
@@ -188,7 +188,7 @@ class _Node:
             self.ctime_ms,
             self.mtime_ms,
             self.version,
-            # Creations and deletions; only the former are counted.
+            # Creations and deletions; only creations are counted.
             2 * self.creations - len(self.children),
             self.aversion,
             self.ephemeral_owner,
@@ -210,8 +210,8 @@ class ZnodeTree:
     """The nodes, the sessions and the watches.
 
     Args:
-        nodes: those of a snapshot; parents before their children.
-        zxid: the number of its last transaction.
+        nodes: the nodes of a snapshot; parents before their children.
+        zxid: the number of the snapshot's last transaction.
 
     Attributes:
         zxid: the number of the last transaction.
@@ -221,7 +221,7 @@ class ZnodeTree:
         self.zxid = zxid
         root = _Node(b"", (Acl(Permission.ALL, "world", "anyone"),), 0, 0, 0, 0)
         self._nodes: dict[str, _Node] = {"/": root}
-        #: The ephemeral nodes of each session. Sessions of a snapshot are here, too.
+        #: The ephemeral nodes of each session, including the sessions of a snapshot.
         self._ephemerals: dict[int, dict[str, None]] = {}
         #: By session: its identities, by scheme and id.
         self._identities: dict[int, frozenset[tuple[str, str]]] = {}
@@ -243,12 +243,12 @@ class ZnodeTree:
 
     @property
     def node_count(self) -> int:
-        """The number of nodes, the root among them."""
+        """The number of nodes, including the root."""
         return len(self._nodes)
 
     @property
     def sessions(self) -> list[int]:
-        """Sessions that are open, or own nodes."""
+        """The sessions that are open or own nodes."""
         owners = {session: None for session, paths in self._ephemerals.items() if paths}
         return list({**dict.fromkeys(self._identities), **owners})
 
@@ -277,10 +277,10 @@ class ZnodeTree:
     # Sessions.
 
     def open_session(self, credentials: Sequence[tuple[str, str]] = ()) -> int:
-        """Begin a session and return its id.
+        """Start a session and return its id.
 
         Args:
-            credentials: pairs of a scheme and what proves an identity: for `digest`, `user:password`.
+            credentials: pairs of a scheme and the proof of an identity: for `digest`, `user:password`.
         """
         self.zxid += 1
         identities = ((scheme, digest_id(proof) if scheme == "digest" else proof) for scheme, proof in credentials)
@@ -292,10 +292,10 @@ class ZnodeTree:
         return session_id in self._identities
 
     def close_session(self, session_id: int, now_ms: int) -> tuple[TreeTransaction | None, tuple[Notification, ...]]:
-        """End a session, with its nodes and watches; one that has ended is ignored.
+        """End a session, with its nodes and watches; a session that has already ended is ignored.
 
         Returns:
-            what was done to the tree, or None if the session had no nodes; whom to notify.
+            The changes to the tree, or None if the session had no nodes; and the notifications to deliver.
         """
         self._identities.pop(session_id, None)
         self.drop_watches(session_id)
@@ -310,7 +310,7 @@ class ZnodeTree:
         return transaction, self._fired(deleted)
 
     def drop_watches(self, session_id: int) -> None:
-        """Forget the watches of a session that has lost its connection; `set_watches` follows if it has another."""
+        """Forget the watches of a session that has lost its connection; `set_watches` follows if it reconnects."""
         for watches in (self._data_watches, self._child_watches):
             for path in [path for path, sessions in watches.items() if sessions.pop(session_id, 0) is None]:
                 if not watches[path]:
@@ -319,7 +319,7 @@ class ZnodeTree:
     def set_watches(
         self, session_id: int, zxid: int, data: Iterable[str], existence: Iterable[str], children: Iterable[str]
     ) -> tuple[Notification, ...]:
-        """Set watches again, except those whose nodes have changed meanwhile.
+        """Set watches again, except those whose nodes have changed in the meantime.
 
         Args:
             session_id: the session.
@@ -329,7 +329,7 @@ class ZnodeTree:
             children: paths watched by GetChildren.
 
         Returns:
-            A notification for each watch that is not set: one, whatever has happened to its node.
+            One notification for each watch that is not set, whatever has happened to its node.
         """
         changed: list[WatchEvent] = []
         for path in data:
@@ -361,8 +361,8 @@ class ZnodeTree:
         """Carry out an operation.
 
         Args:
-            session_id: who asks.
-            operation: what to do; its watcher only says that a watch is set.
+            session_id: the session that submits the operation.
+            operation: the operation; its watcher only indicates that a watch is to be set.
             now_ms: the time, in ms since the epoch.
         """
         if session_id not in self._identities:
@@ -391,7 +391,7 @@ class ZnodeTree:
         return Answer(result, self._fired([watched]), transaction)
 
     def _transact(self, session_id: int, operations: Sequence[Change | Check], now_ms: int) -> Answer:
-        """Carry out operations one after the other; undo them if one fails."""
+        """Carry out operations one after another; undo them if one fails."""
         changes: list[NodeChange] = []
         results: list[Created | Stat | Deleted | VersionChecked] = []
         inverses: list[Callable[[], None]] = []
@@ -422,7 +422,7 @@ class ZnodeTree:
         return Answer(Committed(tuple(results)), events, TreeTransaction(zxid, now_ms, tuple(changes)))
 
     def _inverse(self, change: NodeChange) -> Callable[[], None]:
-        """Return what undoes a change that has not been made yet."""
+        """Return a function that undoes a change that has not been made yet."""
         path, parent = change.path, self._nodes[parent_of(change.path)]
         pzxid = parent.pzxid
         if change.kind is ChangeKind.CREATE:
@@ -432,7 +432,7 @@ class ZnodeTree:
                 parent.creations -= 1
 
             return undo
-        # The same objects are put back, since inverses of earlier changes refer to them.
+        # Put back the same objects, since the inverses of earlier changes refer to them.
         node = self._nodes[path]
         if change.kind is ChangeKind.SET_DATA:
             before = node.data, node.mzxid, node.mtime_ms, node.version
@@ -460,7 +460,7 @@ class ZnodeTree:
             case _:
                 return self._nodes[change.path].stat()
 
-    # Checks of operations that change the tree.
+    # Checks for operations that change the tree.
 
     def _prepared(self, session_id: int, operation: Change | SetAcl) -> NodeChange:
         match operation:
@@ -529,7 +529,7 @@ class ZnodeTree:
         )
 
     def _resolved(self, session_id: int, acl: Sequence[Acl]) -> tuple[Acl, ...]:
-        """Return a list with the identities of the session in place of `auth`."""
+        """Return an access control list with the session's identities in place of `auth`."""
         resolved: dict[Acl, None] = {}
         for entry in acl:
             if entry.scheme == "auth":
@@ -548,7 +548,7 @@ class ZnodeTree:
     # Transactions.
 
     def apply(self, transaction: TreeTransaction) -> None:
-        """Do to the tree what a transaction did to an equal tree. Watches do not fire."""
+        """Make a transaction's changes to a tree equal to the one where they were first made. Watches do not fire."""
         for change in transaction.changes:
             self._change(change, transaction.zxid, transaction.time_ms)
         self.zxid = transaction.zxid
@@ -581,7 +581,7 @@ class ZnodeTree:
                 self._ephemerals.pop(change.session_id, None)
 
     def _owned(self, session_id: int) -> list[str]:
-        """Return the ephemeral nodes of a session in the order of their creation."""
+        """Return a session's ephemeral nodes in the order of their creation."""
         return sorted(self._ephemerals.get(session_id, ()), key=lambda path: (self._nodes[path].czxid, path))
 
     def _remove(self, path: str, zxid: int) -> None:
@@ -617,7 +617,7 @@ class ZnodeTree:
                 return Children(tuple(sorted(node.children)), node.stat())
 
     def _acl(self, session_id: int, node: _Node) -> NodeAcl:
-        """Return the list of a node; who may not change it does not see digests."""
+        """Return a node's access control list; digests are hidden from sessions that may not change it."""
         self._permit(session_id, node, Permission.READ | Permission.ADMIN)
         acl = node.acl
         if not self._permits(session_id, node, Permission.ADMIN):
@@ -634,7 +634,7 @@ class ZnodeTree:
         return _Watched(path, change.kind, acl, self._nodes[parent_of(path)].acl)
 
     def _fired(self, changes: Iterable[_Watched]) -> tuple[Notification, ...]:
-        """Return the notifications of changes, in order; their watches have ended, also those that are told nothing."""
+        """Return the notifications for changes, in order; their watches end, even those that are told nothing."""
         notifications: list[Notification] = []
 
         def fire(sessions: Iterable[int], path: str, kind: EventKind, acl: tuple[Acl, ...]) -> None:
@@ -647,7 +647,7 @@ class ZnodeTree:
             elif kind is ChangeKind.CREATE:
                 fire(self._data_watches.pop(path, {}), path, EventKind.CREATED, acl)
             elif kind is ChangeKind.DELETE:
-                # One notification for a session with both kinds of watches.
+                # One notification for a session that has both kinds of watches.
                 sessions = {**self._data_watches.pop(path, {}), **self._child_watches.pop(path, {})}
                 fire(sessions, path, EventKind.DELETED, acl)
             if kind in (ChangeKind.CREATE, ChangeKind.DELETE):

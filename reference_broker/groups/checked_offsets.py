@@ -1,4 +1,4 @@
-"""Offset checks shared by OffsetCommit and TxnOffsetCommit: which offsets go to the group, and the result of each.
+"""Offset checks shared by OffsetCommit and TxnOffsetCommit: which offsets go to the group, and the result for each.
 
 Source: `KafkaApis.handleOffsetCommitRequest`, `handleTxnOffsetCommitRequest` in Apache Kafka.
 """
@@ -22,10 +22,10 @@ OffsetCommitPartition = OffsetCommitRequest.OffsetCommitRequestPartition
 
 Wanted = OffsetCommitPartition | TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition
 
-#: The commit timestamp that stands for the broker's time.
+#: The commit timestamp that stands for the broker's current time.
 _BROKERS_TIME = -1
 
-#: Partitions with these codes were passed to the coordinator, whose error replaces them.
+#: Partitions with these codes were passed to the coordinator; if it fails, its error replaces the code.
 _CODES_OF_THE_GROUP = (ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE)
 
 
@@ -33,10 +33,10 @@ class CheckedOffsets:
     """The offsets of a request, checked topic by topic.
 
     Args:
-        max_metadata: longest metadata of an offset.
+        max_metadata: maximum length of an offset's metadata.
         now_ms: the current time.
-        unknown: the code for a topic that does not exist.
-        with_topic_ids: whether the offsets name the ids of their topics.
+        unknown: the error code for a topic that does not exist.
+        with_topic_ids: whether the offsets carry their topic's id.
         expire_timestamp: see `Committed`.
 
     Attributes:
@@ -58,7 +58,7 @@ class CheckedOffsets:
         self._unknown = unknown
         self._with_topic_ids = with_topic_ids
         self._expire_timestamp = expire_timestamp
-        #: Codes of all partitions, by topic.
+        #: The codes of all partitions, by topic.
         self._codes: list[list[ErrorCode]] = []
         self.need_the_group = False
         self.offsets: dict[Partition, Committed] = {}
@@ -89,7 +89,7 @@ class CheckedOffsets:
             yield
 
     def _time_of(self, wanted: Wanted) -> int:
-        """Return when an offset was committed, which only OffsetCommit 1 may say."""
+        """Return the commit time of an offset, which only OffsetCommit 1 can specify."""
         given = wanted.commit_timestamp if isinstance(wanted, OffsetCommitPartition) else _BROKERS_TIME
         return self._now_ms if given == _BROKERS_TIME else given
 

@@ -1,6 +1,6 @@
-"""The group coordinator as the handlers in `apis/` see it: finds the shard of a group and turns errors into responses.
+"""The group coordinator's interface for the handlers in `apis/`: finds a group's shard and turns errors into responses.
 
-Every callback is called exactly once: with the outcome when it is committed, or with the error that prevents it.
+Every callback is called exactly once: with the outcome once it is committed, or with the error that prevents it.
 
 Source: `GroupCoordinatorService` in Apache Kafka.
 """
@@ -55,7 +55,7 @@ __all__ = ["GroupCoordinator", "VerifyCommit"]
 M = TypeVar("M")
 R = TypeVar("R")
 
-#: Pause before retrying to forget a topic in a shard that is loading, or whose log is slow.
+#: Pause before retrying to forget a topic in a shard that is loading or whose log is slow.
 _RETRY_MS = 100
 _PASSING = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
@@ -74,12 +74,12 @@ class VerifyCommit(Protocol):
     ) -> None:
         """Call `verified` with the verification for the append, or `refused` with the error.
 
-        The verification comes from `Producers.begin_verification`; None if the transaction is already open there.
+        The verification comes from `Producers.begin_verification`; it is None if the transaction is already open there.
         """
 
 
 class _Forgotten(NamedTuple):
-    """A deleted topic, the offsets partitions that may have offsets of it, and the callback for completion."""
+    """A deleted topic, the offsets partitions that may hold offsets of it, and the callback for completion."""
 
     topic: str
     topic_id: bytes
@@ -94,10 +94,10 @@ class GroupCoordinator:
         timers: the broker's timers.
         new_id: returns the random part of a member id.
         limits: see `GroupLimits`.
-        size_of: returns the number of partitions of the offsets topic, 0 if it does not exist.
+        size_of: returns the number of partitions of the offsets topic, or 0 if it does not exist.
         topics: see `Topics`.
         verify_commit: see `VerifyCommit`.
-        computations: runs the matching of names.
+        computations: runs the matching of topic names.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class GroupCoordinator:
     # Members.
 
     def join(self, request: Join, reply: JoinReply, now_ms: int) -> None:
-        """Join a member, now or once the others have joined too."""
+        """Add a member, now or once the others have joined too."""
         limits = self._limits
         error: BrokerError | None = None
         if not request.group_id:
@@ -221,7 +221,7 @@ class GroupCoordinator:
 
         def answer(outcome: BrokerError | None) -> None:
             code = ErrorCode.NONE if outcome is None else outcome.code
-            # While the group is loading, it is unknown whether the member has an error.
+            # While the group is loading, we cannot tell whether the member has an error.
             done(ErrorCode.NONE if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else code)
 
         if not group_id:
@@ -241,14 +241,14 @@ class GroupCoordinator:
     def leave(
         self, group_id: str, members: Sequence[tuple[str, str | None]], done: Done[list[ErrorCode]], now_ms: int
     ) -> None:
-        """Remove members, given by member id and instance id; the outcome is a code for each."""
+        """Remove members, given by member id and instance id; the outcome is an error code for each."""
         if not group_id:
             done(BrokerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty"))
         else:
             self._submit(group_id, lambda shard: shard.leave(group_id, members, now_ms), done, now_ms)
 
     def _submit(self, group_id: str, operation: Operation[GroupShard, R], done: Done[R], now_ms: int) -> None:
-        """Submit an operation that may downgrade a consumer group; retry if the classic group cannot be written."""
+        """Submit an operation that may downgrade a consumer group; retry it if the classic group cannot be written."""
 
         def finished(outcome: R | BrokerError) -> None:
             if isinstance(outcome, StaysConsumerGroup):
@@ -296,13 +296,13 @@ class GroupCoordinator:
     def complete_transaction(
         self, number: int, marker: Marker, transaction_version: int, done: Done[None], now_ms: int
     ) -> None:
-        """Write a marker into a partition of the offsets topic; the pending offsets then take effect, or are dropped.
+        """Write a marker to a partition of the offsets topic; the pending offsets then take effect or are dropped.
 
         Args:
-            number: number of the partition.
+            number: the partition's number.
             marker: the transaction, and whether it commits.
-            transaction_version: the coordinator's (see `Producers.check_marker`).
-            done: called once with None, when the marker is committed, or with the error.
+            transaction_version: the coordinator's version (see `Producers.check_marker`).
+            done: called once: with None when the marker is committed, or with the error.
             now_ms: the current time.
         """
         last = LastMarker(marker, transaction_version)
@@ -320,24 +320,24 @@ class GroupCoordinator:
         member_id: str | None = None,
         epoch: int = -1,
     ) -> None:
-        """Call `done` with the committed offsets of a group; a KIP-848 member gives its id and epoch."""
+        """Call `done` with the committed offsets of a group; a KIP-848 member supplies its id and epoch."""
         self._runtime.submit(group_id, lambda shard: shard.fetch(group_id, member_id, epoch), done, now_ms)
 
     def delete_offsets(
         self, group_id: str, partitions: Sequence[Partition], done: Done[list[ErrorCode]], now_ms: int
     ) -> None:
-        """Delete committed offsets; the outcome is a code for each."""
+        """Delete committed offsets; the outcome is an error code for each."""
         if not group_id:
             done(BrokerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty"))
         else:
             self._runtime.submit(group_id, lambda shard: shard.delete_offsets(group_id, partitions), done, now_ms)
 
     def forget_topic(self, topic: str, topic_id: bytes, done: Callable[[], None], now_ms: int) -> None:
-        """Delete the offsets committed for a deleted topic, taking turns with other long work.
+        """Delete the offsets committed for a deleted topic, alternating with other long-running work.
 
         Args:
-            topic: its name.
-            topic_id: its id.
+            topic: the topic's name.
+            topic_id: the topic's id.
             done: called once all offsets that this broker coordinates are deleted.
             now_ms: the current time.
         """
@@ -348,7 +348,7 @@ class GroupCoordinator:
             self._look_for(_Forgotten(topic, topic_id, left, done), number, now_ms)
 
     def _look_for(self, forgotten: _Forgotten, number: int, now_ms: int) -> None:
-        """Check whether an offsets partition has offsets of a deleted topic."""
+        """Check whether an offsets partition holds offsets of a deleted topic."""
 
         def has_offsets(shard: GroupShard) -> Result[bool]:
             found = chain(shard.offsets.of_topic(forgotten.topic), shard.pending.of_topic(forgotten.topic))
@@ -377,18 +377,18 @@ class GroupCoordinator:
     # Groups.
 
     def describe(self, group_id: str, done: Done[ClassicGroup], now_ms: int) -> None:
-        """Call `done` with a classic group; it must not be kept."""
+        """Call `done` with a classic group, which `done` must not keep."""
         self._runtime.submit(group_id, lambda shard: shard.find(group_id), done, now_ms)
 
     def describe_consumer(self, group_id: str, done: Done[ConsumerGroup], now_ms: int) -> None:
-        """Call `done` with a KIP-848 group; it must not be kept."""
+        """Call `done` with a KIP-848 group, which `done` must not keep."""
         if not group_id:
             done(BrokerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty"))
             return
         self._runtime.submit(group_id, lambda shard: shard.find_consumer(group_id), done, now_ms)
 
     def delete(self, group_id: str, done: Done[None], now_ms: int) -> None:
-        """Delete an empty group and its offsets; offsets may have been committed under the empty group id."""
+        """Delete an empty group and its offsets; the empty group id is allowed, as it may have committed offsets."""
         self._runtime.submit(group_id, lambda shard: shard.delete(group_id), done, now_ms)
 
 

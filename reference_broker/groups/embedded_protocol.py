@@ -1,6 +1,6 @@
-"""The embedded consumer protocol in JoinGroup and SyncGroup of classic groups: subscriptions and assignments.
+"""The consumer protocol embedded in JoinGroup and SyncGroup of classic groups: subscriptions and assignments.
 
-Both begin with a version. An unknown newer version is read as the newest known one, which later versions extend.
+Both start with a version. An unknown newer version is read as the newest known one, since later versions extend it.
 
 Source: `ConsumerProtocol` in Apache Kafka.
 """
@@ -36,7 +36,7 @@ class Subscription(NamedTuple):
     """A consumer's subscription.
 
     Attributes:
-        topics: their names.
+        topics: the names of the subscribed topics.
         owned: the partitions that the consumer owns, by topic id.
         rack_id: the rack of the consumer, or None if unknown.
     """
@@ -51,7 +51,7 @@ class Assignment(NamedTuple):
 
     Attributes:
         partitions: by topic id, for existing topics only.
-        user_data: data from the leader's assignor for the member's.
+        user_data: data from the leader's assignor to the member's.
     """
 
     partitions: Partitions
@@ -62,7 +62,7 @@ def read_subscription(data: bytes, topics: Mapping[str, TopicFacts]) -> Subscrip
     """Read a subscription.
 
     Raises:
-        DecodeError: it is malformed.
+        DecodeError: the data is malformed.
     """
     message, _ = program(ConsumerProtocolSubscription, _version(data)).decode(data, _VERSION_BYTES)
     owned = _by_id(((part.topic, part.partitions) for part in message.owned_partitions), topics)
@@ -73,7 +73,7 @@ def read_assignment(data: bytes, topics: Mapping[str, TopicFacts]) -> Assignment
     """Read an assignment; empty data is an empty assignment.
 
     Raises:
-        DecodeError: it is malformed.
+        DecodeError: the data is malformed.
     """
     if not data:
         return Assignment({}, b"")
@@ -83,7 +83,7 @@ def read_assignment(data: bytes, topics: Mapping[str, TopicFacts]) -> Assignment
 
 
 def readable_version(data: bytes) -> int:
-    """Return the version of assignments that the sender of a subscription can read, by default the first."""
+    """Return the assignment version that the sender of a subscription can read; the first version by default."""
     try:
         return _version(data)
     except DecodeError:
@@ -96,9 +96,9 @@ def write_assignment(
     """Return an encoded assignment.
 
     Args:
-        version: version of the encoding.
+        version: the version of the encoding.
         partitions: by topic id.
-        names: names of the topics that the partitions usually belong to.
+        names: the topics that the partitions usually belong to.
         topics: all existing topics.
     """
     ids = {topics[name].topic_id: name for name in names if name in topics}

@@ -1,4 +1,4 @@
-"""Expiry of offsets, for groups that have long been empty and for deleted topics, and of groups without data.
+"""Expiry of offsets, for deleted topics and for groups that have long been empty, and of groups without data.
 
 Source: `GroupCoordinatorShard.cleanupGroupMetadata`, `OffsetMetadataManager.cleanupExpiredOffsets` in Apache Kafka.
 """
@@ -20,8 +20,8 @@ from kafkawire.reference_broker.work.timers import Timer
 
 __all__ = ["Expiry", "is_empty"]
 
-#: Maximum number of offsets checked or deleted in one step: deleting them takes 5 ms. The rest follows in further
-#: steps, and other shards have their own.
+#: Maximum number of offsets checked or deleted in one step: deleting them takes 5 ms. The rest are handled in further
+#: steps, and other shards have steps of their own.
 _STEP_OFFSETS = 500
 
 Group = ClassicGroup | ConsumerGroup
@@ -33,9 +33,9 @@ class Expiry:
     Args:
         groups: the classic groups by id.
         consumer_groups: the KIP-848 groups by id.
-        offsets: committed offsets.
-        pending: pending offsets of open transactions.
-        timers: for the checks.
+        offsets: the committed offsets.
+        pending: the pending offsets of open transactions.
+        timers: timers for the checks.
         outbox: receives the records.
         limits: see `GroupLimits`.
         end: writes the removal of an empty group.
@@ -65,7 +65,7 @@ class Expiry:
     # Expiry by age.
 
     def check_later(self, now_ms: int) -> None:
-        """Schedule a check after each interval."""
+        """Schedule the next check."""
         deadline_ms = now_ms + self._limits.offsets_retention_check_interval_ms
         self._timer = self._timers.at(deadline_ms, self._begin)
 
@@ -87,7 +87,7 @@ class Expiry:
             try:
                 seen += 1 + self._check_group(group_id, now_ms)
             except Exception:
-                # Offsets of the other groups expire, too.
+                # The offsets of the other groups still have to expire.
                 self._check_in_turn(group_ids, now_ms)
                 raise
             if seen >= _STEP_OFFSETS:
@@ -96,7 +96,7 @@ class Expiry:
         self.check_later(now_ms)
 
     def _check_group(self, group_id: str, now_ms: int) -> int:
-        """Delete a group's expired offsets, and the group if it is then unused; return its number of offsets."""
+        """Delete a group's expired offsets, and the group if it is then unused; return how many offsets it had."""
         group = self._groups.get(group_id) or self._consumer_groups.get(group_id)
         if group is None:
             return 0
@@ -114,14 +114,14 @@ class Expiry:
     # Deleted topics.
 
     def forget_topic(self, topic: str, topic_id: bytes) -> bool:
-        """Delete offsets of a deleted topic, so that a new topic of the same name starts without offsets.
+        """Delete offsets of a deleted topic, so that a new topic with the same name starts without any.
 
         Args:
-            topic: its name.
-            topic_id: its id; offsets with another id belong to a later topic.
+            topic: the topic's name.
+            topic_id: the topic's id; offsets with another id belong to a later topic.
 
         Returns:
-            Whether some may remain for another step.
+            Whether another step is needed, because some offsets may remain.
         """
         records: list[CoordinatorRecord] = []
         pending = {(found.group_id, found.partition, found.entry) for found in self._pending.of_topic(topic)}

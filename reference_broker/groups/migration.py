@@ -1,7 +1,7 @@
 """Online migration of groups between protocols: a classic group of consumers becomes a KIP-848 group when the first
-consumer joins with the new protocol, and a classic group again when the last such consumer is gone.
+consumer joins with the new protocol, and a classic group again once the last such consumer is gone.
 
-Either change is one batch of records, which deletes the old group and writes the new one.
+Each conversion is one batch of records, which deletes the old group and writes the new one.
 
 Source: KIP-848; `GroupMetadataManager.convertToConsumerGroup`, `convertToClassicGroup`,
 `ConsumerGroup.fromClassicGroup`, `ClassicGroup.fromConsumerGroup` in Apache Kafka.
@@ -47,7 +47,7 @@ from kafkawire.sdk.records.java_integers import INT32_MAX
 
 __all__ = ["Downgraded", "Migration", "StaysConsumerGroup"]
 
-#: Policies that allow a group to leave the classic protocol, and to return to it.
+#: Policies that allow a group to leave the classic protocol, and those that allow it to return.
 _UPGRADING = ("upgrade", "bidirectional")
 _DOWNGRADING = ("downgrade", "bidirectional")
 
@@ -55,9 +55,9 @@ _log = logging.getLogger("kafkawire.broker")
 
 
 class StaysConsumerGroup(BrokerError):
-    """No record of a request was written, because the group cannot be written as a classic one.
+    """None of a request's records were written, because the group cannot be written as a classic one.
 
-    A retry of the request finds a group that stays a consumer group.
+    When the request is retried, the group stays a consumer group.
     """
 
 
@@ -65,7 +65,7 @@ class Downgraded(NamedTuple):
     """A classic group that replaces a consumer group once its record is in the log.
 
     Attributes:
-        record: that record.
+        record: the record.
         group: the group.
         is_rebalancing: whether the group begins with a rebalance.
         now_ms: when the group was created.
@@ -90,9 +90,9 @@ class Migration:
         self._outbox = outbox
         self._limits = limits
         self._topics = topics
-        #: The latest downgrade of each group; it is not used if its record never reached the log.
+        #: The latest downgrade of each group; it goes unused if its record never reaches the log.
         self._downgraded: dict[str, Downgraded] = {}
-        #: By group id, the number of members with which a classic group could not be written.
+        #: By group id, the number of members at which writing a classic group failed.
         self._too_large: dict[str, int] = {}
 
     # From classic to consumer.
@@ -129,7 +129,7 @@ class Migration:
             raise _cannot_upgrade(classic, "the group size exceeds the consumer group maximum size.")
 
     def _upgraded(self, classic: ClassicGroup) -> ConsumerGroup:
-        """Return the consumer group: members own what the leader last assigned, without partitions assigned twice."""
+        """Return the consumer group: members own what the leader last assigned, except partitions assigned twice."""
         epoch = classic.generation_id
         group = ConsumerGroup(classic.group_id, epoch, assignment_epoch=epoch)
         for member in classic.members.values():
@@ -166,10 +166,10 @@ class Migration:
     # From consumer to classic.
 
     def may_downgrade(self, group: ConsumerGroup, leaving: Collection[str], joining: int = 0) -> bool:
-        """Return whether a group becomes a classic one when members leave, and others replace them.
+        """Return whether a group becomes a classic one when some members leave and others replace them.
 
-        A classic group is one record. If that is too large, the group stays a consumer group until it has fewer
-        members.
+        A classic group is a single record. If the record is too large, the group stays a consumer group until it has
+        fewer members.
         """
         staying = [member for member_id, member in group.members.items() if member_id not in leaving]
         size_max = min(self._limits.group_max_size, self._too_large.get(group.group_id, INT32_MAX) - 1)
@@ -192,8 +192,8 @@ class Migration:
 
         Args:
             group: the group; all remaining members use the classic protocol.
-            leaving: leaving members.
-            joining: a member that replaces a leaving static member.
+            leaving: the departing members.
+            joining: a member that replaces a departing static member.
             now_ms: the current time.
             is_rebalancing: whether the classic group begins with a rebalance.
 
@@ -203,7 +203,7 @@ class Migration:
         ids = [*group.members] if joining is None else [*group.members, joining.member_id]
         self._outbox.add_all(group_tombstones(group.group_id, ids, group.resolved))
         record = group_record(classic)._replace(is_held=False)
-        # After other errors the group remains downgraded: a record that was not written in time may still be written.
+        # After other errors the group remains downgraded: a record that was not written in time may be written later.
         self._downgraded[group.group_id] = Downgraded(record, classic, is_rebalancing, now_ms)
 
         def committed(error: BrokerError | None) -> None:
@@ -222,7 +222,7 @@ class Migration:
         self._too_large.pop(group_id, None)
 
     def take_downgraded(self, group_id: str, record: CoordinatorRecord) -> Downgraded | None:
-        """Return the group of a replayed record; None if it is not cached."""
+        """Return the group that belongs to a replayed record, or None if it is not cached."""
         made = self._downgraded.pop(group_id, None)
         return made if made is not None and made.record is record else None
 
@@ -271,7 +271,7 @@ def _cannot_upgrade(classic: ClassicGroup, reason: str) -> BrokerError:
 
 
 def _not_owned(partitions: Partitions, group: ConsumerGroup) -> Partitions:
-    """Return the partitions without a member: a leader may have assigned one twice."""
+    """Return the partitions that no member owns: a leader may have assigned one twice."""
     left = {
         topic_id: frozenset(number for number in numbers if (topic_id, number) not in group.owners)
         for topic_id, numbers in partitions.items()

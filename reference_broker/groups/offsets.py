@@ -67,9 +67,9 @@ def expired(
 ) -> list[Partition]:
     """Return the partitions whose committed offsets have expired.
 
-    In an empty group, they expire together, one retention time after the last member left; in one that never had
-    members, each counts from its commit. In a group with members, offsets of topics without subscribers expire, and so
-    do all offsets of an empty KIP-848 group, each counted from its commit.
+    In an empty group, offsets expire together, one retention time after the last member left; if the group never had
+    members, each offset expires one retention time after its commit. In a group with members, offsets of topics without
+    subscribers expire; so do all offsets of an empty KIP-848 group. In both cases, the time runs from each commit.
     """
     subscribed: Collection[str] = ()
     since_ms = _NO_TIMESTAMP

@@ -1,6 +1,6 @@
-"""Records of one step of a groups' shard: collected while it runs, and passed to the runtime at its end.
+"""Records of one step of a group shard: collected while the step runs, and passed to the runtime when it ends.
 
-A step may change several groups and members (a timer that ends three sessions), so transitions add their records here
+A step may change several groups and members (one timer may end three sessions), so transitions add their records here
 instead of returning them.
 """
 
@@ -21,14 +21,14 @@ Committed = Callable[[BrokerError | None], None]
 
 
 class Outbox:
-    """Records and callbacks of the current step."""
+    """The records and callbacks of the current step."""
 
     def __init__(self) -> None:
         self._records: list[CoordinatorRecord] = []
         self._committed: list[Committed] = []
 
     def add(self, record: CoordinatorRecord, committed: Committed | None = None) -> None:
-        """Add a record; `committed` is called as in `Result`."""
+        """Add a record; `committed` is called as described in `Result`."""
         self._records.append(record)
         if committed is not None:
             self._committed.append(committed)
@@ -38,7 +38,7 @@ class Outbox:
         self._records.extend(records)
 
     def on_committed(self, committed: Committed) -> None:
-        """Add a callback as in `Result`, with or without records."""
+        """Add a callback as described in `Result`, with or without records."""
         self._committed.append(committed)
 
     def clear(self) -> None:
@@ -53,7 +53,7 @@ class Outbox:
             return Result(reply, records)
 
         def committed(error: BrokerError | None) -> None:
-            # Every callback is called, even if one fails: they belong to different groups and members.
+            # Call every callback even if one fails: they belong to different groups and members.
             with ExitStack() as stack:
                 for callback in reversed(callbacks):
                     stack.callback(callback, error)

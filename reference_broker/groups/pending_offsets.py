@@ -1,7 +1,7 @@
-"""Offsets that producers commit in transactions: they take effect once a marker commits them.
+"""Offsets that producers commit in transactions; they take effect once a marker commits them.
 
-The order of the offsets' records counts, not that of the markers: an offset committed after a pending one stays, even
-if the transaction commits later. Until it ends, the partition is still unstable.
+What counts is the order of the offsets' records, not that of the markers: an offset committed after a pending one
+stays, even if the transaction commits later. Until the transaction ends, the partition remains unstable.
 
 Source: `OffsetMetadataManager` in Apache Kafka; KIP-98, KIP-447.
 """
@@ -21,10 +21,10 @@ class PendingOffset(NamedTuple):
     """An offset of an open transaction.
 
     Attributes:
-        group_id: the group.
+        group_id: the group's id.
         partition: the partition.
         entry: the offset to commit.
-        record_offset: offset of its record.
+        record_offset: the offset of its record in the log.
     """
 
     group_id: str

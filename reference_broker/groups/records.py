@@ -37,10 +37,10 @@ RECORD_TYPES = types_by_key((OffsetCommitKey, OffsetCommitValue), (GroupMetadata
 #: No explicit expiry: the offset is kept for the broker's retention time.
 NO_EXPIRY = -1
 
-#: The version in which Kafka 4.3 writes groups: the newest that older releases can read.
+#: The version that Kafka 4.3 writes groups in: the newest that older releases can read.
 _GROUP_VERSION = 3
 
-#: The only version with an expiry.
+#: The only version that stores an expiry time.
 _EXPIRING_OFFSET_VERSION = 1
 
 
@@ -48,8 +48,8 @@ class Committed(NamedTuple):
     """A committed offset.
 
     Attributes:
-        offset: offset of the next record to read.
-        leader_epoch: leader epoch of the last record read, -1 if unknown.
+        offset: the offset of the next record to read.
+        leader_epoch: the leader epoch of the last record read, or -1 if unknown.
         metadata: text stored by the consumer.
         commit_timestamp: when it was committed, in milliseconds since the epoch.
         topic_id: the topic's id, which differs from that of a later topic of the same name.
@@ -89,7 +89,7 @@ def group_record(group: ClassicGroup, assignments: Mapping[str, bytes] | None = 
 
     Args:
         group: the group.
-        assignments: by member id; None for the members' current ones.
+        assignments: assignments by member id; None to use the members' current ones.
     """
     members = [
         GroupMetadataValue.MemberMetadata(
@@ -121,7 +121,7 @@ def group_tombstone(group_id: str) -> CoordinatorRecord:
 
 
 def stored_group(group_id: str, stored: GroupMetadataValue) -> ClassicGroup:
-    """Return the group of a record, which is stable if it has members."""
+    """Return the group in a record; it is stable if it has members."""
     group = ClassicGroup(
         group_id,
         state=GroupState.STABLE if stored.members else GroupState.EMPTY,

@@ -1,6 +1,6 @@
 """The coordinator's requests and limits.
 
-The handlers in `apis/` build these from messages of any version, so that the coordinator is independent of versions.
+The handlers in `apis/` build these from messages of any version, so that the coordinator does not depend on versions.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ __all__ = [
     "TransactionalCommit",
 ]
 
-#: Maximum size of a member's subscriptions in bytes: a larger group record does not fit into the offsets topic.
+#: Maximum size of a member's subscriptions in bytes: a larger group record does not fit in the offsets topic.
 PROTOCOLS_BYTES_MAX = 1024 * 1024
 
 #: Maximum number of protocols of a member, and of subscribed names in one protocol. Consumers have two or three
-#: protocols; each name is checked several times in one turn, and few clusters have as many topics.
+#: protocols; each name is checked more than once per turn, and few clusters have that many topics.
 PROTOCOLS_MAX = 1_000
 SUBSCRIBED_TOPICS_MAX = 50_000
 
@@ -46,15 +46,15 @@ class GroupLimits:
     """Limits of groups, named after the broker's options.
 
     Attributes:
-        group_min_session_timeout_ms: shortest session timeout; shorter ones would make heartbeats a load.
-        group_max_session_timeout_ms: longest session timeout; beyond it, partitions of dead members stay unread.
-        group_initial_rebalance_delay_ms: how long an empty group waits for more members after the first.
+        group_min_session_timeout_ms: minimum session timeout; with shorter ones, heartbeats would load the broker.
+        group_max_session_timeout_ms: maximum session timeout; with longer ones, partitions of dead members stay unread.
+        group_initial_rebalance_delay_ms: how long an empty group waits for more members after the first one.
         group_max_size: maximum number of members of a group; each rebalance costs the leader memory for all of them.
-        group_consumer_session_timeout_ms: how long a member of a KIP-848 group may go without a heartbeat.
+        group_consumer_session_timeout_ms: how long a member of a KIP-848 group may go without sending a heartbeat.
         group_consumer_heartbeat_interval_ms: the heartbeat interval of such a member.
         group_consumer_max_size: maximum number of members of a KIP-848 group.
         group_consumer_migration_policy: whether groups with members can change their protocol (see `Migration`).
-        group_consumer_assignment_interval_ms: how long changes of a KIP-848 group are gathered after an assignment.
+        group_consumer_assignment_interval_ms: how long changes to a KIP-848 group are collected after an assignment.
         group_consumer_regex_refresh_interval_ms: how long the resolved topics of regular expressions stay valid.
         offsets_retention_ms: how long the offsets of an empty group are kept.
         offsets_retention_check_interval_ms: how often to check for expired offsets and groups.
@@ -76,7 +76,7 @@ class GroupLimits:
     of_groups: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: _NO_GROUPS, compare=False)
 
     def consumer_session_timeout_ms(self, group_id: str) -> int:
-        """Return how long a member of a KIP-848 group may go without a heartbeat."""
+        """Return how long a member of a KIP-848 group may go without sending a heartbeat."""
         return self._of_group(group_id, "consumer.session.timeout.ms", self.group_consumer_session_timeout_ms)
 
     def consumer_heartbeat_interval_ms(self, group_id: str) -> int:
@@ -84,7 +84,7 @@ class GroupLimits:
         return self._of_group(group_id, "consumer.heartbeat.interval.ms", self.group_consumer_heartbeat_interval_ms)
 
     def consumer_assignment_interval_ms(self, group_id: str) -> int:
-        """Return how long changes of a KIP-848 group are gathered after an assignment."""
+        """Return how long changes to a KIP-848 group are collected after an assignment."""
         return self._of_group(group_id, "consumer.assignment.interval.ms", self.group_consumer_assignment_interval_ms)
 
     def _of_group(self, group_id: str, name: str, default: int) -> int:
@@ -115,14 +115,15 @@ class Join(NamedTuple):
     """A request to join or rejoin a group.
 
     Attributes:
-        group_id, member_id, instance_id, protocol_type, protocols: as in JoinGroup; `instance_id` None if not static.
-        session_timeout_ms: how long the member may go without a heartbeat.
-        rebalance_timeout_ms: how long it may take to rejoin.
+        group_id, member_id, instance_id, protocol_type, protocols: as in JoinGroup; `instance_id` is None if not
+        static.
+        session_timeout_ms: how long the member may go without sending a heartbeat.
+        rebalance_timeout_ms: how long the member may take to rejoin.
         client_id: the client's name for itself.
-        client_host: the host it connects from.
+        client_host: the host that the client connects from.
         needs_member_id: whether a new member must rejoin with its assigned id (KIP-394).
         may_skip_assignment: whether the client knows `skip_assignment` (KIP-814).
-        new_member_id: the id for the member for which the coordinator has created the group; empty until then.
+        new_member_id: the id of the member for which the coordinator has created the group; empty until then.
     """
 
     group_id: str
@@ -139,7 +140,7 @@ class Join(NamedTuple):
     new_member_id: str = ""
 
     def check_size(self) -> None:
-        """Check that the member's record fits into the offsets topic.
+        """Check that the member's record fits in the offsets topic.
 
         Raises:
             BrokerError: MESSAGE_TOO_LARGE.
@@ -155,7 +156,7 @@ class Sync(NamedTuple):
     Attributes:
         group_id, generation_id, member_id, instance_id: as in SyncGroup.
         protocol_type, protocol_name: the protocol that the member expects, or None if the version does not carry it.
-        assignments: by member id; empty unless the leader sends it.
+        assignments: by member id; empty unless sent by the leader.
     """
 
     group_id: str
@@ -168,17 +169,17 @@ class Sync(NamedTuple):
 
 
 class ConsumerHeartbeat(NamedTuple):
-    """A heartbeat of KIP-848, which also joins, changes a subscription and leaves.
+    """A heartbeat of KIP-848, which is also used to join, to change a subscription, and to leave.
 
     Attributes:
         group_id, member_id, epoch, instance_id, rack_id, rebalance_timeout_ms: as in ConsumerGroupHeartbeat.
         topics: the subscribed topic names, or None if unchanged.
         regex: subscription pattern for further names; empty for none, None if unchanged.
-        assignor: the requested assignor; None for the group's, or if unchanged.
+        assignor: the requested assignor; None to use the group's, or if unchanged.
         owned: owned partitions by topic id, or None if unchanged.
         client_id: the client's name for itself.
-        client_host: the host it connects from.
-        may_lack_id: whether the coordinator generates a missing member id at joining.
+        client_host: the host that the client connects from.
+        may_lack_id: whether the coordinator generates a missing member id when the member joins.
     """
 
     group_id: str
@@ -197,7 +198,7 @@ class ConsumerHeartbeat(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """The committer of offsets.
+    """The sender of an offset commit.
 
     Attributes:
         group_id, generation_id, member_id, instance_id: as in OffsetCommit.
@@ -212,11 +213,11 @@ class Commit(NamedTuple):
 
 
 class TransactionalCommit(NamedTuple):
-    """The transaction with which offsets are committed.
+    """The transaction that an offset commit belongs to.
 
     Attributes:
         transactional_id, producer_id, epoch: as in TxnOffsetCommit.
-        version: capabilities of the request (see `TransactionCoordinator.ensure_partitions`).
+        version: what the request's sender supports (see `TransactionCoordinator.ensure_partitions`).
     """
 
     transactional_id: str

@@ -1,7 +1,7 @@
 """The groups and offsets of one partition of `__consumer_offsets`: a state machine for the coordinator's runtime.
 
-Each operation returns a `Result`. Committed offsets change when their records are replayed; a classic group changes at
-once, and its record is written after a generation gets its assignment, or the group becomes empty.
+Each operation returns a `Result`. Committed offsets change when their records are replayed; a classic group changes
+immediately, and its record is written once a generation gets its assignment or the group becomes empty.
 
 Source: `GroupCoordinatorShard` in Apache Kafka.
 """
@@ -79,7 +79,7 @@ class GroupShard:
     """The groups whose ids belong to one partition.
 
     Args:
-        timers: for deadlines.
+        timers: timers for deadlines.
         new_id: returns the random part of a member id.
         limits: see `GroupLimits`.
         topics: see `Topics`.
@@ -87,10 +87,10 @@ class GroupShard:
 
     Attributes:
         classic_groups: by id.
-        consumer_groups: those of KIP-848, by id.
-        unserved_groups: share and streams groups, by id; an id is in only one of the three.
+        consumer_groups: KIP-848 groups, by id.
+        unserved_groups: share and streams groups, by id; each id is in only one of the three.
         offsets: the committed offsets.
-        pending: offsets of open transactions.
+        pending: the offsets of open transactions.
     """
 
     def __init__(
@@ -171,7 +171,7 @@ class GroupShard:
                 self._migration.forget(group_id)
                 self._changes.resolution.forget(group_id)
             if value is not None:
-                # Earlier replayed offsets created a group without members.
+                # Offsets replayed earlier have created a group without members.
                 self._members.forget(group_id)
 
     def end_transaction(self, producer_id: int, is_commit: bool) -> None:
@@ -200,7 +200,7 @@ class GroupShard:
         return self._step(lambda: action(now_ms))
 
     def _step(self, step: Callable[[], R]) -> Result[R]:
-        """Run a step; a failed step leaves no records for the next."""
+        """Run a step; if it fails, it leaves no records behind for the next."""
         try:
             return self._outbox.take(step())
         except BaseException:
@@ -210,7 +210,7 @@ class GroupShard:
     # Members.
 
     def join(self, request: Join, reply: JoinReply, now_ms: int) -> Result[Join | None]:
-        """Join a member; see `ClassicMembers.join` and `ClassicProtocolMembers.join`."""
+        """Add a member; see `ClassicMembers.join` and `ClassicProtocolMembers.join`."""
         group = self.consumer_groups.get(request.group_id)
         if group is not None and group.members:
             try:
@@ -253,7 +253,8 @@ class GroupShard:
         """Handle a heartbeat of KIP-848; see `Heartbeats.beat`.
 
         Raises:
-            BrokerError: see there; or the consumer group does not exist, and this heartbeat does not create it.
+            BrokerError: see `Heartbeats.beat`; or the consumer group does not exist, and this heartbeat does not create
+                it.
         """
         check_heartbeat(request)
         return self._step(lambda: self._beat(request, now_ms))
@@ -288,7 +289,7 @@ class GroupShard:
         """Commit offsets.
 
         Raises:
-            BrokerError: the committer is not, or no longer, a member.
+            BrokerError: the committer is not a member, or no longer one.
         """
         group = self.consumer_groups.get(commit.group_id)
         unserved = self.unserved_groups.get(commit.group_id)
@@ -307,7 +308,7 @@ class GroupShard:
         """Commit offsets in a transaction; unlike other offsets, they have no topic id.
 
         Raises:
-            BrokerError: the committer is not, or no longer, a member.
+            BrokerError: the committer is not a member, or no longer one.
         """
         group = self.consumer_groups.get(commit.group_id)
         unserved = self.unserved_groups.get(commit.group_id)
@@ -332,7 +333,7 @@ class GroupShard:
         """Return the committed offsets of a group, and the partitions with pending offsets.
 
         Raises:
-            BrokerError: the KIP-848 member is unknown, or has another epoch.
+            BrokerError: the KIP-848 member is unknown, or has a different epoch.
         """
         group = self.consumer_groups.get(group_id)
         unserved = self.unserved_groups.get(group_id)

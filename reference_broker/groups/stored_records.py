@@ -1,4 +1,4 @@
-"""Decoding of records of the offsets topic, for all types of groups."""
+"""Decodes records of the offsets topic, for all types of groups."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["decode_stored"]
 
 _TYPES = {**RECORD_TYPES, **CONSUMER_RECORD_TYPES, **UNSERVED_RECORD_TYPES}
 
-#: Types whose values hardly matter; other releases have encoded them differently.
+#: Types whose values hardly matter; other releases have used different encodings.
 _UNREAD = frozenset((*UNSERVED_RECORD_TYPES, *NOTED_RECORD_TYPES))
 
 
 def decode_stored(key: bytes, value: bytes | None) -> CoordinatorRecord | None:
-    """Decode a record; None for an unknown type.
+    """Decode a record; return None if its type is unknown.
 
     Raises:
-        DecodeError: key or value is damaged, or of an unknown version, and its value matters.
+        DecodeError: the key or the value is damaged or has an unknown version, and the value matters.
     """
     return decode(_TYPES, key, value, unread=_UNREAD)

@@ -23,7 +23,7 @@ class TopicFacts(NamedTuple):
 class Topics(Mapping[str, TopicFacts]):
     """The existing topics, by name.
 
-    The result of a search stays valid until a counter changes.
+    The result of a search remains valid until a counter changes.
     """
 
     @property
@@ -34,14 +34,14 @@ class Topics(Mapping[str, TopicFacts]):
     @property
     @abstractmethod
     def changes(self) -> int:
-        """How often topics have been added, grown or deleted, or have got an id, so far."""
+        """How many times topics have been added, extended or deleted, or have received an id, so far."""
 
 
 class ClusterTopics(Topics):
     """The topics of the metadata image.
 
     Args:
-        metadata: see `MetadataCache`; `changed` must receive its deltas.
+        metadata: see `MetadataCache`; its deltas must be passed to `changed`.
     """
 
     def __init__(self, metadata: MetadataCache) -> None:
@@ -50,11 +50,11 @@ class ClusterTopics(Topics):
 
     def __getitem__(self, name: str) -> TopicFacts:
         topic = self._metadata.image.topics[name]
-        # A member may get an unknown partition: it waits for its leader, as for that of any partition without one.
+        # A member may get an unknown partition: as for any partition without a leader, it waits until there is one.
         return TopicFacts(topic.topic_id, len(topic.partitions))
 
     def __contains__(self, name: object) -> bool:
-        return name in self._metadata.image.topics  # this check costs a tenth of looking up a missing name
+        return name in self._metadata.image.topics  # a tenth of the cost of looking up a missing name
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._metadata.image.topics)
@@ -71,13 +71,13 @@ class ClusterTopics(Topics):
         return self._changes
 
     def changed(self, delta: MetadataDelta) -> None:
-        """Count the topics that were added, grown or deleted, or have got an id."""
+        """Count the topics that have been added, extended or deleted, or have received an id."""
         for change in delta.topics:
             self._came += change.before is None
             self._changes += change.is_deletion or change.has_new_id or change.new_partitions > 0
 
 
 def metadata_hash(names: Iterable[str], topics: Mapping[str, TopicFacts]) -> int:
-    """Return a hash that changes with the topics of these names; 0 if none exist."""
+    """Return a hash that changes with the topics of these names; 0 if none of them exist."""
     facts = [(name, *topics[name]) for name in sorted(names) if name in topics]
     return crc32c(repr(facts).encode()) if facts else 0

@@ -1,8 +1,9 @@
 """Share and streams groups in a log written by Apache Kafka: this broker does not serve them, but keeps their ids.
 
 Their records provide what requests for other groups need: the type of each id, whether the group has members, and its
-topics. Members cannot send heartbeats here, so all sessions end one session timeout after the load, as in Apache Kafka
-if no member returns. The records stay: the next broker that serves the groups gives their members new sessions.
+topics. Members cannot send heartbeats here, so all sessions end one session timeout after loading, as they do in Apache
+Kafka if no member returns. The records stay: the next broker that serves the groups starts new sessions for their
+members.
 
 Source: `ShareGroup`, `StreamsGroup`, `GroupMetadataManager` in Apache Kafka.
 """
@@ -98,12 +99,12 @@ class UnservedGroup:
     """A share or streams group.
 
     Attributes:
-        group_id: its id.
+        group_id: the group's id.
         kind: see `GroupType`.
-        keys: the keys of all its records, in order.
-        members: the epochs of members with a session, by id.
+        keys: the keys of all the group's records, in order.
+        members: the epochs of members with a session, by member id.
         epoch: the group epoch.
-        assignment_epoch: the epoch of its target assignment.
+        assignment_epoch: the epoch of the group's target assignment.
         topics: the topics of a streams group.
     """
 
@@ -117,23 +118,23 @@ class UnservedGroup:
 
     @property
     def state(self) -> str:
-        """The state, as reported by ListGroups."""
+        """The group's state, as reported by ListGroups."""
         if not self.members:
             return "Empty"
         return "Assigning" if self.kind is GroupType.STREAMS and self.epoch > self.assignment_epoch else "Stable"
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Return whether its members are subscribed to a topic."""
+        """Return whether the group's members are subscribed to a topic."""
         return bool(self.members) and topic in self.topics
 
     def tombstones(self) -> list[CoordinatorRecord]:
-        """Return the records that remove the group: that of the group itself is last."""
+        """Return the records that remove the group, ending with that of the group itself."""
         last = ShareGroupMetadataKey, StreamsGroupMetadataKey
         keys = sorted(self.keys.values(), key=lambda key: isinstance(key, last))
         return [CoordinatorRecord(key, None) for key in keys]
 
     def check_commit(self, member_id: str, epoch: int, *, knows_epochs: bool = True) -> None:
-        """Check a commit of offsets: allowed for a streams group, by a member or while it is empty.
+        """Check an offset commit: allowed for a streams group, from a member or while the group is empty.
 
         Raises:
             BrokerError: GROUP_ID_NOT_FOUND for a share group, UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION,
@@ -162,10 +163,10 @@ class UnservedGroup:
             )
 
     def check_commit_in_transaction(self, commit: Commit) -> None:
-        """Check a commit of offsets in a transaction, which may name a member.
+        """Check an offset commit in a transaction, which may name a member.
 
         Raises:
-            BrokerError: see `check_commit`; ILLEGAL_GENERATION, the only code for another epoch that producers know.
+            BrokerError: see `check_commit`; ILLEGAL_GENERATION, the only code that producers know for a wrong epoch.
         """
         is_anonymous = commit.generation_id < 0 and not commit.member_id and commit.instance_id is None
         if is_anonymous and self.kind is GroupType.STREAMS:
@@ -182,8 +183,8 @@ class UnservedGroups(dict[str, UnservedGroup]):
     """The share and streams groups of a shard by id, as replayed.
 
     Args:
-        timers: the shard's.
-        session_timeout_ms: session timeout of members.
+        timers: the shard's timers.
+        session_timeout_ms: the session timeout of members.
     """
 
     def __init__(self, timers: ShardTimers, session_timeout_ms: int) -> None:
@@ -192,7 +193,7 @@ class UnservedGroups(dict[str, UnservedGroup]):
         self._session_timeout_ms = session_timeout_ms
 
     def loaded(self, now_ms: int) -> None:
-        """Begin a session for each loaded member, which cannot be extended here."""
+        """Start a session for each loaded member, which cannot be extended here."""
         if self:
             self._timers.at(now_ms + self._session_timeout_ms, self._end_sessions)
 
@@ -203,7 +204,7 @@ class UnservedGroups(dict[str, UnservedGroup]):
     def replay(self, record: CoordinatorRecord) -> str:
         """Replay a record; return the group's id."""
         key, value = record.key, record.value
-        group_id: str = key.group_id  # type: ignore[attr-defined]  # all of these keys have one
+        group_id: str = key.group_id  # type: ignore[attr-defined]  # every one of these keys has it
         member_id: str = getattr(key, "member_id", "")
         if value is None:
             self._remove(group_id, member_id, key)

@@ -1,6 +1,6 @@
-"""Automatic creation of missing topics that clients ask about, in the background: responses do not wait for it.
+"""Automatic creation of missing topics that clients ask about. It runs in the background: responses do not wait for it.
 
-Failures are written to the log, since the client only learns that the topic is unknown.
+Failures are logged, since the client only learns that the topic is unknown.
 
 Source: `AutoTopicCreationManager` in Apache Kafka.
 """
@@ -25,13 +25,13 @@ __all__ = ["create_automatically"]
 def create_automatically(
     topics: TopicController, options: BrokerOptions, names: Sequence[str], lines: LogLimit, now_ms: int
 ) -> Work[None]:
-    """Begin to create topics with the broker's defaults: all of them, or none if there are too many.
+    """Start creating topics with the broker's defaults: all of them, or none if there are too many.
 
     Args:
-        topics: creates them.
-        options: options of the broker.
+        topics: creates the topics.
+        options: broker options.
         names: names of topics that do not exist; their creation may already have begun.
-        lines: log lines for failures.
+        lines: where to log failures.
         now_ms: the current time.
     """
     partitions = 0
@@ -39,7 +39,7 @@ def create_automatically(
         partitions += plan_topic(name, options).partitions
         yield
     if partitions > PARTITIONS_MAX:
-        text = "%d topics of %d partitions are not created: one request creates at most %d partitions"
+        text = "not creating %d topics with %d partitions: one request can create at most %d"
         lines.warning(create_automatically, now_ms, text, len(names), partitions, PARTITIONS_MAX)
         return
     for name in names:
@@ -49,7 +49,7 @@ def create_automatically(
         except BrokerError as error:
             if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:  # otherwise the topic's creation has already begun
                 subject = create_automatically, error.code
-                lines.warning(subject, now_ms, "the topic %s is not created: %s", name, error)
+                lines.warning(subject, now_ms, "could not create the topic %s: %s", name, error)
         yield
 
 

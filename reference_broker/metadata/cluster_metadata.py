@@ -1,10 +1,10 @@
-"""The metadata image of a broker in a cluster with ZooKeeper, made from the UpdateMetadata requests of the controller.
+"""The metadata image of a broker in a cluster with ZooKeeper, built from the controller's UpdateMetadata requests.
 
     controller ──UpdateMetadata──▶ ClusterMetadata ──topics, brokers──▶ MetadataCache
 
-A request names the controller, all brokers that are alive, and only those partitions that have changed. The image is
-for answers to clients: LeaderAndIsr and StopReplica decide what this broker leads. A controller may have defects, so an
-entry that cannot be right is ignored and logged.
+A request names the controller, all live brokers, and only the partitions that have changed. The image is only used to
+answer clients: LeaderAndIsr and StopReplica decide what this broker leads. Since a controller may have defects, entries
+that cannot be right are ignored and logged.
 
 Source: `ZkMetadataCache.updateMetadata`, `UpdateMetadataRequest` in Apache Kafka 3.9.
 """
@@ -40,12 +40,12 @@ __all__ = ["GAPS_MAX", "ClusterMetadata"]
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: Maximum number of gaps (`UNKNOWN_PARTITION`) in all topics together, 8 MB: a partition number may be as high as 2^31.
+#: Maximum number of gaps (`UNKNOWN_PARTITION`) in all topics together, 8 MB: a partition number can be as high as 2^31.
 GAPS_MAX: Final = 1_000_000
 
 State = UpdateMetadataRequest.UpdateMetadataPartitionState
 
-#: In order of their ids. Before version 3, endpoints have no listener; its name is that of the security protocol.
+#: In order of ids. Before version 3, endpoints have no listener name, so the name of the security protocol is used.
 _SECURITY_PROTOCOLS: Final = BROKER_CONFIGS["security.inter.broker.protocol"].one_of
 
 
@@ -53,7 +53,7 @@ class ClusterMetadata:
     """The metadata of a cluster.
 
     Args:
-        cluster_id: its id, in Kafka's text form.
+        cluster_id: the cluster's id, in Kafka's text form.
         broker_id: the id of this broker.
         configs: returns the configurations of a topic, as far as they have been read; see `new_topics`.
 
@@ -82,20 +82,20 @@ class ClusterMetadata:
         return list(names)
 
     def apply(self, request: UpdateMetadataRequest) -> Work[None]:
-        """Apply a request, as one change of the image, at its end; yield after each partition, topic and broker.
+        """Apply a request as one change of the image, made at its end; yield after each partition, topic and broker.
 
-        Requests must be applied one after the other. Their epochs have been checked.
+        Requests must be applied one at a time, and their epochs must have been checked.
         """
         update = _Update(self.metadata.newest.topics, self._gaps)
         yield from update.take_topics(request)
         brokers = yield from update.take_brokers(request)
         if update.refused:
-            text = "UpdateMetadata of controller %d: %d entries are ignored, the first: %s"
+            text = "UpdateMetadata from controller %d: ignoring %d entries, the first: %s"
             _log.warning(text, request.controller_id, update.refused, update.first_refusal)
         self._publish(request, update, brokers)
 
     def configure(self, name: str, configs: Mapping[str, str]) -> None:
-        """Change the configurations of a topic, if it is in the image."""
+        """Change the configurations of a topic if it is in the image."""
         topic = self.metadata.newest.topics.get(name)
         if topic is not None and topic.configs != configs:
             self.metadata.publish([topic._replace(configs=configs)])
@@ -126,23 +126,23 @@ class ClusterMetadata:
             self._compare_listeners(brokers)
 
     def _compare_listeners(self, brokers: Mapping[int, BrokerRegistration]) -> None:
-        """Log an error if brokers have other listeners than this one: its clients cannot reach them."""
+        """Log an error if other brokers have different listeners: clients of this broker cannot reach them."""
         own = brokers.get(self._broker_id)
         if own is not None:
             others = [each.broker_id for each in brokers.values() if each.listeners.keys() != own.listeners.keys()]
             if others:
-                text = "%d brokers have other listeners than this broker, among them broker %d"
+                text = "%d brokers have different listeners from this broker, including broker %d"
                 _log.error(text, len(others), others[0])
 
 
 class _Draft:
-    """A topic while a request is applied.
+    """A topic while a request is being applied.
 
     Args:
-        known: its image before the request, or None if it is new.
+        known: the topic's image before the request, or None if it is new.
 
     Attributes:
-        topic_id: zeros if it is unknown.
+        topic_id: zeros if unknown.
         partitions: by number.
     """
 
@@ -158,18 +158,18 @@ class _Update:
 
     Args:
         topics: the topics before the request.
-        gaps: the number of their gaps.
+        gaps: the number of gaps in these topics.
 
     Attributes:
         drafts: the topics that the request names.
-        gaps: the number of gaps, with those of the drafts.
-        refused: the number of entries that are ignored.
-        first_refusal: the first of them.
+        gaps: the number of gaps, including those of the drafts.
+        refused: the number of ignored entries.
+        first_refusal: the reason for ignoring the first entry.
     """
 
     def __init__(self, topics: Mapping[str, TopicImage], gaps: int) -> None:
         self._topics = topics
-        #: Most partitions of a cluster are like another one: they share an image.
+        #: Most partitions of a cluster are identical to some other one, so they share an image.
         self._shared: dict[PartitionImage, PartitionImage] = {}
         self.drafts: dict[str, _Draft] = {}
         self.gaps = gaps
@@ -177,7 +177,7 @@ class _Update:
         self.first_refusal = ""
 
     def take_topics(self, request: UpdateMetadataRequest) -> Work[None]:
-        """Change the drafts of topics; yield after each partition and topic."""
+        """Update the drafts of topics; yield after each partition and topic."""
         for name, topic_id, states in _topics_of(request):
             if not name:
                 self._refuse("a topic without a name")
@@ -192,10 +192,10 @@ class _Update:
             yield
 
     def take_brokers(self, request: UpdateMetadataRequest) -> Work[dict[int, BrokerRegistration]]:
-        """Return the brokers that are alive; as in Kafka, the last of several with one id counts."""
+        """Return the live brokers; as in Kafka, if several have the same id, the last one counts."""
         brokers: dict[int, BrokerRegistration] = {}
         for broker in request.live_brokers:
-            if broker.id < 0:  # -1 would be taken for the leader of partitions without one
+            if broker.id < 0:  # -1 would pass for the leader of leaderless partitions
                 self._refuse(f"broker {broker.id}")
             else:
                 brokers[broker.id] = BrokerRegistration(broker.id, self._listeners(broker), broker.rack or None)
@@ -203,7 +203,7 @@ class _Update:
         return brokers
 
     def trimmed(self, draft: _Draft) -> tuple[PartitionImage, ...]:
-        """Return the partitions of a draft without gaps at their end."""
+        """Return the partitions of a draft without trailing gaps."""
         partitions = draft.partitions
         while partitions and partitions[-1] is UNKNOWN_PARTITION:
             partitions.pop()
@@ -211,7 +211,7 @@ class _Update:
         return tuple(partitions)
 
     def _identify(self, draft: _Draft, topic_id: bytes | None) -> None:
-        """Set the id of a topic; another id is that of another topic, which has none of these partitions."""
+        """Set the id of a topic; if the id differs, it belongs to another topic, which has none of these partitions."""
         if topic_id is None:
             return
         if _are_different(draft.topic_id, topic_id):
@@ -266,9 +266,9 @@ class _Update:
 
 
 def _topics_of(request: UpdateMetadataRequest) -> Iterator[tuple[str, bytes | None, Sequence[State]]]:
-    """Yield the topics of a request: name, id (None if the version has no ids), and partitions; a topic may come again.
+    """Yield the topics of a request: name, id (None if the version has no ids), and partitions; a topic may repeat.
 
-    Versions before 5 have no topics, only partitions.
+    Versions before 5 list partitions without grouping them by topic.
     """
     for state in request.ungrouped_partition_states:
         yield state.topic_name, None, (state,)
@@ -281,5 +281,5 @@ def _is_deletion(state: State) -> bool:
 
 
 def _are_different(known: bytes, topic_id: bytes | None) -> bool:
-    """Return whether two ids are those of different topics; a topic may get an id late, or lose it."""
+    """Return whether two ids belong to different topics; a topic may get its id late, or lose it."""
     return topic_id is not None and known != topic_id and ZERO_UUID not in (known, topic_id)

@@ -1,4 +1,4 @@
-"""The controller of configurations, as `topic_controller.py` is that of topics.
+"""The controller of configurations, the counterpart of `topic_controller.py` for topics.
 
     request ──▶ ConfigController ──topic──▶ TopicController
                       └──broker, group, client metrics──▶ ConfigStore
@@ -44,8 +44,8 @@ class ConfigController:
         rules: see `ConfigRules`.
         configs: configurations of the broker.
         dynamic: see `ConfigStore`.
-        metadata: has the topics.
-        topics: changes them.
+        metadata: holds the topics.
+        topics: changes the topics.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class ConfigController:
             kind: type of the resource (see `ConfigResourceType`).
             name: name of the resource.
             operations: the operations to perform.
-            done: see `ConfigDone`; it may be called at once.
+            done: see `ConfigDone`; it may be called immediately.
             validate_only: whether to change nothing.
 
         Raises:
@@ -121,7 +121,7 @@ class ConfigController:
         return BROKER_CONFIGS[name].default or ""
 
     def _list_refusal(self, kind: int, each: Operation) -> BrokerError | None:
-        """Return why a list operation is impossible; None if it is possible."""
+        """Return why a list operation is impossible, or None if it is possible."""
         if each.name in _LISTS.get(kind, ()):
             return None
         known = TOPIC_CONFIGS if kind == ConfigResourceType.TOPIC else BROKER_CONFIGS
@@ -136,10 +136,10 @@ class ConfigController:
         return BrokerError(ErrorCode.INVALID_CONFIG, reason)
 
     def _node(self, name: str, unexpected: str) -> str:
-        """Return the id of this broker, given its name as a resource.
+        """Return the id of this broker, given its resource name.
 
         Raises:
-            BrokerError: the name is that of another broker.
+            BrokerError: the name belongs to another broker.
         """
         try:
             node_id = int(name)
@@ -195,7 +195,7 @@ class ConfigController:
     def _change_topic(self, topic: TopicImage, revise: Revise, done: ConfigDone, validate_only: bool) -> None:
         def checked(configs: Mapping[str, str]) -> Mapping[str, str]:
             revised = revise(configs)
-            # Another release may have stored names that this one does not know; they stay, and have no effect here.
+            # Another release may have stored names that this one does not know; they stay, but have no effect here.
             known = {
                 name: value for name, value in revised.items() if name in TOPIC_CONFIGS or configs.get(name) != value
             }

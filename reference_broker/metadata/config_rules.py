@@ -1,4 +1,4 @@
-"""Rules for configurations of resources: known names, allowed values, and values that must be consistent.
+"""Rules for configurations of resources: known names, allowed values, and consistency between values.
 
 Source: `ControllerConfigurationValidator`, `DynamicBrokerConfig.validate`, `GroupConfig.validate` and
 `ClientMetricsConfigs` in Apache Kafka, whose error texts are kept.
@@ -59,10 +59,10 @@ _SELECTORS: Final = frozenset(
 
 _OVERRIDES: Final = "max.connections.per.ip.overrides"
 
-#: Dynamic in Kafka, but only read at startup here.
+#: Kafka can change these dynamically; this broker reads them only at startup.
 _AT_THE_START: Final = frozenset({"listeners", "listener.security.protocol.map"})
 
-#: A broker of Kafka changes its threads step by step.
+#: A Kafka broker changes its thread counts in steps.
 _THREADS: Final = frozenset(
     {
         "background.threads",
@@ -77,15 +77,15 @@ _INTERVAL: Final = "interval.ms"
 _INTERVAL_MIN_MS: Final = 100
 _INTERVAL_MAX_MS: Final = 3_600_000
 
-#: Longest pattern of a selector; it is only stored, and no real one is longer.
+#: Maximum length of a selector's pattern; it is only stored, and no real one is longer.
 _PATTERN_CHARACTERS_MAX: Final = 1_000
 
 
 class ConfigRules:
-    """Checks the complete resulting configurations of a resource.
+    """Checks the complete configurations that a resource would end up with.
 
     Args:
-        options: options of the broker as given at startup.
+        options: broker options as given at startup.
         configs: configurations of the broker.
         is_in_registry: see `ConfigStore.is_registry`.
     """
@@ -201,7 +201,7 @@ class ConfigRules:
                     (name for name in configs if _is_per_broker(name)),
                     "Cannot update these configs at default cluster level, broker id must be specified",
                 )
-            # Kafka opens and closes listeners here; to accept them without effect would mislead.
+            # Kafka opens and closes listeners here; accepting the change without effect would be misleading.
             self._check_none(
                 (name for name in configs if name in _AT_THE_START), "Cannot update these configs dynamically"
             )
@@ -213,17 +213,17 @@ class ConfigRules:
         _refused(check, ErrorCode.INVALID_REQUEST)
 
     def _check_none(self, names: Iterable[str], reason: str) -> None:
-        """Check that no name belongs to a forbidden kind.
+        """Check that no name is of a forbidden kind.
 
         Raises:
-            InvalidConfig: a name does.
+            InvalidConfig: a name is.
         """
         found = ", ".join(sorted(names))
         if found:
             raise InvalidConfig(f"{reason}: {f'Set({found})' if self._is_in_registry else f'[{found}]'}")
 
     def _check_threads(self, configs: Mapping[str, str]) -> None:
-        """Check that no number of threads changes by more than half.
+        """Check that no thread count more than doubles or falls below half.
 
         Raises:
             InvalidConfig: one does.
@@ -282,7 +282,7 @@ def _kafka_name(option: str) -> str:
 
 
 def _refused(check: Callable[[], None], code: ErrorCode) -> None:
-    """Run a check whose errors get an error code.
+    """Run a check, and give its errors an error code.
 
     Raises:
         BrokerError: the check failed.
@@ -299,7 +299,7 @@ def _check_values(keys: Mapping[str, ConfigKey], configs: Mapping[str, str]) -> 
 
 
 def _check_overrides(text: str) -> None:
-    """Check connection limits of addresses; host names are refused, since resolving one would block the running broker.
+    """Check per-address connection limits; host names are refused, since resolving one would block the running broker.
 
     Raises:
         InvalidConfig: an entry is not an address with a number.
@@ -309,7 +309,7 @@ def _check_overrides(text: str) -> None:
         try:
             ip_address(host.strip("[]"))
         except ValueError:
-            reason = f"{entry!r} is not ADDRESS:NUMBER; a name of a host can be given at the start"
+            reason = f"{entry!r} is not ADDRESS:NUMBER; host names are only accepted at startup"
             raise InvalidConfig(f"Error parsing configuration property '{_OVERRIDES}': {reason}") from None
         if (parse_integer(number) or 0) < 0 or parse_integer(number) is None:
             reason = f"{number!r} is not a number of connections"

@@ -1,6 +1,6 @@
 """The dynamic configurations of resources, wherever they are kept.
 
-    request ──▶ ConfigController ──change──▶ ConfigStore ──on_change──▶ whatever depends on a configuration
+    request ──▶ ConfigController ──change──▶ ConfigStore ──on_change──▶ dependents of a configuration
 
 A single broker keeps them in a file (`local_config_store.py`), a cluster in its registry
 (`cluster/registry_configs.py`).
@@ -21,25 +21,26 @@ __all__ = ["NO_CONFIGS", "ConfigDone", "ConfigListener", "ConfigStore", "Revise"
 #: The configurations of a resource that has none.
 NO_CONFIGS: Final[Mapping[str, str]] = {}
 
-#: Returns new configurations of a resource from its current ones, or raises `BrokerError`. It may be called more than
+#: Returns the new configurations of a resource, given its current ones, or raises `BrokerError`. It may be called more
+#: than once if another program changes the resource at the same time.
 #: once, if another program changes the resource at the same time.
 Revise = Callable[[Mapping[str, str]], Mapping[str, str]]
 
-#: Called with None when a change is durable and in effect, or with the error.
+#: Called with None once a change is durable and in effect, or with the error.
 ConfigDone = Callable[[BrokerError | None], None]
 
 #: Called with the kind and the name of a resource after its configurations have changed.
 ConfigListener = Callable[[ConfigResourceType, str], None]
 
 
-@runtime_checkable  # tests compare the parts of a broker with the names in handlers
+@runtime_checkable  # tests match the parts of a broker against the names in handlers
 class ConfigStore(Protocol):
     """Keeps the dynamic configurations.
 
     Attributes:
         on_change: see `ConfigListener`; also called for changes that other programs make.
-        is_registry: whether it is the registry of a cluster; what is refused then is what Apache Kafka 3.9 refuses with
-            ZooKeeper, in its words.
+        is_registry: whether this is a cluster's registry; if so, refusals and their texts follow Apache Kafka 3.9 with
+            ZooKeeper.
     """
 
     on_change: ConfigListener
@@ -60,5 +61,5 @@ class ConfigStore(Protocol):
             kind: type of the resource.
             name: name of the resource.
             revise: called when its turn comes; see `Revise`.
-            done: see `ConfigDone`; the error may be that of `revise`.
+            done: see `ConfigDone`; the error may come from `revise`.
         """

@@ -1,4 +1,4 @@
-"""Internal topics, which the broker writes itself, and their settings at creation, whichever request creates them.
+"""Internal topics, which the broker itself writes, and the settings they are created with, whichever request does so.
 
 A client that creates one with CreateTopics gets the requested settings, as in Apache Kafka.
 
@@ -45,7 +45,7 @@ _SHARE_CONFIGS = {
 
 
 def plan_topic(name: str, options: BrokerOptions) -> NewTopic:
-    """Return a topic for which the request gives nothing but the name."""
+    """Return a topic for which a request gives only the name."""
     if name == CONSUMER_OFFSETS_TOPIC:
         segment_bytes = {"segment.bytes": str(options.offsets_topic_segment_bytes)}
         return NewTopic(name, options.offsets_topic_num_partitions, configs=_OFFSETS_CONFIGS | segment_bytes)
@@ -61,8 +61,8 @@ def warn_of_removal(topics: Mapping[str, Mapping[str, str]], options: BrokerOpti
 
     Args:
         topics: the configurations that topics override, by topic name.
-        options: options of the broker.
-        log: where to write.
+        options: broker options.
+        log: where to write the warnings.
     """
     for name in sorted(INTERNAL_TOPICS & topics.keys()):
         configs = {**options.topic_defaults, **topics[name]}
@@ -70,7 +70,7 @@ def warn_of_removal(topics: Mapping[str, Mapping[str, str]], options: BrokerOpti
             planned = plan_topic(name, options).configs.get(config)
             if planned is not None and configs.get(config) != planned:
                 log.warning(
-                    "the topic %s has %s=%s, not %s: needed records may be removed; delete it for a new one",
+                    "the topic %s has %s=%s instead of %s: needed records may be removed; delete it to recreate it",
                     name,
                     config,
                     configs.get(config, "the default"),

@@ -2,7 +2,7 @@
 
     dynamic-configs     broker/1/log.retention.ms=5000, one line for each value
 
-Configurations of topics are kept with their topics. Changes are made in order, and take effect once durable.
+Configurations of topics are stored with their topics. Changes are made in order, and take effect once durable.
 
 Source: `ConfigurationControlManager`, `KRaftMetadataCache.config` in Apache Kafka.
 """
@@ -27,7 +27,7 @@ __all__ = ["CONFIGS_BYTES_MAX", "LocalConfigStore"]
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: The whole file is written at every change, and read at every startup.
+#: The whole file is written on every change, and read on every startup.
 CONFIGS_BYTES_MAX: Final = 4 * 1024 * 1024
 
 _KEPT: Final = (ConfigResourceType.BROKER, ConfigResourceType.GROUP, ConfigResourceType.CLIENT_METRICS)
@@ -39,7 +39,7 @@ class LocalConfigStore:
     A change fails with POLICY_VIOLATION if the file would be too large, or with KAFKA_STORAGE_ERROR.
 
     Args:
-        directory: the directory of the file.
+        directory: the directory that holds the file.
 
     Raises:
         ConfigurationError: the file holds an entry that cannot be configured.

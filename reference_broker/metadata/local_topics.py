@@ -1,4 +1,4 @@
-"""The topics of a single broker, which decides about them alone: its data directory is the source of truth.
+"""The topics of a single broker, which decides about them on its own: its data directory is the source of truth.
 
     request ──▶ LocalTopics ──files──▶ TopicStore
                      │ when they are durable
@@ -39,10 +39,10 @@ from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["LocalTopics"]
 
-#: A broker that is alone never changes its features.
+#: A single broker never changes its features.
 _FEATURES_EPOCH = 0
 
-#: Those of Apache Kafka 4.
+#: The texts of Apache Kafka 4.
 _TEXTS = TopicTexts("Duplicate topic name.", "Duplicate topic name.", missing="")
 
 
@@ -50,17 +50,17 @@ class LocalTopics:
     """The topics of a broker; see `TopicController`.
 
     Args:
-        store: keeps them.
-        options: options of the broker.
+        store: holds the topics.
+        options: broker options.
         timers: timers of the broker.
-        listeners: the advertised address of each listener of the broker, by the listener's name.
-        features: the level of each feature that the broker uses, by the feature's name.
-        forget: called with a deleted topic, a callback for when all of its data is removed, and the time.
+        listeners: the advertised address of each listener of the broker, by listener name.
+        features: the level of each feature that the broker uses, by feature name.
+        forget: called with a deleted topic, a callback to call once all of its data is removed, and the time.
 
     Attributes:
         acts_without_time: see `TopicController`.
-        texts: likewise.
-        metadata: the image of a cluster with this broker alone.
+        texts: see `TopicController`.
+        metadata: the image of a cluster that consists of this broker.
     """
 
     def __init__(
@@ -78,13 +78,13 @@ class LocalTopics:
         self._options = options
         self._timers = timers
         self._forget = forget
-        #: Topics that are being created, with their waiting callbacks.
+        #: Topics that are being created, with the callbacks waiting for them.
         self._creating: dict[str, list[TopicDone]] = {}
-        #: The future number of partitions of each topic that is gaining some, by id.
+        #: By id, the future number of partitions of each topic that is gaining some.
         self._growing: dict[bytes, int] = {}
-        #: By name with underscores instead of periods, which metrics cannot tell apart.
+        #: Topic names, keyed by the name with underscores for periods, as metrics cannot tell the two apart.
         self._similar_names = {_folded(name): name for name in store.topics}
-        #: By leader epoch and whether the log is offline: most partitions are alike, and share one image.
+        #: By leader epoch and whether the log is offline: most partitions are alike, so they share an image.
         self._partitions: dict[tuple[int, bool], PartitionImage] = {}
         topics = [self._image_of(topic) for topic in store.topics.values()]
         self.metadata = MetadataCache(
@@ -111,7 +111,7 @@ class LocalTopics:
             raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
 
     def similar(self, name: str) -> str | None:
-        """Return the topic, existing or being created, with the same name up to periods and underscores."""
+        """Return the topic, existing or being created, whose name differs at most in periods and underscores."""
         known = self._similar_names.get(_folded(name))
         return known if known is not None and self._is_taken(known) else None
 
@@ -119,7 +119,7 @@ class LocalTopics:
         return name in self._store.topics or name in self._creating
 
     def _forget_name(self, name: str) -> None:
-        """Forget a name that no topic has: clients may try any number of names."""
+        """Forget a name that no topic has, since clients may try any number of names."""
         if self._similar_names.get(_folded(name)) == name and self.similar(name) is None:
             del self._similar_names[_folded(name)]
 
@@ -172,7 +172,7 @@ class LocalTopics:
     def delete(self, topic: TopicImage, now_ms: int, done: Callable[[BrokerError | None], None]) -> None:
         def gone() -> None:
             self._forget_name(topic.name)
-            self.metadata.publish(deleted=[topic.name])  # this ends its logs
+            self.metadata.publish(deleted=[topic.name])  # this closes its logs
 
         def deleted(error: BrokerError | None) -> None:
             if error is not None:
@@ -204,7 +204,7 @@ class LocalTopics:
         assignments: Sequence[Sequence[int]] | None = None,
         validate_only: bool = False,
     ) -> None:
-        # Each assignment that was checked names only this broker.
+        # The assignments have been checked: each names only this broker.
         if (present := self._store.topics_by_id.get(topic.topic_id)) is None:
             done(_not_here())
             return
@@ -214,7 +214,7 @@ class LocalTopics:
         self._growing[topic.topic_id] = count
 
         def added(outcome: LocalTopic | BrokerError) -> None:
-            if self._growing[topic.topic_id] == count:  # the most recently requested value
+            if self._growing[topic.topic_id] == count:  # this is the most recently requested number
                 del self._growing[topic.topic_id]
             done(outcome if isinstance(outcome, BrokerError) else self._publish(outcome))
 
@@ -269,7 +269,7 @@ class LocalTopics:
         if known is None:
             node = (self._options.node_id,)
             known = PartitionImage(self._options.node_id, leader_epoch, isr=node, replicas=node)
-            if is_offline:  # Kafka also shows a replica on a failed disk like this: it has all committed records
+            if is_offline:  # Kafka shows a replica on a failed disk the same way: it has all committed records
                 known = PartitionImage(NO_LEADER_ID, leader_epoch, (), node, node, node, node)
             self._partitions[leader_epoch, is_offline] = known
         return known

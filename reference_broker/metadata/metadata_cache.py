@@ -1,9 +1,9 @@
-"""The current metadata image, and the listeners for its changes.
+"""The current metadata image, and the listeners that follow its changes.
 
     source ──topics, brokers──▶ MetadataCache ──delta──▶ replicas, coordinators, …
 
-Every listener gets every delta once, in order. A delta published during the delivery of an earlier one, for example
-because a log fails then, waits until all listeners have the earlier one, and so does its image.
+Every listener gets every delta once, in order. A delta published while an earlier one is being delivered, for example
+because a log has just failed, waits until all listeners have the earlier one, and so does its image.
 
 Source: `MetadataLoader`, `MetadataPublisher`, `KRaftMetadataCache` in Apache Kafka.
 """
@@ -37,14 +37,14 @@ class MetadataCache:
         image: the first image.
 
     Attributes:
-        image: the current image. A handler that works in pieces reads it once, for a consistent answer.
-        newest: the image after all published deltas; listeners may not have the last ones yet.
+        image: the current image. A handler that works in steps reads it once, for a consistent answer.
+        newest: the image after all published deltas; listeners may not have received the last ones yet.
     """
 
     def __init__(self, image: MetadataImage) -> None:
         self.image = self.newest = image
         self._listeners: list[MetadataListener] = []
-        #: Waiting deltas come from logs that fail during delivery: one for each partition at most.
+        #: Waiting deltas come from logs that fail during delivery: at most one per partition.
         self._untold: deque[MetadataDelta] = deque()
         self._is_telling = False
         self._is_closed = False
@@ -62,7 +62,7 @@ class MetadataCache:
         controller_id: int | None = None,
         features: FinalizedFeatures | None = None,
     ) -> None:
-        """Change the metadata, and notify all listeners; see `MetadataImage.with_changes`."""
+        """Change the metadata and notify all listeners; see `MetadataImage.with_changes`."""
         if self._is_closed:
             return
         delta = self.newest.with_changes(
@@ -74,7 +74,7 @@ class MetadataCache:
             self._tell()
 
     def close(self) -> None:
-        """Drop all listeners and later changes: their resources are closed next, also on other threads."""
+        """Drop all listeners and ignore later changes: their resources are closed next, some on other threads."""
         self._is_closed = True
         self._listeners.clear()
 

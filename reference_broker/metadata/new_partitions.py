@@ -1,4 +1,4 @@
-"""Checks of requests for additional partitions of a topic: the total number, and the assigned brokers.
+"""Checks for requests that add partitions to a topic: the total number, and the assigned brokers.
 
 Source: `ReplicationControlManager.createPartitions`, `validateManualPartitionAssignment` in Apache Kafka, whose error
 texts are kept.
@@ -20,7 +20,7 @@ def check_increase(name: str, present: int, count: int) -> None:
 
     Args:
         name: name of the topic.
-        present: its number of partitions.
+        present: the topic's current number of partitions.
         count: the requested total.
 
     Raises:
@@ -61,7 +61,7 @@ def check_assignments(assignments: Sequence[Sequence[int]], additional: int, bro
 
 
 def _problem(assignment: Sequence[int], brokers: Collection[int]) -> str:
-    """Return the problem of an assignment, or ""; as in Kafka, that of the lowest wrong broker id."""
+    """Return the problem with an assignment, or ""; as in Kafka, the one with the lowest broker id in error."""
     if not assignment:
         return "an empty replica list"
     known: set[int] = set()

@@ -1,4 +1,4 @@
-"""New topics, and the checks of requests for them: name, partitions and configurations.
+"""New topics, and the checks for requests that create them: name, partitions and configurations.
 
 Source: `Topic`, `ReplicationControlManager` in Apache Kafka, whose error texts are kept in substance.
 """
@@ -33,20 +33,20 @@ PARTITIONS_MAX = 10_000
 #: Value that stands for the broker's default.
 DEFAULT = -1
 
-#: A single broker keeps one replica of everything.
+#: A single broker stores one replica of everything.
 _REPLICAS = 1
 
 _NAME = re.compile(TOPIC_NAME_PATTERN)
 
 
 class NewTopic(NamedTuple):
-    """A topic that is to be created.
+    """A topic to be created.
 
     Attributes:
-        name: its name.
-        partitions: their number; `DEFAULT` for the default, or if there are assignments.
+        name: the topic's name.
+        partitions: the number of partitions; `DEFAULT` for the default, or if there are assignments.
         replication_factor: the number of replicas of each partition; `DEFAULT` as above.
-        assignments: number and replicas of each partition, the preferred leader first; empty to have them chosen.
+        assignments: number and replicas of each partition, the preferred leader first; if empty, the broker chooses.
         configs: configurations that differ from the defaults, by Kafka's names.
     """
 
@@ -58,10 +58,10 @@ class NewTopic(NamedTuple):
 
 
 def check_characters(name: str) -> None:
-    """Check that a topic could have this name.
+    """Check that the name is allowed for a topic.
 
     Raises:
-        BrokerError: the name is empty, too long, or has characters that are not allowed.
+        BrokerError: the name is empty, too long, or contains characters that are not allowed.
     """
     if not name:
         reason = "the empty string is not allowed"
@@ -78,7 +78,7 @@ def check_characters(name: str) -> None:
 
 
 def plan_partitions(options: BrokerOptions, topic: NewTopic) -> int:
-    """Return the number of partitions that a topic of a single broker will have.
+    """Return the number of partitions that a topic on a single broker will have.
 
     Raises:
         BrokerError: the number, the replication factor or the assignment is invalid.

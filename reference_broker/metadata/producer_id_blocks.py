@@ -1,6 +1,6 @@
-"""Where a broker gets blocks of unused producer ids.
+"""The sources of blocks of unused producer ids.
 
-A single broker reserves them in a file. The ids of a block that are left when the broker ends are lost; there are 2^63.
+A single broker reserves them in a file. Ids left over in a block when the broker ends are lost; there are 2^63.
 
 Source: `ProducerIdManager`, `ZkProducerIdManager`, `ProducerIdsBlock` in Apache Kafka.
 """
@@ -17,7 +17,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["BLOCK_IDS", "BlockDone", "LocalProducerIdBlocks", "ProducerIdBlocks"]
 
-#: Ids in a block, as in Kafka: one disk write for each thousand producers.
+#: Ids per block, as in Kafka: one disk write for every thousand producers.
 BLOCK_IDS: Final = 1000
 
 #: Called with a block of at least one id, or with the error that clients get.
@@ -31,7 +31,7 @@ class ProducerIdBlocks(Protocol):
         """Reserve a block without blocking.
 
         Args:
-            done: see `BlockDone`; called once, possibly at once.
+            done: see `BlockDone`; called once, possibly immediately.
         """
 
 
@@ -39,7 +39,7 @@ class LocalProducerIdBlocks:
     """The producer ids of a single broker; see `ProducerIdBlocks`.
 
     Args:
-        file: has the reservations.
+        file: holds the reservations.
         services: write the file in the background, and log failures.
     """
 

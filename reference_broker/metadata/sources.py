@@ -1,8 +1,8 @@
-"""What a broker knows about its cluster and asks of it.
+"""The sources of a broker's knowledge about its cluster, and the recipients of its requests to the cluster.
 
-A single broker is the source of everything itself; a cluster has its registry and its controller.
+A single broker is itself the source of everything; in a cluster, the sources are the registry and the controller.
 
-Source: `SharedServer`, `KafkaServer` in Apache Kafka, which fill such seats by the mode of the cluster.
+Source: `SharedServer`, `KafkaServer` in Apache Kafka, which provide such sources according to the cluster's mode.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ __all__ = ["Sources", "local_sources"]
 
 
 class Sources(NamedTuple):
-    """The seats of a broker that its cluster fills.
+    """The parts of a broker that depend on the kind of its cluster.
 
     Attributes:
         metadata: the image of the cluster.
         topics: creates, changes and deletes topics.
-        configs: keeps dynamic configurations.
+        configs: stores dynamic configurations.
         producer_ids: reserves producer ids.
         is_controller: returns whether this broker is the controller.
-        lost: called with the topic and the number of a partition whose log has failed here.
-        change_defaults: changes the topic configurations of all logs whose topics do not override them.
+        lost: called with the topic and number of a partition whose log has failed on this broker.
+        change_defaults: changes configurations of all logs whose topics do not override them.
     """
 
     metadata: MetadataCache

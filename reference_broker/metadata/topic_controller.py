@@ -1,8 +1,8 @@
-"""The controller of topics: changes that a broker requests here come back as deltas of the metadata image.
+"""The controller of topics: a broker requests changes here, and they come back as deltas of the metadata image.
 
-A single broker decides itself (`local_topics.py`); the brokers of a cluster write its registry
+A single broker decides on its own (`local_topics.py`); the brokers of a cluster write to its registry
 (`cluster/registry_topics.py`). Errors are KAFKA_STORAGE_ERROR for a failed disk, UNKNOWN_SERVER_ERROR for a failed
-registry, NOT_CONTROLLER for a cluster without a controller, and REQUEST_TIMED_OUT if the image does not show a change.
+registry, NOT_CONTROLLER for a cluster without a controller, and REQUEST_TIMED_OUT if the image never shows a change.
 
 Source: `Controller`, `ZkAdminManager` in Apache Kafka.
 """
@@ -20,17 +20,17 @@ from kafkawire.sdk.errors import BrokerError
 
 __all__ = ["TopicController", "TopicDone", "TopicTexts"]
 
-#: Called with the topic after the change, once it is in the image, or with the error.
+#: Called with the topic after the change, once the image contains it, or with the error.
 TopicDone = Callable[[TopicImage | BrokerError], None]
 
 
 class TopicTexts(NamedTuple):
-    """What clients are told about topics before the controller of topics is asked; see the release that it follows.
+    """Texts for errors found before asking the controller of topics; they follow the release that is emulated.
 
     Attributes:
-        created_twice: a request names a topic to create more than once.
-        extended_twice: a request names a topic to extend more than once.
-        missing: there is no topic to extend; has a place for its name.
+        created_twice: a request creates the same topic more than once.
+        extended_twice: a request adds partitions to the same topic more than once.
+        missing: the topic to extend does not exist; the text has a placeholder for its name.
     """
 
     created_twice: str
@@ -38,12 +38,13 @@ class TopicTexts(NamedTuple):
     missing: str
 
 
-@runtime_checkable  # tests compare the parts of a broker with the names in handlers
+@runtime_checkable  # tests match the parts of a broker against the names in handlers
 class TopicController(Protocol):
-    """Creates, changes and deletes topics. Completed changes are durable, and in the metadata image.
+    """Creates, changes and deletes topics. Once completed, a change is durable and in the metadata image.
 
     Attributes:
-        acts_without_time: whether a change is made for a client that gives it no time, and gets REQUEST_TIMED_OUT.
+        acts_without_time: whether changes are made for a client whose timeout is zero, and which gets
+            REQUEST_TIMED_OUT.
         texts: see `TopicTexts`.
     """
 
@@ -51,7 +52,7 @@ class TopicController(Protocol):
     texts: TopicTexts
 
     def check_name(self, name: str) -> None:
-        """Check that a topic of this name can be created.
+        """Check that a topic with this name can be created.
 
         Raises:
             BrokerError: the name is not allowed, is taken, or differs from another only in periods and underscores.
@@ -61,8 +62,8 @@ class TopicController(Protocol):
         """Create a missing topic, or wait for its creation if that has begun.
 
         Args:
-            new: the topic; its name is checked by `check_name`, and its configurations are checked.
-            done: see `TopicDone`; the error may be that of the numbers or of the assignment.
+            new: the topic; its name has passed `check_name`, and its configurations have been checked.
+            done: see `TopicDone`; the error may concern the numbers or the assignment.
             validate_only: whether to create nothing; `done` then gets the image that the topic would have, with an id
                 of zeros.
         """
@@ -78,9 +79,9 @@ class TopicController(Protocol):
         """Create an internal topic if it does not exist."""
 
     def size_of(self, topic: TopicImage) -> int:
-        """Return the number of partitions of an internal topic, which places its coordinators; 0 until it is known.
+        """Return the number of partitions of an internal topic, which determines its coordinators; 0 until known.
 
-        It is known once `ensure` is done. The image of the topic may lack partitions with the highest numbers: see
+        It is known once `ensure` is done. The image of the topic may lack the partitions with the highest numbers: see
         `UNKNOWN_PARTITION`.
         """
         ...
@@ -89,26 +90,26 @@ class TopicController(Protocol):
         """Delete a topic, its data and the broker's state for it.
 
         Args:
-            topic: to be deleted.
+            topic: the topic to delete.
             now_ms: the current time.
-            done: called with None once the deletion is durable, or with the error, UNKNOWN_TOPIC_OR_PARTITION if the
-                topic was deleted before, TOPIC_DELETION_DISABLED if topics are not deleted.
+            done: called with None once the deletion is durable, or with the error: UNKNOWN_TOPIC_OR_PARTITION if the
+                topic has already been deleted, or TOPIC_DELETION_DISABLED if deletion is disabled.
         """
 
     def check_partitions(self, topic: TopicImage, count: int) -> int:
-        """Check that partitions can be added to a topic; return how many will be.
+        """Check that partitions can be added to a topic; return the number to add.
 
         Args:
             topic: the topic.
             count: the new total number of partitions.
 
         Raises:
-            BrokerError: INVALID_PARTITIONS if the topic has or will have as many partitions.
+            BrokerError: INVALID_PARTITIONS if the topic already has or is getting that many partitions.
         """
         ...
 
     def check_assignments(self, assignments: Sequence[Sequence[int]], additional: int) -> Work[None]:
-        """Check the replicas that a client chose for new partitions; yield now and then.
+        """Check the replicas that a client chose for new partitions; yield from time to time.
 
         Args:
             assignments: the ids of the brokers of each new partition.
@@ -133,9 +134,10 @@ class TopicController(Protocol):
         Args:
             topic: the topic.
             count: the new total number of partitions, checked by `check_partitions`.
-            done: see `TopicDone`; the error may be that of the assignments, or UNKNOWN_TOPIC_OR_PARTITION if the topic
-                was deleted in the meantime.
-            assignments: the replicas of each new partition, checked by `check_assignments`; None to have them chosen.
+            done: see `TopicDone`; the error may concern the assignments, or be UNKNOWN_TOPIC_OR_PARTITION if the topic
+                has been deleted in the meantime.
+            assignments: the replicas of each new partition, checked by `check_assignments`; if None, the broker
+                chooses.
             validate_only: whether to add nothing; `done` then gets the topic as it is.
         """
 
@@ -145,6 +147,6 @@ class TopicController(Protocol):
         Args:
             topic: the topic.
             revise: called with the stored configurations, which the image may not show yet; see `Revise`.
-            done: see `TopicDone`; the error may be that of `revise`, or UNKNOWN_TOPIC_OR_PARTITION if the topic was
-                deleted in the meantime.
+            done: see `TopicDone`; the error may come from `revise`, or be UNKNOWN_TOPIC_OR_PARTITION if the topic has
+                been deleted in the meantime.
         """

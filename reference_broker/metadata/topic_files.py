@@ -1,14 +1,14 @@
-"""The files of topics in the folder `topics`, where a crash leaves each topic whole or not at all.
+"""The files of topics in the folder `topics`, where a crash leaves each topic either complete or absent.
 
     <name>.topic          the topic exists: its id, number of partitions, configurations
     <topic id>.creating   its partitions are being created; a restart removes them
-    <topic id>.changing   its configurations or partitions are changing; a restart removes new partitions
-    <topic id>.deleting   it is deleted; its folders are being renamed, and a restart renames the rest
+    <topic id>.changing   its configurations or partitions are changing; a restart removes the new partitions
+    <topic id>.deleting   it is being deleted; its folders are being renamed, and a restart renames the rest
 
 A topic exists once `.creating` is renamed to `.topic`, after everything else is durable; a change takes effect when
 `.changing` is renamed. A topic ceases to exist once `.deleting` is durable. Removing its renamed folders one by one
-takes a long time; a stop leaves the rest, and a startup does not wait for their removal. Every step blocks, and runs in
-the background.
+takes a long time; a shutdown leaves the rest, and startup does not wait for their removal. Every step blocks, so it
+runs in the background.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ _PARTITIONS = "partitions"
 
 
 class LocalTopic(NamedTuple):
-    """A topic of a single broker, as its file has it.
+    """A topic of a single broker, as stored in its file.
 
     Attributes:
-        name: unique among the present topics.
+        name: unique among existing topics.
         topic_id: 16 bytes, never reused.
-        partitions: their number.
+        partitions: the number of partitions.
         configs: configurations that differ from the defaults.
     """
 
@@ -62,12 +62,12 @@ class LocalTopic(NamedTuple):
     configs: Mapping[str, str]
 
     def places(self, first: int = 0) -> list[Partition]:
-        """Return its partitions from a number on."""
+        """Return the topic's partitions, starting with a given number."""
         return [(self.name, number) for number in range(first, self.partitions)]
 
 
 class TopicFiles:
-    """The files of topics on a disk; steps that a crash has interrupted are completed or undone.
+    """The files of topics on a disk; steps interrupted by a crash are completed or undone.
 
     Args:
         disk: the data directory.
@@ -98,7 +98,7 @@ class TopicFiles:
 
         Args:
             topic: the topic.
-            make_partition: makes the folder of a partition, given its number; nothing is synced.
+            make_partition: creates the folder of a partition, given its number; nothing is synced.
 
         Raises:
             OSError: the disk failed; the topic does not exist.
@@ -116,13 +116,12 @@ class TopicFiles:
         """Change the configurations of a topic, or add partitions to it.
 
         Args:
-            before: the topic as it is.
+            before: the topic as it is now.
             after: the topic as it will be, with at least as many partitions.
-            make_partition: makes the folder of a partition, given its number; nothing is synced.
+            make_partition: creates the folder of a partition, given its number; nothing is synced.
 
         Raises:
-            OSError: the disk failed; the topic is unchanged, or changes after a restart if the step could not be
-                undone.
+            OSError: the disk failed; the topic is unchanged, or will change on restart if the step could not be undone.
         """
         journal = self._journal(after, _CHANGING)
         try:
@@ -135,13 +134,13 @@ class TopicFiles:
             raise
 
     def _make_partitions(self, topic: LocalTopic, first: int, make_partition: Callable[[int], object]) -> None:
-        """Create the folders of the partitions from a number on, durably."""
+        """Durably create the folders of a topic's partitions, starting with a given number."""
         for number in range(first, topic.partitions):
             make_partition(number)
         self._disk.sync_folder("")
 
     def _commit(self, topic: LocalTopic, journal: str) -> None:
-        """Make the changes in a journal effective."""
+        """Put the changes in a journal into effect."""
         self._disk.rename(journal, self._file(topic.name))
         self._disk.sync_folder(TOPICS)
 
@@ -159,7 +158,7 @@ class TopicFiles:
         try:
             if self._read(f"{after.name}{_TOPIC}") != before:
                 # The change may already be durable. If undoing it fails, it remains in effect, and its partitions must
-                # remain, too.
+                # remain too.
                 replace_file(self._disk, journal, _content(before))
                 self._commit(before, journal)
             self._folders.remove(self._retire_folders(after, before.partitions))
@@ -174,7 +173,7 @@ class TopicFiles:
         self._disk.sync_folder(TOPICS)
 
     def begin_delete(self, topic: LocalTopic) -> None:
-        """Delete a topic; it never returns after this call.
+        """Delete a topic; after this call it never comes back.
 
         Raises:
             OSError: the disk failed; the topic still exists.
@@ -195,11 +194,11 @@ class TopicFiles:
             self._disk.remove(journal)
         except FileNotFoundError:
             if is_short_of_descriptors(error):
-                return  # not even begun, and there may be no descriptor for syncing the folder either
+                return  # deletion has not begun, and there may be no file descriptor to sync the folder with
         self._disk.sync_folder(TOPICS)
 
     def finish_delete(self, topic: LocalTopic) -> None:
-        """Remove the files of a deleted topic; the next startup removes the rest after an error.
+        """Remove the files of a deleted topic; after an error, the next startup removes the rest.
 
         Raises:
             OSError: the disk failed.
@@ -207,7 +206,7 @@ class TopicFiles:
         self._folders.remove(self._retire(topic))
 
     def _retire(self, topic: LocalTopic) -> list[str]:
-        """Rename the files of a deleted topic to names that do not count, and return the folders to remove."""
+        """Rename the files of a deleted topic to names that are ignored, and return the folders to remove."""
         if self._id_in(self._file(topic.name)) == topic.topic_id:
             self._disk.remove(self._file(topic.name))
         doomed = self._retire_folders(topic)
@@ -231,7 +230,7 @@ class TopicFiles:
     # Startup.
 
     def _tidy(self) -> None:
-        """Complete or undo steps that a crash has interrupted."""
+        """Complete or undo steps interrupted by a crash."""
         for name in self._disk.names(TOPICS):
             path = f"{TOPICS}/{name}"
             if name.endswith(TEMPORARY_SUFFIX):
@@ -257,12 +256,12 @@ class TopicFiles:
             raise DamagedFile(self._disk.describe(path), f"{type(error).__name__}: {error}") from None
 
     def _partitions_of(self, topic: LocalTopic) -> int:
-        """Return the number of partitions in a topic's file, 0 if it does not exist."""
+        """Return the number of partitions in a topic's file, or 0 if the file does not exist."""
         path = self._file(topic.name)
         return self._read(f"{topic.name}{_TOPIC}").partitions if self._id_in(path) == topic.topic_id else 0
 
     def _id_in(self, path: str) -> bytes | None:
-        """Return the topic id in the file of a topic, or None without a file."""
+        """Return the topic id in a topic's file, or None if there is no file."""
         if not has_file(self._disk, path):
             return None
         return self._read(path.removeprefix(f"{TOPICS}/")).topic_id
@@ -271,7 +270,7 @@ class TopicFiles:
         return f"{TOPICS}/{name}{_TOPIC}"
 
     def _journal(self, topic: LocalTopic, suffix: str) -> str:
-        # By id: a name may have 249 characters, and a file's name at most 255.
+        # Named by id: a topic name may have 249 characters, and a file name at most 255.
         return f"{TOPICS}/{format_uuid(topic.topic_id)}{suffix}"
 
 

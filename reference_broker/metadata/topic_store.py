@@ -1,6 +1,6 @@
 """The topics that a single broker keeps in its data directory, and the logs of their partitions.
 
-    LocalTopics ──▶ TopicStore ──▶ TopicFiles      which topics there are, whole or not at all after a crash
+    LocalTopics ──▶ TopicStore ──▶ TopicFiles      the existing topics, each complete or absent after a crash
                         └────────▶ LogDirectory    their partitions
 
 Changes are made in the background, one after another, and take effect once they are durable.
@@ -35,8 +35,8 @@ def open_alone(
     """Open the data directory of a single broker, recovering from a crash if there was one.
 
     Args:
-        services: the disk is the data directory.
-        node_id: the broker's id; must be that of the broker that created the directory.
+        services: its disk is the data directory.
+        node_id: the broker's id; must match the broker that created the directory.
         new_uuid: returns 16 bytes for cluster, directory and topic ids.
         defaults: topic configurations that apply unless a topic overrides them.
 
@@ -47,7 +47,7 @@ def open_alone(
     disk = services.disk
     lock = lock_directory(disk)
     try:
-        # First, since a start with another id must not make the next one unclean.
+        # Do this first, since starting with another id must not make the next start unclean.
         cluster_id = take_identity_alone(disk, node_id, new_uuid).cluster_id
         return TopicStore(LogDirectory(services, lock, defaults), cluster_id, new_uuid)
     except DamagedFile as error:
@@ -62,7 +62,7 @@ class TopicStore:
     """The topics of a single broker.
 
     Args:
-        directory: holds the logs of their partitions, which are opened here.
+        directory: holds the logs of the topics' partitions, which are opened here.
         cluster_id: see below.
         new_uuid: returns 16 bytes for topic ids.
 
@@ -72,7 +72,7 @@ class TopicStore:
 
     Attributes:
         directory: see above.
-        cluster_id: the id of the cluster that the broker alone makes up, in Kafka's text form.
+        cluster_id: the id of the cluster that consists of this broker, in Kafka's text form.
         topics: by name.
         topics_by_id: by topic id.
     """
@@ -101,7 +101,7 @@ class TopicStore:
                 yield LogPlace(topic.name, number, topic.topic_id, config)
 
     def change_defaults(self, defaults: Mapping[str, str]) -> None:
-        """Change the topic configurations for topics that do not override them."""
+        """Change configurations for all topics that do not override them."""
         self.directory.defaults = dict(defaults)
         for topic in self.topics.values():
             config = self.directory.config_of(topic.configs)
@@ -109,7 +109,7 @@ class TopicStore:
                 log.configure(config)
 
     def abandon(self) -> None:
-        """Forget all topics, since their directory is closed; a change that ends later finds none."""
+        """Forget all topics, since their directory is closed; a change that ends later finds no topics."""
         self.topics.clear()
         self.topics_by_id.clear()
 
@@ -119,11 +119,11 @@ class TopicStore:
     # Creating and deleting.
 
     def create(self, name: str, partitions: int, configs: Mapping[str, str], done: TopicChanged) -> None:
-        """Create a topic; name and configurations must have been checked.
+        """Create a topic; its name and configurations must have been checked.
 
         Args:
-            name: the name, unused by existing topics and those being created.
-            partitions: their number.
+            name: a name that no existing topic has, nor any topic being created.
+            partitions: the number of partitions.
             configs: configurations that differ from the defaults.
             done: called with the topic, or with KAFKA_STORAGE_ERROR.
         """
@@ -144,7 +144,7 @@ class TopicStore:
         self.directory.queue.do(lambda: work, created)
 
     def _maker(self, topic: LocalTopic, logs: dict[int, PartitionLog]) -> Callable[[int], None]:
-        """Return a function that makes a partition of a topic, and adds its log to others."""
+        """Return a function that makes a partition of a topic and adds its log to the given ones."""
         config = self.directory.config_of(topic.configs)
 
         def make_partition(number: int) -> None:
@@ -153,7 +153,7 @@ class TopicStore:
         return make_partition
 
     def _take_all(self, topic: LocalTopic, logs: Mapping[int, PartitionLog]) -> None:
-        """Let the new partitions of a topic be known."""
+        """Make the new partitions of a topic known."""
         for number, log in logs.items():
             self.directory.take((topic.name, number), log)
         self._register(topic)
@@ -161,13 +161,13 @@ class TopicStore:
     def delete(
         self, topic: LocalTopic, done: Callable[[BrokerError | None], None], gone: Callable[[], None] = lambda: None
     ) -> None:
-        """Delete a topic and its files; slices returned before stay readable.
+        """Delete a topic and its files; slices returned earlier stay readable.
 
         Args:
             topic: an existing topic.
-            done: called with None once the deletion is durable, or with the error: it was deleted before, or
-                KAFKA_STORAGE_ERROR.
-            gone: called before `done` if the topic is deleted: it is no longer listed, but its logs have not ended yet.
+            done: called with None once the deletion is durable, or with the error: the topic has already been deleted,
+                or KAFKA_STORAGE_ERROR.
+            gone: called before `done` if the topic is deleted: it is no longer listed, but its logs are not closed yet.
         """
 
         def deleted(outcome: LocalTopic | BrokerError) -> None:
@@ -189,9 +189,9 @@ class TopicStore:
 
         Args:
             topic: an existing topic.
-            changes: values by Kafka's names, checked; None stands for the default.
-            done: called with the topic, or with the error: it was deleted before, or KAFKA_STORAGE_ERROR; if the disk
-                fails again then, its configurations after a restart are unknown.
+            changes: values by Kafka's names, already checked; None stands for the default.
+            done: called with the topic, or with the error: the topic has been deleted, or KAFKA_STORAGE_ERROR; if the
+                disk fails a second time then, the configurations after a restart are unknown.
         """
 
         def changed(before: LocalTopic) -> LocalTopic:
@@ -213,9 +213,9 @@ class TopicStore:
 
         Args:
             topic: an existing topic.
-            count: the new total, more than when this step's turn comes.
-            done: called with the topic, or with the error: it was deleted before, or KAFKA_STORAGE_ERROR; if the disk
-                fails again then, it may have the partitions after a restart, without records.
+            count: the new total, which must be an increase when the change is made.
+            done: called with the topic, or with the error: the topic has been deleted, or KAFKA_STORAGE_ERROR; if the
+                disk fails a second time then, the topic may have the new partitions after a restart, without records.
         """
         logs: dict[int, PartitionLog] = {}
 
@@ -235,9 +235,9 @@ class TopicStore:
 
         Args:
             topic: an existing topic.
-            changed: the change, for the log.
-            work: makes the change, given the topic as it is by then.
-            done: called with the topic before the change, or with the error: it was deleted before, or
+            changed: describes the change, for the log.
+            work: makes the change, given the topic as it then is.
+            done: called with the topic before the change, or with the error: the topic has been deleted, or
                 KAFKA_STORAGE_ERROR.
         """
 

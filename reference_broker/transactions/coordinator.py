@@ -1,8 +1,8 @@
-"""The transaction coordinator as the handlers in `apis/` see it.
+"""The transaction coordinator's interface for the handlers in `apis/`.
 
-It finds the shard of a transactional id, assigns producer ids and starts the writing of markers.
+It finds the shard of a transactional id, assigns producer ids and starts writing markers.
 
-Every callback is called exactly once: with the outcome when it is committed, or with the error that prevents it.
+Every callback is called exactly once: with the outcome once it is committed, or with the error that prevents it.
 
 Source: `TransactionCoordinator`, `AddPartitionsToTxnManager`, `ReplicaManager.handleProduceAppend` in Apache Kafka.
 """
@@ -31,19 +31,19 @@ __all__ = ["TransactionCoordinator"]
 
 R = TypeVar("R")
 
-#: Pause before retrying a step that only an unfinished write or a full queue prevents.
+#: Pause before retrying a step that failed only because of an unfinished write or a full queue.
 _RETRY_MS = 100
 
-#: After these errors, another broker continues the transaction, or this one after loading the partition again.
+#: After these errors, another broker continues the transaction, or this one does after reloading the partition.
 _MOVED = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
 class _WithoutId:
-    """An operation that waits for a producer id.
+    """An operation waiting for a producer id.
 
     Attributes:
-        number: the partition of its transactional id.
-        refuse: called with an error if the partition is not served any longer.
+        number: the partition of the operation's transactional id.
+        refuse: called with an error if the partition is no longer served.
     """
 
     __slots__ = ("number", "refuse")
@@ -56,12 +56,12 @@ class _WithoutId:
 class _Endings(NamedTuple):
     """The `TransactionListener` of one shard.
 
-    What has begun goes on in the partition that has the transaction. A broker may lead the partition before its image
-    has the topic, whose size says to which partition an id belongs.
+    A step that has begun continues in the partition that holds the transaction. A broker may lead the partition before
+    its image contains the topic, whose size determines which partition an id belongs to.
 
     Attributes:
-        coordinator: takes the steps.
-        number: number of the partition.
+        coordinator: carries out the steps.
+        number: the partition's number.
     """
 
     coordinator: TransactionCoordinator
@@ -80,7 +80,7 @@ class TransactionCoordinator:
     Args:
         timers: the broker's timers.
         limits: see `TransactionLimits`.
-        size_of: returns the number of partitions of `__transaction_state`, 0 if it does not exist.
+        size_of: returns the number of partitions of `__transaction_state`, or 0 if the topic does not exist.
         producer_ids: assigns new ids.
         write_marker: see `WriteMarker`.
     """
@@ -97,9 +97,9 @@ class TransactionCoordinator:
         self._limits = limits
         self._producer_ids = producer_ids
         self._markers = Markers(timers, write_marker)
-        #: By transactional id, the timer of a step that is taken again.
+        #: By transactional id, the timer of a step to retry.
         self._retries: dict[str, Timer] = {}
-        #: The operations that wait for a producer id.
+        #: Operations waiting for a producer id.
         self._without_id: dict[_WithoutId, None] = {}
 
         def new_shard(number: int, shard_timers: ShardTimers) -> TransactionShard:
@@ -117,14 +117,14 @@ class TransactionCoordinator:
     def elected(self, number: int, log: CoordinatorLog, leader_epoch: int, now_ms: int) -> None:
         """Serve a partition of the topic; see `CoordinatorRuntime.elected`.
 
-        What has been left over of its transactions ends: the load begins the unfinished ones again.
+        Earlier work on its transactions is dropped: loading the partition restarts the unfinished ones.
         """
         transactional_ids = self._ending_in(number)
         if self._runtime.elected(number, log, leader_epoch, now_ms):
             self._leave(transactional_ids)
 
     def resigned(self, number: int, epoch: int | None = None) -> None:
-        """Stop serving a partition of the topic, and writing the markers of its transactional ids.
+        """Stop serving a partition of the topic, and stop writing the markers of its transactional ids.
 
         See `CoordinatorRuntime.resigned`.
         """
@@ -142,13 +142,13 @@ class TransactionCoordinator:
             self._refuse(waiting)
 
     def _ending_in(self, number: int) -> list[str]:
-        """Return the transactional ids of a partition whose transactions end, or wait for another attempt at it."""
+        """Return the transactional ids of a partition whose transactions are ending or waiting for a retry."""
         shard = self._runtime.shard(number)
         known = () if shard is None else shard.transactions
         return [each for each in dict.fromkeys((*self._markers.ids(), *self._retries)) if each in known]
 
     def _leave(self, transactional_ids: Iterable[str]) -> None:
-        """Write no more markers of transactional ids, and try none of their steps again."""
+        """Stop writing markers for transactional ids, and drop the pending retries of their steps."""
         for transactional_id in transactional_ids:
             self._markers.cancel(transactional_id)
             retry = self._retries.pop(transactional_id, None)
@@ -199,7 +199,7 @@ class TransactionCoordinator:
 
         def given(waiting: _WithoutId, found: int | BrokerError) -> None:
             if waiting not in self._without_id:
-                return  # it has been refused; the id remains unused
+                return  # the operation has been refused; the id stays unused
             del self._without_id[waiting]
             if isinstance(found, BrokerError):
                 done(found)
@@ -228,7 +228,7 @@ class TransactionCoordinator:
             now_ms: the current time.
         """
         if not 0 < timeout_ms <= self._limits.max_timeout_ms:
-            reason = f"the timeout is {timeout_ms} ms, but 1 to {self._limits.max_timeout_ms} are allowed"
+            reason = f"the timeout is {timeout_ms} ms, but must be from 1 to {self._limits.max_timeout_ms}"
             done(BrokerError(ErrorCode.INVALID_TRANSACTION_TIMEOUT, reason))
             return
 

@@ -1,12 +1,12 @@
 """The markers of ending transactions, on their way to the brokers that lead the partitions.
 
-One WriteTxnMarkers is under way to each broker; markers that come meanwhile share the next. A marker is sent again,
-perhaps to another broker, until it is written, refused for good, or its partition is deleted. This broker writes its
-own markers without a request. A marker of an epoch that has passed is refused for good: the partition has a later one,
-and a coordinator that has been replaced can commit nothing.
+One WriteTxnMarkers request is in flight to each broker; markers that arrive meanwhile share the next. A marker is
+resent, perhaps to another broker, until it is written, refused for good, or its partition is deleted. This broker
+writes its own markers without a request. A marker with an outdated epoch is refused for good: the partition has seen
+a later epoch, and a coordinator that has been replaced can commit nothing.
 
-Source: `TransactionMarkerChannelManager`, `TransactionMarkerRequestCompletionHandler` in Apache Kafka, which ends the
-broker after an unexpected error.
+Source: `TransactionMarkerChannelManager`, `TransactionMarkerRequestCompletionHandler` in Apache Kafka, where an
+unexpected error stops the broker.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ from kafkawire.sdk.storage.partitions import Partition
 
 __all__ = ["ABSENCES_MAX", "MARKERS_MAX", "MarkerChannels"]
 
-#: Markers in one request: a broker responds once it has written all of them, and other transactions should not wait for
-#: the largest one.
+#: Markers in one request: a broker responds once it has written all of them, and one huge transaction should not hold
+#: up the others.
 MARKERS_MAX: Final = 1_000
 
-#: The first and the longest pause before a marker is sent again: a new leader is known within milliseconds, and a
+#: The first and the longest pause before a marker is resent: a new leader is known within milliseconds, and a
 #: broker restarts within seconds. Kafka does not pause.
 _PAUSE_MS: Final = 20
 _PAUSE_MAX_MS: Final = 1_000
 
-#: A partition that the image has never shown counts as deleted once it was looked for so often, which takes 10 to 15 s;
-#: the clock of a machine may be set just after its start, so the time is not asked. After the election of a controller,
-#: the image gets the partitions with several requests, and the coordinator may be elected before the first of them.
-#: Kafka does not wait: it completes the transaction, and the partition never gets its marker.
+#: A partition that has never appeared in the image is considered deleted after this many lookups, which take 10 to 15
+#: seconds; lookups are counted instead of timed because a machine's clock may be set just after startup. After a
+#: controller is elected, the image receives the partitions in several requests, and the coordinator may be elected
+#: before the first of them. Kafka does not wait: it completes the transaction, and the partition never gets its marker.
 ABSENCES_MAX: Final = 15
 
-#: Errors that pass when a leader is elected, or a disk or a broker is there again. After all other errors a marker is
-#: sent again, too, but they show a defect.
+#: Errors that pass once a leader is elected, or a disk or broker is back. A marker is resent after all other errors as
+#: well, but those indicate a defect.
 _PASSING: Final = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -75,10 +75,10 @@ class _Entry:
     """A marker for one partition.
 
     Attributes:
-        failures: how often it could not be written.
-        is_known: whether the image has shown the partition since the marker came.
-        absences: how often it was looked for in vain, in an image that is to be trusted.
-        is_over: whether it has an outcome, or is abandoned.
+        failures: how many attempts to write it have failed.
+        is_known: whether the image has contained the partition since the marker arrived.
+        absences: how many lookups did not find the partition in a trustworthy image.
+        is_over: whether it has an outcome or has been abandoned.
     """
 
     __slots__ = (
@@ -118,16 +118,16 @@ class MarkerChannels:
 
     Args:
         peers: the brokers.
-        own: writes a marker into a partition that this broker leads.
+        own: writes a marker to a partition that this broker leads.
     """
 
     def __init__(self, peers: Peers, own: WriteMarker) -> None:
         self._peers = peers
         self._own = own
         self._lines = LogLimit(_log)
-        #: By broker. `Markers` limits what waits: each partition of an ending transaction waits once.
+        #: By broker. `Markers` limits the number waiting: each partition of an ending transaction waits once.
         self._waiting: defaultdict[int, deque[_Entry]] = defaultdict(deque)
-        #: The brokers to which a request is under way, or about to be sent.
+        #: The brokers to which a request is in flight or about to be sent.
         self._busy: set[int] = set()
 
     def write(
@@ -147,7 +147,7 @@ class MarkerChannels:
         return entry.cancel
 
     def _route(self, entries: Iterable[_Entry]) -> None:
-        """Send markers to the present leaders of their partitions."""
+        """Send markers to the current leaders of their partitions."""
         for entry in entries:
             if entry.is_over:
                 continue
@@ -161,7 +161,7 @@ class MarkerChannels:
                 else:
                     self._try_again({entry: error})
             elif leader == NO_LEADER_ID:
-                reason = f"{name}-{number} has no leader that can be reached"
+                reason = f"{name}-{number} has no reachable leader"
                 self._try_again({entry: BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, reason)})
             elif leader == self._peers.broker_id:
                 written = partial(self._judge_one, entry)
@@ -171,11 +171,11 @@ class MarkerChannels:
                 self._wake(leader)
 
     def _is_deleted(self, entry: _Entry) -> bool:
-        """Return whether a partition that the image does not have was deleted."""
+        """Return whether a partition missing from the image was deleted."""
         if entry.is_known:
             return True
         if TRANSACTION_STATE_TOPIC not in self._peers.image().topics:
-            return False  # a coordinator is elected, and the image does not even have its topic yet
+            return False  # the coordinator is elected, but the image lacks even its topic so far
         entry.absences += 1
         return entry.absences > ABSENCES_MAX
 
@@ -196,9 +196,9 @@ class MarkerChannels:
         self._route(moved)
 
     def _take(self, broker_id: int) -> tuple[list[_Entry], list[_Entry]]:
-        """Take the markers of the next request, and those whose partitions have another leader now.
+        """Take the markers for the next request, and those whose partitions now have another leader.
 
-        A response names producers, not transactions: of each producer, only one transaction is in a request.
+        A response names producers, not transactions, so a request has at most one transaction of each producer.
         """
         waiting = self._waiting[broker_id]
         taken: list[_Entry] = []
@@ -236,7 +236,7 @@ class MarkerChannels:
         self._judge({entry: error})
 
     def _judge(self, outcomes: Mapping[_Entry, BrokerError | None]) -> None:
-        """End the markers that are written or refused for good, and send the others again."""
+        """Finish the markers that are written or refused for good, and resend the others."""
         failed: dict[_Entry, BrokerError] = {}
         for entry, error in outcomes.items():
             if error is None or error.code in REFUSED_FOR_GOOD:
@@ -261,11 +261,11 @@ class MarkerChannels:
         try:
             entry.done(error)
         except Exception:  # a defect, which must not hold up other transactions
-            self._lines.exception("marker", self._peers.now_ms(), "the outcome of a marker was not taken over")
+            self._lines.exception("marker", self._peers.now_ms(), "failed to process the outcome of a marker")
 
     def _report(self, entry: _Entry, error: BrokerError) -> None:
         write_line = self._lines.info if error.code in _PASSING else self._lines.error
-        text = "the marker of producer %d for %s-%d is sent again: %s"
+        text = "resending the marker of producer %d for %s-%d: %s"
         write_line(
             ("marker", error.code), self._peers.now_ms(), text, entry.marker.producer_id, *entry.partition, error
         )
@@ -296,10 +296,10 @@ def _codes(response: WriteTxnMarkersResponse) -> Mapping[tuple[int, Partition], 
 
 
 def _error(broker_id: int, entry: _Entry, codes: Mapping[tuple[int, Partition], int]) -> BrokerError | None:
-    """Return the error of a marker in a response, or None if it is written."""
+    """Return the error of a marker in a response, or None if the marker was written."""
     code = codes.get((entry.marker.producer_id, entry.partition))
     if code == ErrorCode.NONE:
         return None
     if code is None:
-        return BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"broker {broker_id} has left it out of its response")
+        return BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"broker {broker_id} omitted it from its response")
     return BrokerError(code, f"broker {broker_id}")

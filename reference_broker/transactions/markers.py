@@ -1,8 +1,8 @@
-"""Writes the markers of ending transactions into all of their partitions.
+"""Writes the markers of ending transactions to all of their partitions.
 
-A marker that cannot be written is retried with growing pauses, until it is written or its topic is deleted: a log may
-be offline, or a group coordinator still loading. If a later marker of the same producer has been written, ours is no
-longer needed.
+A marker that cannot be written, for example because a log is offline or a group coordinator is loading, is retried with
+growing pauses until it is written or its topic is deleted. If a later marker of the same producer has been written,
+ours is no longer needed.
 
 Source: `TransactionMarkerChannelManager`, `TransactionMarkerRequestCompletionHandler` in Apache Kafka, where a refused
 epoch leaves the transaction unfinished until the coordinator moves.
@@ -34,7 +34,7 @@ _STEP_MARKERS = 200
 _BACKOFF_MS = 100
 _BACKOFF_MAX_MS = 5_000
 
-#: Errors after which no attempt can succeed: the partition has a later marker, or can hold no transaction.
+#: Errors after which no attempt can succeed: the partition has a later marker, or cannot hold transactions.
 REFUSED_FOR_GOOD: Final = frozenset(
     {
         ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -51,7 +51,7 @@ _log = logging.getLogger("kafkawire.broker")
 
 
 class WriteMarker(Protocol):
-    """Writes a marker into a partition."""
+    """Writes a marker to a partition."""
 
     def __call__(
         self,
@@ -62,11 +62,11 @@ class WriteMarker(Protocol):
         now_ms: int,
         /,
     ) -> Cancel:
-        """Call `done` once, when the marker is committed, or with the error.
+        """Call `done` once: when the marker is committed, or with the error.
 
         Returns:
-            A function that abandons the marker if it is not under way yet, and has no effect otherwise; `done` need not
-            be called any more.
+            A function that abandons the marker if it has not been sent yet, and otherwise has no effect; once
+            abandoned, `done` need not be called.
         """
         ...
 

@@ -1,7 +1,7 @@
-"""Calls from the transaction coordinator to the logs and the group coordinator of this broker.
+"""Calls from the transaction coordinator to this broker's logs and group coordinator.
 
 Source: `KafkaApis.handleWriteTxnMarkersRequest`, `ReplicaManager.maybeSendPartitionToTransactionCoordinator` in Apache
-Kafka, whose brokers send each other requests for this.
+Kafka, whose brokers send requests to each other for this.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def write_marker(
     done: Callable[[BrokerError | None], None],
     now_ms: int,
 ) -> Cancel:
-    """Write a marker into a partition; see `WriteMarker`. It is under way at once."""
+    """Write a marker to a partition; see `WriteMarker`. The write starts immediately."""
     name, number = partition
     replica = replicas.get(name, number)
     if replica is None:
@@ -98,7 +98,7 @@ def verify_commit(
 
 
 def _told(error: BrokerError) -> BrokerError:
-    """Return the error of a commit; clients know what to do about a coordinator that loads, not about a network."""
+    """Return the error to report for a commit; clients can handle a loading coordinator, but not a network error."""
     if error.code is ErrorCode.NETWORK_EXCEPTION:
         return BrokerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, error.detail)
     return error

@@ -1,4 +1,4 @@
-"""The other brokers, as the coordinator of transactions and those who ask it reach them.
+"""The other brokers, as reached by the transaction coordinator and its callers.
 
 Source: `InterBrokerSendThread` and `MetadataCache.getPartitionLeaderEndpoint` in Apache Kafka.
 """
@@ -21,17 +21,17 @@ __all__ = ["Peers"]
 
 
 class Peers(NamedTuple):
-    """This broker among the others.
+    """This broker and its connections to the others.
 
     Attributes:
-        broker_id: this broker.
-        listener: the name of the listener between brokers.
-        image: returns the metadata.
-        links: to the other brokers.
-        timeout_ms: the limit for a response, as in `request.timeout.ms`.
-        post: calls a function in a later turn of the loop.
-        later: the timer of what is tried again.
-        now_ms: the time of the broker.
+        broker_id: the id of this broker.
+        listener: the name of the inter-broker listener.
+        image: returns the metadata image.
+        links: links to the other brokers.
+        timeout_ms: how long to wait for a response, as in `request.timeout.ms`.
+        post: schedules a function for a later turn of the loop.
+        later: the timer for retries.
+        now_ms: returns the broker's time.
     """
 
     broker_id: int
@@ -47,10 +47,10 @@ class Peers(NamedTuple):
         """Return the broker that leads a partition.
 
         Args:
-            partition: topic and number.
+            partition: topic and partition number.
 
         Returns:
-            Its id; `NO_LEADER_ID` if no broker leads it that can be reached; None if the partition does not exist.
+            Its id; `NO_LEADER_ID` if the partition has no reachable leader; None if the partition does not exist.
         """
         name, number = partition
         image = self.image()
@@ -62,12 +62,12 @@ class Peers(NamedTuple):
         return found.leader if is_reachable else NO_LEADER_ID
 
     def ask(self, broker_id: int, request: Message, done: Done, purpose: Purpose) -> None:
-        """Send a request once, in the highest version that both brokers know.
+        """Send a request once, in the highest version that both brokers support.
 
         Args:
             broker_id: another broker.
             request: the request.
-            done: called once, later, with the response or with the error.
+            done: called once, asynchronously, with the response or with the error.
             purpose: see `Links.ask`.
         """
         self.links.ask(Node(broker_id), request, done, timeout_ms=self.timeout_ms, purpose=purpose)

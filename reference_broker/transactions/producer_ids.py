@@ -1,4 +1,4 @@
-"""Unique producer ids, from blocks that are reserved before use.
+"""Unique producer ids, taken from blocks that are reserved before use.
 
 Source: `RPCProducerIdManager` in Apache Kafka.
 """
@@ -14,10 +14,11 @@ from kafkawire.sdk.errors import BrokerError
 
 __all__ = ["ProducerIds", "Then"]
 
-#: When one in this many ids of a block is left, the next block is reserved in advance, as in Kafka.
+#: The next block is reserved in advance when the unused share of the current one falls to one in this many, as in
+#: Kafka.
 _REFILL_PART: Final = 10
 
-#: Receives an id, or the error that the client gets.
+#: Receives an id, or the error to send to the client.
 Then = Callable[[int | BrokerError], None]
 
 
@@ -25,19 +26,19 @@ class ProducerIds:
     """Assigns producer ids.
 
     Args:
-        blocks: reserves them.
+        blocks: reserves blocks of ids.
     """
 
     def __init__(self, blocks: ProducerIdBlocks) -> None:
         self._source = blocks
         self._blocks: deque[range] = deque()
         self._refill_below = 1
-        # At most one for each open connection, since a connection has one request at a time.
+        # At most one per open connection, since a connection has one request at a time.
         self._waiting: deque[Then] = deque()
         self._is_reserving = False
 
     def take(self, then: Then) -> None:
-        """Call `then` with an unused id, at once or when the next block is reserved."""
+        """Call `then` with an unused id, immediately or once the next block is reserved."""
         self._waiting.append(then)
         self._give()
 

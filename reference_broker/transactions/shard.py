@@ -1,7 +1,7 @@
 """The transactions of one partition of `__transaction_state`: a state machine for the coordinator's runtime.
 
-Each operation returns a `Result`; a transaction changes when its record is in the log. The listener does what goes
-beyond the shard: write markers, and abort transactions.
+Each operation returns a `Result`; a transaction changes once its record is in the log. The listener performs the
+actions beyond the shard: writing markers, and aborting transactions.
 
 Source: `TransactionStateManager`, `TransactionCoordinator` in Apache Kafka.
 """
@@ -35,13 +35,13 @@ __all__ = ["TransactionListener", "TransactionShard"]
 
 R = TypeVar("R")
 
-#: Maximum number of transactional ids checked in one step: removing them takes 5 ms. The rest follows in further steps,
-#: and other shards have their own.
+#: Maximum number of transactional ids checked in one step: removing them takes 5 ms. The rest are checked in further
+#: steps, and other shards have steps of their own.
 _STEP_IDS = 500
 
 
 class TransactionListener(Protocol):
-    """Performs actions outside of a shard."""
+    """Performs actions outside the shard."""
 
     def prepared(self, transaction: Transaction, now_ms: int) -> None:
         """Write the markers of a transaction, once its record is committed."""
@@ -54,7 +54,7 @@ class TransactionShard:
     """The transactional ids that belong to one partition.
 
     Args:
-        timers: for deadlines.
+        timers: timers for deadlines.
         limits: see `TransactionLimits`.
         listener: see `TransactionListener`.
 
@@ -71,7 +71,8 @@ class TransactionShard:
         self._open: dict[str, Transaction] = {}
         self._abort_timer: Timer | None = None
         self._expiry_timer: Timer | None = None
-        #: The new state of a transaction whose record is being appended, since the record does not contain all of it.
+        #: The new state of a transaction whose record is being appended, since the record does not contain the whole
+        #: state.
         self._next: Transaction | None = None
         self._expired: list[CoordinatorRecord] = []
         self.transactions: dict[str, Transaction] = {}
@@ -106,7 +107,7 @@ class TransactionShard:
             self._follow(transaction, transaction.updated_ms)
 
     def end_transaction(self, producer_id: int, is_commit: bool) -> None:
-        """Do nothing: no record here belongs to a transaction."""
+        """Do nothing: no record here is part of a transaction."""
 
     def loaded(self, now_ms: int) -> None:
         self._is_loaded = True
@@ -146,7 +147,7 @@ class TransactionShard:
 
         Raises:
             BrokerError: the previous transaction is not complete, or the producer is fenced.
-            NeedsProducerId: the transactional id is new, or its epochs are used up.
+            NeedsProducerId: the transactional id is new, or its epochs are exhausted.
         """
         transaction = self.transactions.get(transactional_id)
         if transaction is None:
@@ -223,7 +224,7 @@ class TransactionShard:
         """Abort a transaction that has been open for too long, unless it has changed since.
 
         Raises:
-            NeedsProducerId: its epochs are used up.
+            NeedsProducerId: the epochs of its producer id are exhausted.
         """
         current = self.transactions.get(transaction.transactional_id)
         if current is None or current.producer != transaction.producer or not current.has_timed_out(now_ms):
@@ -245,7 +246,7 @@ class TransactionShard:
         return Result(self.transactions.get(transactional_id))
 
     def _is_still(self, transaction: Transaction) -> bool:
-        """Return whether a prepared transaction is the current one."""
+        """Return whether a prepared transaction is still the current one."""
         current = self.transactions.get(transaction.transactional_id)
         return current is not None and current.is_same_step(transaction)
 
@@ -280,7 +281,7 @@ class TransactionShard:
         self._timers.in_turn(now_ms, lambda now_ms: self._expire(transactional_ids, now_ms))
 
     def _expire(self, transactional_ids: Iterator[str], now_ms: int) -> None:
-        """Remove ids that have been unused for long, a limited number at a time."""
+        """Remove ids that have been unused for too long, a limited number at a time."""
         for seen, transactional_id in enumerate(transactional_ids, 1):
             transaction = self.transactions.get(transactional_id)
             if (

@@ -1,8 +1,8 @@
 """A transactional id and its current transaction: the allowed steps, and the checks of requests.
 
 Transactions are immutable: each step returns the new transaction, which takes effect once it is in the log. A producer
-of transaction.version 2 (KIP-890) gets a higher epoch with each transaction, from the step that prepares its end; when
-the epochs of an id are used up, a new id takes over once the markers are written.
+of transaction.version 2 (KIP-890) gets a higher epoch with each transaction, in the step that prepares its end; when
+the epochs of a producer id are exhausted, a new producer id takes over once the markers are written.
 
 Source: `TransactionMetadata`, `TransactionCoordinator` in Apache Kafka.
 """
@@ -29,7 +29,7 @@ __all__ = [
     "state_name",
 ]
 
-#: The last epoch that a producer gets; the one after it is reserved for fencing it.
+#: The last epoch that a producer gets; the next one is reserved for fencing it.
 LAST_EPOCH: Final = 2**15 - 2
 
 #: Start time of a transaction that has not begun.
@@ -39,7 +39,7 @@ _ENDED = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 _PREPARED = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
 #: A producer of version 2 aborts an empty transaction if it cannot know whether its partitions were added. Dead and
-#: PrepareEpochFence are never stored: an id loaded in one of them is refused every step, as in Kafka.
+#: PrepareEpochFence are never stored: as in Kafka, an id loaded in one of these states has every step refused.
 TRANSACTION_EDGES: Final = Edges(
     "a transactional id",
     (TransactionState.EMPTY,),
@@ -76,33 +76,33 @@ class ProducerIdAndEpoch(NamedTuple):
 
 
 class NeedsProducerId(BrokerError):
-    """The step needs an unused producer id; retry it with one."""
+    """The step needs an unused producer id; retry the step with one."""
 
     def __init__(self) -> None:
         super().__init__(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no producer id is left")
 
 
 def state_name(state: TransactionState) -> str:
-    """Return the name of a state in Kafka's APIs, such as `PrepareCommit`."""
+    """Return the name of a state in Kafka's APIs, for example `PrepareCommit`."""
     return "".join(word.title() for word in state.name.split("_"))
 
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """The coordinator's state of a transactional id.
+    """The coordinator's state for a transactional id.
 
     Attributes:
         transactional_id: the id.
         producer_id: the current producer id.
-        epoch: its epoch, -1 before the first is given.
-        last_epoch: the previous epoch, if its owner may request the current one again; -1 otherwise, and after a
-            restart.
+        epoch: the producer's epoch, -1 before the first is assigned.
+        last_epoch: the previous epoch, if its owner may request the current one again; otherwise, and after a restart,
+            -1.
         previous_producer_id: the producer id before the last step.
-        next_producer_id: takes over once the markers are written, -1 to keep the current one.
+        next_producer_id: takes over once the markers are written; -1 to keep the current id.
         timeout_ms: how long a transaction may be open.
         state: Kafka's state; Dead and PrepareEpochFence are never stored.
         partitions: the partitions in the open transaction.
-        start_ms: when it began, `NO_START` before the first.
+        start_ms: when the transaction began; `NO_START` before the first one.
         updated_ms: when the last step was taken.
         client_version: level of transaction.version that the client uses.
     """
@@ -132,7 +132,7 @@ class Transaction:
 
     @property
     def is_commit(self) -> bool:
-        """Whether a prepared transaction is committed instead of aborted."""
+        """Whether a prepared transaction is committed rather than aborted."""
         return self.state is TransactionState.PREPARE_COMMIT
 
     @property
@@ -142,11 +142,11 @@ class Transaction:
 
     @property
     def can_expire(self) -> bool:
-        """Whether the id is removed after being unused for long enough."""
+        """Whether the id is removed once it has been unused for long enough."""
         return self.state is TransactionState.EMPTY or self.state in _ENDED
 
     def is_same_step(self, other: Transaction) -> bool:
-        """Return whether this is the same step of the same transaction, which the epoch alone does not show."""
+        """Return whether this is the same step of the same transaction, which cannot be told from the epoch alone."""
         mine = self.state, self.producer, self.start_ms, self.updated_ms, self.partitions
         return mine == (other.state, other.producer, other.start_ms, other.updated_ms, other.partitions)
 
@@ -184,12 +184,12 @@ class Transaction:
         Args:
             timeout_ms: how long its transactions may be open.
             expected: the producer's current id and epoch, if it was initialized before and only wants a higher epoch.
-            fresh_id: an unused producer id, if one was needed.
+            fresh_id: an unused producer id, if one is needed.
             now_ms: the current time.
 
         Raises:
             BrokerError: PRODUCER_FENCED.
-            NeedsProducerId: the epochs are used up.
+            NeedsProducerId: the epochs are exhausted.
         """
         self.check_expected(expected)
         begun = replace(
@@ -213,7 +213,7 @@ class Transaction:
         return replace(begun, epoch=epoch, last_epoch=last_epoch)
 
     def check_expected(self, expected: ProducerIdAndEpoch | None) -> None:
-        """Refuse a producer that was initialized before, but has been replaced by another.
+        """Refuse a producer that was initialized earlier but has since been replaced by another.
 
         Its epoch is not checked: an open transaction is aborted even for a producer that will be refused afterwards.
 
@@ -222,7 +222,7 @@ class Transaction:
         """
         if expected is None or self.epoch == NO_PRODUCER_EPOCH or expected.producer_id == self.producer_id:
             return
-        # The response with the new id may have been lost.
+        # The response that carried the new id may have been lost.
         if expected.producer_id != self.previous_producer_id or expected.epoch < LAST_EPOCH:
             raise self._fenced(expected)
 
@@ -247,12 +247,12 @@ class Transaction:
             producer: the requesting producer.
             is_commit: whether to commit or abort.
             client_version: level of transaction.version of the request.
-            fresh_id: an unused producer id, if one was needed.
+            fresh_id: an unused producer id, if one is needed.
             now_ms: the current time.
 
         Raises:
             BrokerError: the request does not fit the state, or is not from the current producer.
-            NeedsProducerId: the epochs are used up.
+            NeedsProducerId: the epochs are exhausted.
         """
         if client_version >= TransactionVersion.TV_2:
             return self._end(producer, is_commit, fresh_id, now_ms)
@@ -267,7 +267,7 @@ class Transaction:
     def _end(
         self, producer: ProducerIdAndEpoch, is_commit: bool, fresh_id: int | None, now_ms: int
     ) -> Transaction | None:
-        """End a transaction of version 2, whose epoch tells a repeated request from the end of the next one."""
+        """End a transaction of version 2, whose epoch distinguishes a repeated request from the end of the next one."""
         self.check_not_prepared()
         is_rotated = (
             self.previous_producer_id == producer.producer_id and producer.epoch == LAST_EPOCH and self.epoch == 0
@@ -289,10 +289,10 @@ class Transaction:
         raise self._invalid(is_commit)
 
     def aborted(self, fresh_id: int | None, now_ms: int) -> Transaction:
-        """Return the state after an abort without the producer, which is fenced by it.
+        """Return the state after an abort that the producer did not request, and which fences it.
 
         Raises:
-            NeedsProducerId: the epochs are used up.
+            NeedsProducerId: the epochs are exhausted.
         """
         return self._prepared(False, TransactionVersion.TV_2, fresh_id, now_ms)
 
@@ -315,7 +315,7 @@ class Transaction:
         )
 
     def completed(self, now_ms: int) -> Transaction:
-        """Return the state of a prepared transaction after all markers are written."""
+        """Return the state of a prepared transaction once all markers are written."""
         state = TransactionState.COMPLETE_COMMIT if self.is_commit else TransactionState.COMPLETE_ABORT
         rotates = self.next_producer_id != NO_PRODUCER_ID
         return replace(
@@ -327,7 +327,7 @@ class Transaction:
         )
 
     def without_others(self, partitions: frozenset[Partition]) -> Transaction:
-        """Return the transaction with fewer partitions, for describing it."""
+        """Return the transaction restricted to some of its partitions, for describing it."""
         return replace(self, partitions=partitions)
 
     def _moved(self, state: TransactionState, now_ms: int) -> Transaction:

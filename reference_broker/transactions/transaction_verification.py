@@ -1,7 +1,7 @@
 """Verification by the transaction coordinator that a batch may begin a transaction in its partition (KIP-890).
 
-A partition in which the transaction is already open needs no verification. Old clients add partitions themselves, so
-the coordinator only checks theirs; for clients of Produce 12 and later, it adds them.
+A partition where the transaction is already open needs no verification. Old clients add partitions themselves, so for
+these the coordinator only checks; for clients of Produce 12 and later, it adds the partitions.
 
 Source: `ReplicaManager.handleProduceAppend`, `AddPartitionsToTxnManager` in Apache Kafka.
 """
@@ -24,11 +24,11 @@ __all__ = ["Unverified", "Verifier", "append_verified", "told_to_producer", "tra
 #: Called with the refused partitions and their errors.
 Answered = Callable[[Mapping[Partition, BrokerError]], None]
 
-#: KIP-890 added no field for TRANSACTION_ABORTABLE in version 11, nor for partitions that are added in version 12.
+#: KIP-890 added no field for TRANSACTION_ABORTABLE in version 11, nor for adding partitions in version 12.
 _ABORTABLE_SINCE = 11
 _ADDS_SINCE = 12
 
-#: Temporary errors. Not every client resends its batch after these, but all do after NOT_ENOUGH_REPLICAS.
+#: Temporary errors. Not every client resends its batch after them, but every client does after NOT_ENOUGH_REPLICAS.
 _PASSING = frozenset(
     {
         ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -40,9 +40,9 @@ _PASSING = frozenset(
 )
 
 
-@runtime_checkable  # tests compare the parts of a broker with the names in handlers
+@runtime_checkable  # tests match the parts of a broker against the names in handlers
 class Verifier(Protocol):
-    """The interface of the transaction coordinator for Produce."""
+    """The transaction coordinator's interface for Produce."""
 
     def ensure_partitions(
         self,
@@ -57,9 +57,9 @@ class Verifier(Protocol):
         """Check that partitions are in a transaction, or add them.
 
         Args:
-            transactional_id: transactional id of the producer.
-            producer_id: producer id of the producer.
-            epoch: epoch of the producer.
+            transactional_id: the producer's transactional id.
+            producer_id: the producer's id.
+            epoch: the producer's epoch.
             topic_partitions: the partitions.
             transaction_version: capabilities of the client (see `transaction_version`).
             done: called once.
@@ -69,14 +69,14 @@ class Verifier(Protocol):
 
 
 class Unverified(NamedTuple):
-    """A checked batch of a transaction that has not been appended.
+    """A batch of a transaction that has been checked but not appended.
 
     Attributes:
         partition: the partition of the batch.
         log: log of the partition.
         header: header of the batch.
         append: appends the batch, given the result of `Producers.begin_verification`.
-        refuse: called instead if the coordinator refuses.
+        refuse: called instead if the coordinator refuses the batch.
     """
 
     partition: Partition
@@ -98,7 +98,7 @@ def transaction_version(produce_version: int) -> TransactionVersion:
 
 
 def told_to_producer(error: BrokerError, version: int) -> BrokerError:
-    """Return the error that producers know, for an error of the coordinator.
+    """Translate a coordinator's error into one that producers know.
 
     Args:
         error: the error.
@@ -124,7 +124,7 @@ def append_verified(
     Args:
         verifier: the transaction coordinator; None to trust the producer.
         transactional_id: transactional id of the producer.
-        batches: batches of one producer and one request.
+        batches: the batches of one producer in one request.
         version: see `transaction_version`.
         now_ms: the current time.
     """
@@ -165,8 +165,8 @@ def _told(error: BrokerError, version: TransactionVersion) -> BrokerError:
     if error.code == ErrorCode.INVALID_TXN_STATE:
         return BrokerError(error.code, "the partition is not in the transaction")
     if error.code == ErrorCode.CONCURRENT_TRANSACTIONS and version >= TransactionVersion.TV_2:
-        return error  # these clients know that the last transaction is about to end
+        return error  # these clients know that their last transaction is still ending
     if error.code in _PASSING:
-        reason = f"the transaction coordinator cannot say whether the partition is in the transaction: {error}"
+        reason = f"the transaction coordinator cannot tell whether the partition is in the transaction: {error}"
         return BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS, reason)
     return error

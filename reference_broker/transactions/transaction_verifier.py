@@ -1,9 +1,9 @@
-"""Ask the coordinator of a transaction, wherever it is, whether partitions are in the transaction (KIP-890).
+"""Ask a transaction's coordinator, wherever it runs, whether partitions are in the transaction (KIP-890).
 
-One AddPartitionsToTxn is under way to each broker, in a version that names several transactions; what is asked
-meanwhile shares the next. A coordinator that has no such version is not asked, and its transactions are not verified. A
-transactional id waits once: a later question of the same producer replaces the earlier one, which is asked again by
-the producer's retry. This broker answers for its own transactions without a request.
+One AddPartitionsToTxn request is in flight to each broker, in a version that names several transactions; questions
+that arise meanwhile share the next. A coordinator without such a version is not asked, and its transactions are not
+verified. Each transactional id has at most one waiting question: a later question of the same producer replaces the
+earlier one, which the producer's retry asks again. This broker answers for its own transactions without a request.
 
 Source: `AddPartitionsToTxnManager` in Apache Kafka.
 """
@@ -30,10 +30,10 @@ from kafkawire.sdk.storage.partitions import Partition
 
 __all__ = ["TRANSACTIONS_MAX", "WAITING_MAX", "TransactionVerifier"]
 
-#: Transactions in one request: the coordinator responds once it has looked at all of them.
+#: Transactions in one request: the coordinator responds once it has checked all of them.
 TRANSACTIONS_MAX: Final = 500
 
-#: Transactional ids that wait for one coordinator. A connection has one request in progress, so only an overloaded
+#: Transactional ids waiting for one coordinator. A connection has one request in progress, so only an overloaded
 #: broker reaches this limit.
 WAITING_MAX: Final = 10_000
 
@@ -64,8 +64,8 @@ class TransactionVerifier:
 
     Args:
         peers: the brokers.
-        size_of: returns the number of partitions of `__transaction_state`, 0 if it does not exist.
-        own: the coordinator of this broker.
+        size_of: returns the number of partitions of `__transaction_state`, or 0 if the topic does not exist.
+        own: the coordinator on this broker.
     """
 
     def __init__(self, peers: Peers, size_of: Callable[[], int], own: Verifier) -> None:
@@ -75,7 +75,7 @@ class TransactionVerifier:
         self._lines = LogLimit(_log)
         #: By broker and transactional id.
         self._waiting: defaultdict[int, dict[str, _Question]] = defaultdict(dict)
-        #: The brokers to which a request is under way, or about to be sent.
+        #: The brokers to which a request is in flight or about to be sent.
         self._busy: set[int] = set()
 
     def ensure_partitions(
@@ -96,7 +96,7 @@ class TransactionVerifier:
         self._put(_Question(transactional_id, producer_id, epoch, topic_partitions, transaction_version, done))
 
     def _coordinator_of(self, transactional_id: str) -> int:
-        """Return the broker that coordinates a transactional id, `NO_LEADER_ID` if there is none."""
+        """Return the broker that coordinates a transactional id, or `NO_LEADER_ID` if there is none."""
         size = self._size_of()
         if not size:
             return NO_LEADER_ID
@@ -114,7 +114,7 @@ class TransactionVerifier:
             self._wait(broker_id, question)
 
     def _wait(self, broker_id: int, question: _Question) -> None:
-        """Put a question into the next request; the later epoch of a producer fences the earlier one."""
+        """Put a question into the next request; a producer's later epoch fences its earlier one."""
         waiting = self._waiting[broker_id]
         before = waiting.get(question.transactional_id)
         is_known = before is not None and before.producer_id == question.producer_id
@@ -123,7 +123,7 @@ class TransactionVerifier:
             self._refuse(question, ErrorCode.INVALID_PRODUCER_EPOCH, fenced)
             return
         if before is None and len(waiting) >= WAITING_MAX:
-            reason = f"{WAITING_MAX} transactional ids wait for broker {broker_id}, which is the limit"
+            reason = f"{WAITING_MAX} transactional ids are waiting for broker {broker_id}, which is the limit"
             self._refuse(question, ErrorCode.COORDINATOR_NOT_AVAILABLE, reason)
             return
         waiting[question.transactional_id] = question
@@ -140,7 +140,7 @@ class TransactionVerifier:
         try:
             question.done(refused)
         except Exception:  # a defect, which must not hold up other producers
-            text = "the answer about %r was not taken over"
+            text = "failed to process the answer about %r"
             self._lines.exception("verification", self._peers.now_ms(), text, question.transactional_id)
 
     # Requests.
@@ -174,7 +174,7 @@ class TransactionVerifier:
         if self._waiting[broker_id]:
             self._wake(broker_id)
         if isinstance(outcome, UnsupportedVersion):
-            text = "broker %d cannot verify transactions, so those that it coordinates are not verified: %s"
+            text = "broker %d cannot verify transactions, so the ones it coordinates go unverified: %s"
             self._lines.warning(("version", broker_id), self._peers.now_ms(), text, broker_id, outcome)
         found = _codes(outcome) if isinstance(outcome, AddPartitionsToTxnResponse) else {}
         for question in asked.values():
@@ -215,11 +215,11 @@ def _codes(response: AddPartitionsToTxnResponse) -> Mapping[str, Mapping[Partiti
 def _refused(
     question: _Question, outcome: Message | Exception, codes: Mapping[Partition, int], broker: str
 ) -> Mapping[Partition, BrokerError]:
-    """Return the refused partitions of a question, and their errors.
+    """Return the refused partitions of a question and their errors.
 
     Args:
         question: the question.
-        outcome: the response to its request, or why there is none.
+        outcome: the response to its request, or the reason why there is none.
         codes: the codes in the response for partitions of the question.
         broker: the name of the broker, for messages.
     """
@@ -228,13 +228,13 @@ def _refused(
     if not isinstance(outcome, AddPartitionsToTxnResponse):
         return question.refused(ErrorCode.NETWORK_EXCEPTION, f"{broker}: {outcome}")
     if outcome.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-        # It is not the producer that lacks authorization. As in Kafka, its transaction counts as not verified.
-        return question.refused(ErrorCode.INVALID_TXN_STATE, f"{broker} verifies no transactions for this broker")
+        # The producer is not what lacks authorization. As in Kafka, its transaction is considered not verified.
+        return question.refused(ErrorCode.INVALID_TXN_STATE, f"{broker} does not verify transactions for this broker")
     if outcome.error_code:
         return question.refused(outcome.error_code, broker)
     refused = {}
     for partition in question.partitions:
-        code = codes.get(partition, ErrorCode.NETWORK_EXCEPTION)  # its response should name all
+        code = codes.get(partition, ErrorCode.NETWORK_EXCEPTION)  # the response should name all partitions
         if code:
             refused[partition] = told_to_producer(BrokerError(code, broker), question.transaction_version)
     return refused

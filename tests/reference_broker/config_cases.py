@@ -191,7 +191,7 @@ CASES: Final = (
     # Kafka's message is that of its internal error.
     _broker(("max.connections.per.ip.overrides", SET, "a"), code=REQUEST,
             message="Error parsing configuration property 'max.connections.per.ip.overrides': 'a' is not "
-            "ADDRESS:NUMBER; a name of a host can be given at the start",
+            "ADDRESS:NUMBER; host names are only accepted at startup",
             kafka=(REQUEST, "Error parsing configuration property 'max.connections.per.ip.overrides': begin 0, end -1, "
                    "length 1")),
     # No effect here; Kafka limits how many threads may be added at once.

@@ -1,7 +1,7 @@
-"""What brokers and clients ask the controller of a cluster for; every method answers once, at once or later.
+"""The controller as brokers and clients ask it; every method answers exactly once, immediately or later.
 
-A broker that is not the controller answers with NOT_CONTROLLER. `Controller` is the implementation; handlers name this
-interface, so that a broker that is alone loads no controller.
+A broker that is not the controller answers with NOT_CONTROLLER. `Controller` is the implementation; handlers refer to
+this interface, so that a single broker does not load a controller.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from kafkawire.sdk.routing.partitions import TopicPartition
 __all__ = ["AskedController"]
 
 
-@runtime_checkable  # tests compare the parts of a broker with the names in handlers
+@runtime_checkable  # tests match the parts of a broker against the names in handlers
 class AskedController(Protocol):
-    """The controller, as requests reach it."""
+    """The controller's interface for requests."""
 
     def alter_partitions(
         self, request: AlterPartitionRequest, version: int, done: Callable[[AlterPartitionResponse], None]
@@ -56,7 +56,7 @@ class AskedController(Protocol):
         wanted: Mapping[TopicPartition, Sequence[int] | None],
         done: Callable[[Mapping[TopicPartition, Refusal] | Refusal], None],
     ) -> None:
-        """Begin, replace or cancel reassignments; see `Controller.alter_reassignments`."""
+        """Start, replace or cancel reassignments; see `Controller.alter_reassignments`."""
 
     def list_reassignments(
         self,

@@ -1,4 +1,4 @@
-"""Brokers that come, go, change or shut down, and replicas in log directories that fail.
+"""Brokers that join, leave, change or shut down, and replicas in log directories that fail.
 
 Source: `KafkaController.processBrokerChange`, `onBrokerStartup`, `onReplicasBecomeOffline`, `doControlledShutdown`,
 `processLeaderAndIsrResponseReceived` in Apache Kafka.
@@ -35,7 +35,7 @@ __all__ = ["BrokerChanges"]
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: As the broker epoch of a ControlledShutdown: the broker does not know it.
+#: The broker epoch in a ControlledShutdown if the broker does not know it.
 _UNKNOWN_BROKER_EPOCH: Final = -1
 
 
@@ -43,13 +43,13 @@ class BrokerChanges:
     """Follows the brokers of a cluster.
 
     Args:
-        context: has the brokers.
+        context: holds the brokers.
         reader: reads registrations.
-        requests: to brokers.
+        requests: sends requests to brokers.
         partition_states: elects leaders.
         replica_states: starts and stops replicas.
-        deletions: of topics; brokers can hold or resume them.
-        reassignments: brokers can resume them.
+        deletions: topic deletions, which brokers can hold up or resume.
+        reassignments: reassignments, which brokers can resume.
         lookout: watches the announcements of failed log directories.
     """
 
@@ -76,7 +76,7 @@ class BrokerChanges:
     def compare(self) -> Steps[None]:
         """Compare the registered brokers with the known ones, and act on the differences.
 
-        A broker with a later epoch has restarted: it counts as gone and as new.
+        A broker with a later epoch has restarted: it counts as both gone and new.
         """
         known = self._context.brokers
         try:
@@ -108,11 +108,11 @@ class BrokerChanges:
             yield from self._fail(gone)
 
     def refresh(self, broker_id: int) -> Steps[None]:
-        """Read a registration again that was written, and tell all brokers if the endpoints or features differ."""
+        """Re-read a registration that was written, and tell all brokers if its endpoints or features differ."""
         broker = yield from self._reader.broker(broker_id)
         known = self._context.brokers.get(broker_id)
         if broker is not None and known is None:
-            yield from self.compare()  # the registration was damaged, and is mended
+            yield from self.compare()  # the registration was damaged, and has been repaired
         if broker is None or known is None or broker.epoch != known.epoch:
             return
         if (broker.endpoints, broker.features) != (known.endpoints, known.features):
@@ -120,23 +120,23 @@ class BrokerChanges:
             self.tell()
 
     def tell(self, partitions: Iterable[TopicPartition] = ()) -> None:
-        """Tell all brokers which brokers are alive, and the metadata of partitions."""
+        """Send all brokers the list of live brokers and the metadata of partitions."""
         batch = self._requests.batch()
         batch.add_metadata(self._context.brokers, partitions)
         batch.send()
 
     def shut_down(self, broker_id: int, broker_epoch: int) -> Steps[list[TopicPartition]]:
-        """Move the leaders away from a broker that is about to stop, and take its followers out of the ISR.
+        """Move leaders away from a broker that is about to stop, and remove its followers from the ISR.
 
         Args:
-            broker_id: the broker.
-            broker_epoch: the epoch that the broker knows; -1 if it knows none.
+            broker_id: the broker's id.
+            broker_epoch: the broker's epoch as it knows it; -1 if it does not.
 
         Returns:
-            the partitions that it still leads.
+            The partitions that the broker still leads.
 
         Raises:
-            Refused: the broker is not registered, or with a later epoch.
+            Refused: the broker is not registered, or is registered with a later epoch.
         """
         context = self._context
         broker = context.brokers.get(broker_id)
@@ -167,7 +167,7 @@ class BrokerChanges:
         return len(context.assignment(partition).replicas) > 1
 
     def take_log_dir_events(self) -> Steps[None]:
-        """Ask the brokers that announced failed log directories for the state of their replicas."""
+        """Ask brokers that announced failed log directories for the state of their replicas."""
         names = (yield from self._lookout.names(LOG_DIR_EVENTS.path())) or ()
         paths = [child_path(LOG_DIR_EVENTS.path(), name) for name in names]
         if not paths:
@@ -178,18 +178,18 @@ class BrokerChanges:
                 if isinstance(data, Data):
                     broker_ids.add(LOG_DIR_EVENT.decode(data.data, path).broker_id)
             except DamagedZnode as error:
-                _log.error("the announcement of a failed log directory is ignored: %s", error)
+                _log.error("ignoring the announcement of a failed log directory: %s", error)
         # Replicas of a broker that is gone stay offline.
         alive = broker_ids & self._context.brokers.keys()
         yield from self._replica_states.change(self._context.replicas_on(alive), ReplicaState.ONLINE)
         yield from delete_each(self._context.check, paths)
 
     def take_response(self, broker_id: int, response: LeaderAndIsrResponse) -> Steps[None]:
-        """Note which replicas a broker has in failed log directories.
+        """Note which of a broker's replicas are in failed log directories.
 
         Args:
-            broker_id: the broker.
-            response: to a LeaderAndIsr.
+            broker_id: the broker's id.
+            response: the broker's response to a LeaderAndIsr.
         """
         if response.error_code != ErrorCode.NONE:
             tell_refusal(broker_id, "LeaderAndIsr", response.error_code)
@@ -228,7 +228,7 @@ class BrokerChanges:
         batch = self._requests.batch()
         batch.add_metadata([each for each in context.brokers if each not in broker_ids])
         batch.send()
-        # A broker needs all metadata before it is told its replicas.
+        # A broker needs all metadata before it is told about its replicas.
         batch.add_metadata(broker_ids, context.with_leadership())
         batch.send()
         replicas = context.replicas_on(broker_ids)
@@ -246,7 +246,7 @@ class BrokerChanges:
         yield from self._go_offline(self._context.replicas_on(broker_ids))
 
     def _go_offline(self, replicas: Sequence[Replica]) -> Steps[None]:
-        """Elect other leaders, and take replicas out of the ISR."""
+        """Elect other leaders, and remove replicas from the ISR."""
         context = self._context
         deleted = [replica for replica in replicas if replica.partition.topic in context.deletions]
         others = [replica for replica in replicas if replica.partition.topic not in context.deletions]
@@ -254,7 +254,7 @@ class BrokerChanges:
         results = yield from self._partition_states.bring_online()
         yield from self._replica_states.change(others, ReplicaState.OFFLINE)
         if deleted:
-            # Otherwise they would stay DELETION_STARTED without a response.
+            # Otherwise they would stay in DELETION_STARTED without ever getting a response.
             yield from self._deletions.fail(deleted)
         if not others and not any(isinstance(result, Leadership) for result in results.values()):
             self.tell()

@@ -1,8 +1,8 @@
-"""What the controller sends to brokers: LeaderAndIsr, UpdateMetadata, StopReplica.
+"""The controller's requests to brokers: LeaderAndIsr, UpdateMetadata, StopReplica.
 
-A `RequestBatch` collects what a change of states means for each broker; sending it builds at most one request of each
-kind for a broker. `BrokerRequests` has a queue for each broker: one request is under way, the others wait in order. A
-request that fails is repeated until it is answered or the broker is gone.
+A `RequestBatch` collects what a change of states means for each broker; when sent, it builds at most one request of
+each kind per broker. `BrokerRequests` has a queue for each broker: one request is in flight, the others wait in order.
+A failed request is repeated until it is answered or the broker is gone.
 
 Source: `ControllerBrokerRequestBatch`, `RequestSendThread` in Apache Kafka.
 """
@@ -41,24 +41,25 @@ __all__ = [
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: Before a request is sent again, as in Apache Kafka.
+#: Pause before a request is resent, as in Apache Kafka.
 RETRY_BACKOFF_MS: Final = 100
 
-#: Requests that wait for one broker. One that is registered and does not answer for so long would cost memory without
-#: bound; then the controller resigns, and its successor sends the whole state instead.
+#: Maximum number of requests waiting for one broker. A registered broker that does not answer for this long would cost
+#: unbounded memory; instead, the controller resigns, and its successor sends the whole state.
 WAITING_MAX: Final = 10_000
 
-#: The partitions in these requests, of which each costs a few hundred bytes: as many as the cluster has, so often, and
-#: this number at least. A fail-over names each partition about three times. One request is taken whatever its size.
+#: Maximum number of partitions in these requests, each of which takes a few hundred bytes: the number of partitions in
+#: the cluster times the first constant, but at least the second. A fail-over names each partition about three times. A
+#: single request is always accepted, whatever its size.
 WAITING_STATES_MAX: Final = 10
 WAITING_PARTITIONS_MAX: Final = 1_000_000
 
-#: The first versions of StopReplica whose partitions are grouped by topic, and whose partitions say whether they are
+#: The first versions of StopReplica that group partitions by topic, and that say for each partition whether it is
 #: deleted.
 _STOP_REPLICA_BY_TOPIC: Final = 1
 _STOP_REPLICA_BY_PARTITION: Final = 3
 
-#: As `Later` of the broker's timers; returns None if the timer could not be set.
+#: Like `Later` of the broker's timers, but returns None if the timer could not be set.
 Timer = Callable[[int, Callable[[], None]], Callable[[], None] | None]
 
 
@@ -66,9 +67,9 @@ class RequestVersions(NamedTuple):
     """The versions of the requests: by default those that suit an `inter.broker.protocol.version` of 3.4 or later.
 
     Attributes:
-        leader_and_isr: 2 or later, with topic states.
-        update_metadata: 5 or later, with topic states.
-        stop_replica: any.
+        leader_and_isr: version 2 or later, with topic states.
+        update_metadata: version 5 or later, with topic states.
+        stop_replica: any version.
     """
 
     leader_and_isr: int = 7
@@ -76,12 +77,12 @@ class RequestVersions(NamedTuple):
     stop_replica: int = 4
 
 
-#: What a controller of Apache Kafka 3.9 sends to brokers of its own release.
+#: The versions that a controller of Apache Kafka 3.9 uses for brokers of its own release.
 CURRENT_VERSIONS: Final = RequestVersions()
 
 
 class RequestKind(NamedTuple):
-    """What a request asks for, as far as its response concerns the controller.
+    """What a request is for, as far as its response matters to the controller.
 
     Attributes:
         deleted: the partitions that a StopReplica deletes.
@@ -91,12 +92,12 @@ class RequestKind(NamedTuple):
 
 
 class ControlRequest(NamedTuple):
-    """A request of the controller.
+    """A request from the controller.
 
     Attributes:
-        message: its content.
-        version: of the message.
-        kind: what its response means.
+        message: the request's content.
+        version: the version of the message.
+        kind: what the response means.
     """
 
     message: Message
@@ -105,10 +106,10 @@ class ControlRequest(NamedTuple):
 
 
 class Channels(Protocol):
-    """Connections from the controller to brokers. No method calls back before it returns."""
+    """The controller's connections to brokers. No method calls back before it returns."""
 
     def connect(self, broker: LiveBroker) -> None:
-        """Note the endpoints of a broker to which requests will be sent."""
+        """Note the endpoints of a broker that requests will be sent to."""
         ...
 
     def send(self, broker_id: int, request: ControlRequest, done: Callable[[Message | Exception], None]) -> None:
@@ -116,13 +117,13 @@ class Channels(Protocol):
 
         Args:
             broker_id: a connected broker.
-            request: the next request follows only after the response.
-            done: called once with the response, or with an error if there is none.
+            request: the request; the next one is sent only after the response.
+            done: called once, with the response or with an error if there is none.
         """
         ...
 
     def disconnect(self, broker_id: int) -> None:
-        """Close the connection to a broker; a request that is under way need not be answered."""
+        """Close the connection to a broker; a request in flight need not be answered."""
         ...
 
 
@@ -130,14 +131,14 @@ class BrokerRequests:
     """The queues of requests to all brokers.
 
     Args:
-        controller_id: the broker of the controller.
-        listener: the name of the listener between brokers.
-        context: what the requests tell.
-        channels: sends them.
-        later: the timer of repeated requests.
+        controller_id: the id of the controller's broker.
+        listener: the name of the inter-broker listener.
+        context: the source of the requests' contents.
+        channels: sends the requests.
+        later: the timer for repeating requests.
         answered: called with the broker, the request and the response.
-        overflowed: called when too many requests wait for a broker.
-        versions: of the requests.
+        overflowed: called when too many requests are waiting for a broker.
+        versions: the versions of the requests.
     """
 
     def __init__(
@@ -162,13 +163,13 @@ class BrokerRequests:
         self._queues: dict[int, _Queue] = {}
 
     def connect(self, broker: LiveBroker) -> None:
-        """Begin to send requests to a broker; a connection to an earlier registration is closed."""
+        """Start sending requests to a broker; a connection for an earlier registration is closed."""
         self.disconnect(broker.broker_id)
         self._channels.connect(broker)
         self._queues[broker.broker_id] = _Queue(broker.broker_id, self._channels, self._later, self._answered)
 
     def disconnect(self, broker_id: int) -> None:
-        """Drop the requests that wait for a broker."""
+        """Drop the requests waiting for a broker."""
         queue = self._queues.pop(broker_id, None)
         if queue is not None:
             queue.close()
@@ -180,7 +181,7 @@ class BrokerRequests:
             self.disconnect(broker_id)
 
     def batch(self) -> RequestBatch:
-        """Begin to collect requests."""
+        """Start collecting requests."""
         return RequestBatch(self._context, self._controller_id, self._listener, self._versions, self._put)
 
     @property
@@ -190,9 +191,9 @@ class BrokerRequests:
     def _put(self, broker_id: int, request: ControlRequest) -> None:
         queue = self._queues.get(broker_id)
         if queue is None:
-            _log.warning("a request for broker %d is dropped, since there is no connection", broker_id)
+            _log.warning("dropping a request for broker %d, since there is no connection", broker_id)
         elif not queue.has_room(partitions := _partitions_in(request.message), self._partitions_max):
-            text = "broker %d has not answered, and %d requests with %d partitions wait for it"
+            text = "broker %d has not answered, and %d requests with %d partitions are waiting for it"
             _log.error(text, broker_id, queue.waiting, queue.partitions)
             self._overflowed(broker_id)
         else:
@@ -200,7 +201,7 @@ class BrokerRequests:
 
 
 class _Queue:
-    """The requests to one broker: the first is under way."""
+    """The requests to one broker; the first one is in flight."""
 
     def __init__(
         self,
@@ -213,38 +214,38 @@ class _Queue:
         self._channels = channels
         self._later = later
         self._answered = answered
-        #: Each request, with the number of partitions in it.
+        #: Each request, with its number of partitions.
         self._requests: deque[tuple[ControlRequest, int]] = deque()
         self._cancel_retry: Callable[[], None] | None = None
         self._attempts = 0
-        #: Why the first request has no response yet; a reason is logged once, and not at each attempt.
+        #: Why the first request has no response yet; a reason is logged once, not at every attempt.
         self._trouble: str | None = None
         self._is_under_way = False
         self._is_closed = False
-        #: So many partitions are in requests that are not answered.
+        #: The number of partitions in unanswered requests.
         self.partitions = 0
 
     @property
     def waiting(self) -> int:
-        """So many requests are not answered."""
+        """The number of unanswered requests."""
         return len(self._requests)
 
     def has_room(self, partitions: int, partitions_max: int) -> bool:
-        """Return whether a request with so many partitions may wait, where all together have at most so many."""
+        """Return whether a request with this many partitions may wait, given the limit for all waiting requests."""
         if not self._requests:
             return True
         return len(self._requests) < WAITING_MAX and self.partitions + partitions <= partitions_max
 
     def put(self, request: ControlRequest, partitions: int) -> None:
-        """Send a request, which has so many partitions, after those that were put before it."""
+        """Send a request with this many partitions after the requests put before it."""
         self._requests.append((request, partitions))
         self.partitions += partitions
-        # Without a timer to repeat a request, the next one that is put repeats it.
+        # If there is no timer to repeat a request, it is repeated when the next one is put.
         if not self._is_under_way and self._cancel_retry is None:
             self._send()
 
     def close(self) -> None:
-        """Send nothing more, and ignore the response to the request that is under way."""
+        """Send nothing more, and ignore the response to the request in flight."""
         self._is_closed = True
         if self._cancel_retry is not None:
             self._cancel_retry()
@@ -256,7 +257,7 @@ class _Queue:
         attempt = self._attempts
 
         def done(response: Message | Exception) -> None:
-            # A second response to the same attempt would count as one to the next request.
+            # Otherwise a second response to the same attempt would be taken for a response to the next request.
             if not self._is_closed and self._is_under_way and attempt == self._attempts:
                 self._done(response)
 
@@ -267,7 +268,7 @@ class _Queue:
         if isinstance(response, Exception):
             if self._trouble != (trouble := str(response)):
                 self._trouble = trouble
-                _log.warning("a request to broker %d is repeated until it is answered: %s", self._broker_id, trouble)
+                _log.warning("repeating a request to broker %d until it is answered: %s", self._broker_id, trouble)
             self._cancel_retry = self._later(RETRY_BACKOFF_MS, self._send)
             return
         self._trouble = None
@@ -282,10 +283,10 @@ class RequestBatch:
     """Requests that belong to one change of states.
 
     Args:
-        context: what the requests tell, when it is added, and who is alive, when they are sent.
-        controller_id: the broker of the controller.
-        listener: the name of the listener between brokers.
-        versions: of the requests.
+        context: the source of contents when requests are added, and of the live brokers when they are sent.
+        controller_id: the id of the controller's broker.
+        listener: the name of the inter-broker listener.
+        versions: the versions of the requests.
         put: queues a request.
     """
 
@@ -308,11 +309,11 @@ class RequestBatch:
         self._stops: dict[int, dict[TopicPartition, StopReplicaRequest.StopReplicaPartitionState]] = {}
 
     def add_leader_and_isr(self, broker_ids: Iterable[int], partition: TopicPartition, *, is_new: bool) -> None:
-        """Tell brokers the leader and the ISR of a partition, and all brokers its metadata.
+        """Send brokers the leader and the ISR of a partition, and send all brokers its metadata.
 
         Args:
-            broker_ids: brokers that host the partition.
-            partition: one with a leadership.
+            broker_ids: the brokers that host the partition.
+            partition: a partition that has a leadership.
             is_new: whether the brokers may create the replica even if a log directory has failed.
         """
         leadership = self._context.leaderships[partition]
@@ -339,11 +340,11 @@ class RequestBatch:
         self.add_metadata(self._context.brokers, (partition,))
 
     def add_metadata(self, broker_ids: Iterable[int], partitions: Iterable[TopicPartition] = ()) -> None:
-        """Tell brokers which brokers are alive, and the metadata of partitions.
+        """Send brokers the list of live brokers and the metadata of partitions.
 
         Args:
-            broker_ids: who is told; all recipients of the batch get the same content.
-            partitions: partitions without a leadership are left out.
+            broker_ids: the brokers to tell; all recipients of the batch get the same content.
+            partitions: the partitions; those without a leadership are left out.
         """
         self._recipients.update((broker_id, None) for broker_id in broker_ids if broker_id >= 0)
         self._metadata.update((each, None) for each in partitions if each in self._context.leaderships)
@@ -352,9 +353,9 @@ class RequestBatch:
         """Tell brokers to stop their replicas of a partition.
 
         Args:
-            broker_ids: who is told.
+            broker_ids: the brokers to tell.
             partition: the partition.
-            is_deleted: whether they delete the replica.
+            is_deleted: whether the brokers are to delete the replica.
         """
         for broker_id in broker_ids:
             if broker_id < 0:
@@ -368,13 +369,13 @@ class RequestBatch:
             )
 
     def send(self) -> None:
-        """Queue the requests to brokers that are alive: first every LeaderAndIsr, then UpdateMetadata, StopReplica."""
+        """Queue the requests to live brokers: first each LeaderAndIsr, then UpdateMetadata, then StopReplica."""
         for broker_id, states in self._states.items():
             if broker_id in self._context.brokers:
                 self._put(broker_id, self._leader_and_isr(broker_id, states))
         recipients = [broker_id for broker_id in self._recipients if broker_id in self._context.brokers]
         if recipients:
-            # All of them are told the same, which is built once.
+            # All brokers are told the same, which is built only once.
             topics, live = self._topic_states(), [_described(broker) for broker in self._context.brokers.values()]
             for broker_id in recipients:
                 self._put(broker_id, self._update_metadata(broker_id, topics, live))
@@ -408,7 +409,7 @@ class RequestBatch:
             if broker_id in leaders and endpoint is not None:
                 live.append(LeaderAndIsrRequest.LeaderAndIsrLiveLeader(broker_id, endpoint.host, endpoint.port))
             elif broker_id in leaders:
-                _log.error("broker %d has no listener %s, so that no broker can follow it", broker_id, self._listener)
+                _log.error("broker %d has no listener %s, so no broker can follow it", broker_id, self._listener)
         return live
 
     def _topic_states(self) -> list[UpdateMetadataRequest.UpdateMetadataTopicState]:
@@ -494,7 +495,7 @@ class RequestBatch:
 
 
 def _partitions_in(message: Message) -> int:
-    """Return how many partitions a request names."""
+    """Return the number of partitions that a request names."""
     if isinstance(message, LeaderAndIsrRequest | UpdateMetadataRequest):
         return sum(len(topic.partition_states) for topic in message.topic_states)
     if isinstance(message, StopReplicaRequest):

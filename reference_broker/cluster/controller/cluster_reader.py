@@ -1,4 +1,4 @@
-"""Reads brokers and topics from the registry, with watches; what is damaged is logged and left out.
+"""Reads brokers and topics from the registry, with watches; damaged nodes are logged and left out.
 
 Source: `KafkaZkClient.getAllBrokerAndEpochsInCluster`, `getReplicaAssignmentAndTopicIdForTopics` in Apache Kafka.
 """
@@ -33,12 +33,12 @@ _log = logging.getLogger("kafkawire.broker")
 
 
 class StoredTopic(NamedTuple):
-    """A topic as the registry has it.
+    """A topic as stored in the registry.
 
     Attributes:
         topic_id: None if a release before 2.8 created the topic.
         assignments: the replicas of each partition.
-        version: of the node.
+        version: the version of the topic's node.
     """
 
     topic_id: bytes | None
@@ -47,22 +47,22 @@ class StoredTopic(NamedTuple):
 
 
 class ClusterReader:
-    """Reads with one watcher, so that a node has at most one watch of the controller.
+    """Reads with a single watcher, so that the controller has at most one watch on a node.
 
     Args:
-        lookout: called when something that was read has changed.
+        lookout: called when something that has been read changes.
     """
 
     def __init__(self, lookout: Lookout) -> None:
         self._lookout = lookout
-        #: Why registrations are ignored, by path: each is logged once, however often the brokers are listed.
+        #: By path, why registrations are ignored: each is logged once, however often the brokers are listed.
         self._ignored: dict[str, str] = {}
 
     def brokers(self, known: Mapping[int, LiveBroker]) -> Steps[dict[int, LiveBroker]]:
         """Read the registered brokers, and watch them.
 
         Args:
-            known: brokers as they were read before; one whose registration exists and cannot be read stays as it was.
+            known: the brokers as read before; if a registration exists but cannot be read, the broker stays as it was.
 
         Raises:
             RegistryError: the brokers cannot be listed.
@@ -86,7 +86,7 @@ class ClusterReader:
                 self._ignore(BROKER.path(broker_id), error, ignored)
                 broker = None
             if broker is None and data is not None and broker_id in known:
-                # A registration of another epoch is a broker that has restarted.
+                # A registration with a different epoch belongs to a broker that has restarted.
                 is_same = not isinstance(data, Data) or data.stat.czxid == known[broker_id].epoch
                 broker = known[broker_id] if is_same else None
             if broker is not None:
@@ -94,7 +94,7 @@ class ClusterReader:
         return brokers
 
     def broker(self, broker_id: int) -> Steps[LiveBroker | None]:
-        """Read a broker again, and watch it; None if it is gone or its registration cannot be read."""
+        """Re-read a broker, and watch it; None if it is gone or its registration cannot be read."""
         path = BROKER.path(broker_id)
         (data,) = yield from self._lookout.read_each((path,))
         before = {path: self._ignored.pop(path)} if path in self._ignored else {}
@@ -107,10 +107,10 @@ class ClusterReader:
     def _ignore(self, path: str, error: DamagedZnode, before: Mapping[str, str]) -> None:
         self._ignored[path] = reason = str(error)
         if before.get(path) != reason:
-            _log.error("a registration is ignored: %s", reason)
+            _log.error("ignoring a registration: %s", reason)
 
     def topic_names(self) -> Steps[tuple[str, ...]]:
-        """Read the names of all topics, and watch for other ones.
+        """Read the names of all topics, and watch for changes to them.
 
         Raises:
             RegistryError: the topics cannot be listed.
@@ -119,20 +119,20 @@ class ClusterReader:
         return () if children is None else children.names
 
     def topics(self, names: Iterable[str]) -> Steps[dict[str, StoredTopic]]:
-        """Read topics, and watch each; those that are gone or cannot be read are left out."""
+        """Read topics, and watch each; topics that are gone or cannot be read are left out."""
         listed = list(names)
         found = yield from self._lookout.read_each([TOPIC.path(name) for name in listed])
         topics = {name: stored_topic(name, data) for name, data in zip(listed, found, strict=True)}
         return {name: topic for name, topic in topics.items() if topic is not None}
 
     def deletions(self) -> Steps[tuple[str, ...] | None]:
-        """Read the names of the topics that are to be deleted, and watch for other ones; None if this failed."""
+        """Read the names of the topics to be deleted, and watch for changes to them; None if this failed."""
         return (yield from self._lookout.names(TOPIC_DELETIONS.path()))
 
 
 def _broker_id(path: str) -> int:
     (broker_id,) = BROKER.parameters(path)
-    if broker_id < 0:  # -1 would be taken for the leader of partitions without one
+    if broker_id < 0:  # -1 would pass for the leader of leaderless partitions
         raise DamagedZnode(path, "broker_id", f"{broker_id} is negative")
     return broker_id
 
@@ -144,13 +144,13 @@ def _broker(broker_id: int, data: Data | RegistryError | None) -> LiveBroker | N
 
 
 def stored_topic(name: str, data: Data | RegistryError | None) -> StoredTopic | None:
-    """Return the topic that a read of its node has found; None if it was not found, or is damaged."""
+    """Return the topic found by reading its node; None if it was not found or is damaged."""
     if not isinstance(data, Data):
         return None
     try:
         stored = _usable(name, TOPIC.decode(data.data, TOPIC.path(name)))
     except DamagedZnode as error:
-        _log.error("topic %s is ignored, since its assignment cannot be read: %s", name, error)
+        _log.error("ignoring topic %s, since its assignment cannot be read: %s", name, error)
         return None
     adding, removing = stored.adding_replicas, stored.removing_replicas
     assignments = {
@@ -161,11 +161,11 @@ def stored_topic(name: str, data: Data | RegistryError | None) -> StoredTopic | 
 
 
 def _usable(name: str, stored: TopicAssignment) -> TopicAssignment:
-    """Return the content of a topic that brokers can host.
+    """Return the content of a topic if brokers can host it.
 
     Raises:
-        DamagedZnode: the name cannot be that of a topic, or a number not that of a partition: the folder of such a
-            partition could be that of another one, or outside of the data directory.
+        DamagedZnode: the topic's name or a partition's number is not valid: the folder of such a partition could be
+            that of another one, or lie outside the data directory.
     """
     path = TOPIC.path(name)
     try:
@@ -173,7 +173,7 @@ def _usable(name: str, stored: TopicAssignment) -> TopicAssignment:
     except BrokerError as error:
         raise DamagedZnode(path, "", error.detail) from None
     if negative := [number for number in stored.partitions if number < 0]:
-        raise DamagedZnode(path, f"partitions.{negative[0]}", "the number of a partition is negative")
+        raise DamagedZnode(path, f"partitions.{negative[0]}", "a partition number is negative")
     return stored
 
 

@@ -1,7 +1,7 @@
-"""What a controller knows of its cluster: brokers, topics, replicas, leaders, states.
+"""The controller's knowledge of its cluster: brokers, topics, replicas, leaders, states.
 
-The context is filled from the registry at a fail-over, and emptied at a resignation. It decides nothing. Collections
-keep the order in which they were filled, so that a run can be repeated.
+The context is filled from the registry at a fail-over, and emptied at a resignation. It makes no decisions. Collections
+keep the order in which they were filled, so that a run can be reproduced.
 
 Source: `ControllerContext`, `ReplicaAssignment`, `LeaderAndIsr` in Apache Kafka.
 """
@@ -30,7 +30,7 @@ __all__ = [
 
 #: As the leader epoch in StopReplica: the topic is being deleted, whatever the epoch.
 EPOCH_DURING_DELETION: Final = -2
-#: As the leader epoch in StopReplica: the partition never had a leader.
+#: As the leader epoch in StopReplica: the partition has never had a leader.
 NO_EPOCH: Final = -1
 
 
@@ -50,7 +50,7 @@ class ReplicaAssignment(NamedTuple):
     """The replicas of a partition.
 
     Attributes:
-        replicas: broker ids, the preferred leader first; those that are added or removed are among them.
+        replicas: broker ids, the preferred leader first; they include replicas being added or removed.
         adding: the replicas that a reassignment adds.
         removing: the replicas that a reassignment removes.
     """
@@ -66,7 +66,7 @@ class ReplicaAssignment(NamedTuple):
 
     @property
     def origin(self) -> tuple[int, ...]:
-        """The replicas before the reassignment; their order may have changed."""
+        """The replicas before the reassignment, although their order may have changed."""
         return _without(self.replicas, self.adding)
 
     @property
@@ -95,15 +95,15 @@ def _without(ids: Collection[int], excluded: Collection[int]) -> tuple[int, ...]
 
 
 class Leadership(NamedTuple):
-    """The leader of a partition, and which replicas are in sync.
+    """The leader of a partition, and its in-sync replicas.
 
     Attributes:
-        leader: a broker id; `NO_LEADER_ID` if there is none.
-        isr: the broker ids of the replicas in sync.
-        leader_epoch: incremented with each decision of a controller.
-        recovery_state: whether the leader recovers from an unclean election.
+        leader: the leader's broker id, or `NO_LEADER_ID` if there is none.
+        isr: the broker ids of the in-sync replicas.
+        leader_epoch: incremented by each decision of a controller.
+        recovery_state: whether the leader is recovering from an unclean election.
         partition_epoch: the version of the node that stores the leadership.
-        controller_epoch: the epoch of the controller that wrote it.
+        controller_epoch: the epoch of the controller that wrote the leadership.
     """
 
     leader: int
@@ -117,8 +117,8 @@ class Leadership(NamedTuple):
         """Return the leadership in the next leader epoch.
 
         Args:
-            leader: who leads then.
-            isr: which replicas are in sync then; None for the same.
+            leader: the broker id of the next leader.
+            isr: the next in-sync replicas; None to keep the current ones.
         """
         return self._replace(leader=leader, isr=self.isr if isr is None else isr, leader_epoch=self.leader_epoch + 1)
 
@@ -127,23 +127,23 @@ class Context:
     """The knowledge of a controller.
 
     Attributes:
-        epoch: the epoch of the controller; 0 if this broker is none.
-        epoch_version: the version of `/controller_epoch` at its election.
-        brokers: those that are registered, by id.
-        shutting_down: those among them that asked for a controlled shutdown.
+        epoch: the epoch of the controller; 0 if this broker is not the controller.
+        epoch_version: the version of `/controller_epoch` when the controller was elected.
+        brokers: the registered brokers, by id.
+        shutting_down: registered brokers that have requested a controlled shutdown.
         topics: the names of all topics.
         topic_ids: the id of each topic.
-        topic_names: the topic of each id.
-        topic_versions: the version of the node of each topic when it was last read or written.
-        assignments: the replicas of each partition, by topic; a topic that cannot be read is left out.
-        leaderships: of each partition that ever had a leader.
-        reassigned: partitions with a reassignment in progress.
-        partition_states: of each partition.
-        replica_states: of each replica.
-        offline_dirs: the partitions of each broker that are in a failed log directory.
-        deletions: topics that are to be deleted.
-        deletions_started: those among them whose partitions do not exist any more.
-        deletions_held: those among them that cannot be deleted now.
+        topic_names: the topic with each id.
+        topic_versions: the version of each topic's node when it was last read or written.
+        assignments: the replicas of each partition, by topic; topics that cannot be read are left out.
+        leaderships: the leadership of each partition that has ever had a leader.
+        reassigned: the partitions with a reassignment in progress.
+        partition_states: the state of each partition.
+        replica_states: the state of each replica.
+        offline_dirs: each broker's partitions in failed log directories.
+        deletions: the topics to be deleted.
+        deletions_started: topics to be deleted whose partitions no longer exist.
+        deletions_held: topics to be deleted that cannot be deleted now.
     """
 
     def __init__(self) -> None:
@@ -171,7 +171,7 @@ class Context:
 
     @property
     def check(self) -> Check:
-        """What each write of the controller checks: that no other controller was elected."""
+        """The check that each write of the controller makes: that no other controller has been elected."""
         return Check(CONTROLLER_EPOCH.path(), self.epoch_version)
 
     # Brokers.
@@ -188,9 +188,9 @@ class Context:
         """Return whether a replica can be used.
 
         Args:
-            broker_id: its broker.
-            partition: its partition.
-            or_shutting_down: whether a broker that is shutting down counts as alive.
+            broker_id: the id of the replica's broker.
+            partition: the replica's partition.
+            or_shutting_down: whether to count a broker that is shutting down as alive.
         """
         is_alive = broker_id in self.brokers if or_shutting_down else self.is_live(broker_id)
         return is_alive and partition not in self.offline_dirs.get(broker_id, ())
@@ -198,7 +198,7 @@ class Context:
     # Topics, partitions, replicas.
 
     def add_topic_id(self, topic: str, topic_id: bytes) -> bool:
-        """Note the id of a topic; return False if the topic has another id, or another topic has this one."""
+        """Note the id of a topic; return False if the topic has a different id, or another topic has this one."""
         if self.topic_ids.get(topic, topic_id) != topic_id or self.topic_names.get(topic_id, topic) != topic:
             return False
         self.topic_ids[topic] = topic_id
@@ -226,7 +226,7 @@ class Context:
             partitions.difference_update([each for each in partitions if each.topic == topic])
 
     def assignment(self, partition: TopicPartition) -> ReplicaAssignment:
-        """Return the assignment of a partition; `UNASSIGNED` if it does not exist."""
+        """Return the assignment of a partition, or `UNASSIGNED` if it does not exist."""
         return self.assignments.get(partition.topic, {}).get(partition.partition, UNASSIGNED)
 
     def assign(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
@@ -257,15 +257,15 @@ class Context:
     # Leaders.
 
     def with_leadership(self) -> list[TopicPartition]:
-        """Return the partitions that ever had a leader, without those of topics that are to be deleted."""
+        """Return the partitions that have ever had a leader, except those of topics to be deleted."""
         return [partition for partition in self.leaderships if partition.topic not in self.deletions]
 
     def with_offline_leader(self) -> list[TopicPartition]:
-        """Return those partitions among them whose leader cannot be used."""
+        """Return the partitions of `with_leadership` whose leader cannot be used."""
         return [each for each in self.with_leadership() if not self.is_online(self.leaderships[each].leader, each)]
 
     def led_by(self, broker_id: int) -> list[TopicPartition]:
-        """Return the partitions of several replicas that a broker leads, without those that are to be deleted."""
+        """Return the partitions with more than one replica that a broker leads, except those to be deleted."""
         return [
             partition
             for partition in self.with_leadership()
@@ -273,7 +273,7 @@ class Context:
         ]
 
     def epoch_to_stop(self, partition: TopicPartition) -> int:
-        """Return the leader epoch that a StopReplica for the partition carries."""
+        """Return the leader epoch to send in a StopReplica for the partition."""
         if partition.topic in self.deletions:
             return EPOCH_DURING_DELETION
         leadership = self.leaderships.get(partition)
@@ -282,7 +282,7 @@ class Context:
     # States.
 
     def partitions_in(self, states: Collection[PartitionState], topic: str | None = None) -> list[TopicPartition]:
-        """Return the partitions in some states.
+        """Return the partitions that are in any of the given states.
 
         Args:
             states: the states.
@@ -306,7 +306,7 @@ class Context:
     # Counts.
 
     def offline_partition_count(self) -> int:
-        """Return how many partitions have no leader, without those whose deletion has started."""
+        """Return how many partitions have no leader, not counting those whose deletion has started."""
         offline = self.partitions_in((PartitionState.OFFLINE,))
         return sum(partition.topic not in self.deletions_started for partition in offline)
 

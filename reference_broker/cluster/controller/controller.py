@@ -1,8 +1,9 @@
-"""The controller of a cluster: elects leaders, creates and deletes replicas, and tells all brokers.
+"""The controller of a cluster: elects leaders, creates and deletes replicas, and informs all brokers.
 
-One broker is the controller; each has this machine and stands for election. What happens becomes an event, and events
-are acted on one by one (`events.py`). At an election the controller reads the whole state from the registry, and knows
-nothing else. When it is not the controller any more, or an event fails half-way, it resigns and forgets everything.
+One broker is the controller; every broker has this state machine and stands for election. Everything that happens
+becomes an event, and events are processed one by one (`events.py`). When elected, the controller reads the whole state
+from the registry, and knows nothing else. When it is no longer the controller, or an event fails halfway, it resigns
+and forgets everything.
 
 Source: `KafkaController` in Apache Kafka.
 """
@@ -91,28 +92,28 @@ T = TypeVar("T")
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: After the fail-over, as in Apache Kafka.
+#: Delay after the fail-over, as in Apache Kafka.
 FIRST_REBALANCE_DELAY_MS: Final = 5_000
 
-#: A node that could not be read is read again after this pause.
+#: Pause before a node that could not be read is read again.
 LOOK_AGAIN_DELAY_MS: Final = 2_000
 
-#: A controller that has resigned because an event failed lets others stand for election first, and does not repeat a
+#: A controller that has resigned because an event failed first lets others stand for election, and does not repeat a
 #: permanent failure without a pause.
 REELECTION_DELAY_MS: Final = 1_000
 
 
 class ControllerSettings(NamedTuple):
-    """What a controller is configured with.
+    """The configuration of a controller.
 
     Attributes:
-        broker_id: this broker.
-        listener: the name of the listener between brokers.
+        broker_id: the id of this broker.
+        listener: the name of the inter-broker listener.
         deletes_topics: `delete.topic.enable`.
         rebalances_leaders: `auto.leader.rebalance.enable`.
         imbalance_percentage: `leader.imbalance.per.broker.percentage`.
         imbalance_check_interval_ms: `leader.imbalance.check.interval.seconds`.
-        acl: the access control list of the nodes that it creates.
+        acl: the access control list of the nodes that the controller creates.
     """
 
     broker_id: int
@@ -127,14 +128,14 @@ class ControllerSettings(NamedTuple):
 class Controller(SessionListener):
     """Stands for election, and controls the cluster while it is elected.
 
-    All methods are called on the thread of the registry's owner. Answers are given once, inside the call or later.
+    All methods are called on the thread of the registry's owner. Each answer is given once, during the call or later.
 
     Args:
         settings: the configuration.
-        registry: of the cluster; its session is that of the broker.
-        channels: to the brokers.
+        registry: the cluster's registry; its session is the broker's.
+        channels: connections to the brokers.
         later: a timer.
-        now_ms: the wall clock, for the registration.
+        now_ms: returns the wall-clock time, for the registration.
         register: registers this broker again in a new session.
         new_topic_id: returns a random id of 16 bytes.
         is_unclean_allowed: the current `unclean.leader.election.enable` of this broker.
@@ -174,7 +175,7 @@ class Controller(SessionListener):
     def _assemble(
         self, channels: Channels, new_topic_id: Callable[[], bytes], is_unclean_allowed: Callable[[], bool]
     ) -> None:
-        """Make the parts, from those that know little to those that use the others."""
+        """Create the parts, from those that know little to those that use the others."""
         settings, context, later = self._settings, self.context, self._later
         self._reader = ClusterReader(self._lookout)
         self._requests = BrokerRequests(
@@ -234,7 +235,7 @@ class Controller(SessionListener):
             PREFERRED_REPLICA_ELECTION.path(): self._leader_changes.take_order,
         }
 
-    # Life.
+    # Lifecycle.
 
     @property
     def is_active(self) -> bool:
@@ -243,21 +244,21 @@ class Controller(SessionListener):
 
     @property
     def controller_id(self) -> int:
-        """The broker that is the controller, as far as is known; `NO_CONTROLLER_ID` if there is none."""
+        """The id of the broker known to be the controller, or `NO_CONTROLLER_ID` if there is none."""
         return NO_CONTROLLER_ID if self._incumbent is None else self._incumbent.broker_id
 
     @property
     def is_idle(self) -> bool:
-        """Whether no event is acted on, and none waits."""
+        """Whether no event is being processed or waiting."""
         return self._events.is_idle
 
     def begin(self) -> None:
-        """Stand for election. The broker is registered already."""
+        """Stand for election. The broker has already been registered."""
         self._registry.add_listener(self)
         self._put("start", self._stand, needs_controller=False)
 
     def close(self) -> None:
-        """Stop at once; clients get NOT_CONTROLLER. The end of the session makes another broker the controller."""
+        """Stop immediately; clients get NOT_CONTROLLER. When the session ends, another broker becomes controller."""
         self._registry.remove_listener(self)
         self._resign()
         self._events.close()
@@ -265,7 +266,7 @@ class Controller(SessionListener):
             self._cancel_reelection()
 
     def expired(self) -> None:
-        """Resign: the session is gone, with the registrations of the broker and of the controller."""
+        """Resign: the session has ended, and with it the registrations of the broker and of the controller."""
         self._incumbent = None
         self._is_registered = False
         self._resign()
@@ -281,11 +282,11 @@ class Controller(SessionListener):
     def alter_partitions(
         self, request: AlterPartitionRequest, version: int, done: Callable[[AlterPartitionResponse], None]
     ) -> None:
-        """Change the ISR of partitions, for their leader.
+        """Change the ISR of partitions on behalf of their leader.
 
         Args:
-            request: from the leader.
-            version: of the request.
+            request: the leader's request.
+            version: the request's version.
             done: called with the response.
         """
 
@@ -300,18 +301,18 @@ class Controller(SessionListener):
     def shut_down_broker(
         self, request: ControlledShutdownRequest, done: Callable[[ControlledShutdownResponse], None]
     ) -> None:
-        """Move the leaders away from a broker that is about to stop.
+        """Move leaders away from a broker that is about to stop.
 
         Args:
-            request: from the broker.
-            done: called with the response, which has the partitions that the broker still leads.
+            request: the broker's request.
+            done: called with the response, which lists the partitions that the broker still leads.
         """
 
         def steps(answer: Answer[ControlledShutdownResponse]) -> Steps[None]:
             try:
                 led = yield from self._brokers.shut_down(request.broker_id, request.broker_epoch)
             except Refused as error:
-                _log.info("a controlled shutdown is refused: %s", error)
+                _log.info("refusing a controlled shutdown: %s", error)
                 answer.refuse(error.refusal.error_code)
                 return
             remaining = [ControlledShutdownResponse.RemainingPartition(*partition) for partition in led]
@@ -326,7 +327,7 @@ class Controller(SessionListener):
         """Hand out producer ids to a broker.
 
         Args:
-            request: from the broker.
+            request: the broker's request.
             done: called with the response.
         """
 
@@ -336,7 +337,7 @@ class Controller(SessionListener):
             except (Refused, DamagedZnode, RegistryError) as error:
                 if isinstance(error, RegistryError):
                     raise_if_of_all(error)
-                _log.error("no producer ids are handed out: %s", error)
+                _log.error("could not hand out producer ids: %s", error)
                 answer.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
 
         answer = Answer(done, lambda code: AllocateProducerIdsResponse(error_code=code))
@@ -351,9 +352,9 @@ class Controller(SessionListener):
         """Elect leaders.
 
         Args:
-            partitions: of these partitions; None for all.
+            partitions: the partitions; None for all.
             kind: preferred or unclean.
-            done: called with the elected leader of each partition, or why none was elected; or with a refusal of all.
+            done: called with the elected leader of each partition, or why none was; or with one refusal for all.
         """
 
         def steps(answer: Answer[Mapping[TopicPartition, int | Refusal] | Refusal]) -> Steps[None]:
@@ -367,11 +368,11 @@ class Controller(SessionListener):
         wanted: Mapping[TopicPartition, Sequence[int] | None],
         done: Callable[[Mapping[TopicPartition, Refusal] | Refusal], None],
     ) -> None:
-        """Begin, replace or cancel reassignments.
+        """Start, replace or cancel reassignments.
 
         Args:
             wanted: the new replicas of each partition; None to cancel its reassignment.
-            done: called with the result for each partition, or one for all.
+            done: called with the result for each partition, or with one result for all.
         """
 
         def steps(answer: Answer[Mapping[TopicPartition, Refusal] | Refusal]) -> Steps[None]:
@@ -388,7 +389,7 @@ class Controller(SessionListener):
         """List reassignments in progress.
 
         Args:
-            partitions: of these partitions; None for all.
+            partitions: the partitions; None for all.
             done: called with the assignments, or with an error.
         """
 
@@ -409,9 +410,9 @@ class Controller(SessionListener):
         """Change the finalized features of the cluster.
 
         Args:
-            updates: the wishes of a client; the first one for each feature counts.
-            done: called with the result for each feature, or one for all.
-            validate_only: whether nothing is changed.
+            updates: the changes that a client wants; only the first one for each feature counts.
+            done: called with the result for each feature, or with one result for all.
+            validate_only: whether to change nothing.
         """
 
         def steps(answer: Answer[Mapping[str, Refusal] | Refusal]) -> Steps[None]:
@@ -421,10 +422,10 @@ class Controller(SessionListener):
         self._ask("UpdateFeatures", steps, answer)
 
     def allow_unclean_elections(self, topic: str | None = None) -> None:
-        """Elect leaders that are not in sync, since the configuration allows it now.
+        """Elect leaders that are not in sync, which the configuration now allows.
 
         Args:
-            topic: whose configuration has changed; None for that of the broker.
+            topic: the topic whose configuration has changed; None if it is the broker's.
         """
 
         def steps() -> Steps[None]:
@@ -462,13 +463,13 @@ class Controller(SessionListener):
         """Turn a fired watch into an event."""
         path = event.path
         if path == CONTROLLER.path():
-            # A controller that was elected may be gone before the node is read: the broker stands in any case.
+            # An elected controller may be gone before the node is read, so the broker stands for election regardless.
             self._put("another controller", self._stand, needs_controller=False)
         elif path in self._by_node or event.kind is EventKind.CHANGED:
             self._look_at(path)
 
     def _look_at(self, path: str) -> None:
-        """Act on what a node has now."""
+        """Act on the current content of a node."""
         if path in self._by_node:
             self._put(path, self._by_node[path])
         elif parent_of(path) == BROKER_IDS.path():
@@ -487,7 +488,7 @@ class Controller(SessionListener):
             self._looks_later.add(path)
 
     def _answered(self, broker_id: int, request: ControlRequest, response: Message) -> None:
-        """Turn a response of a broker into an event."""
+        """Turn a broker's response into an event."""
         if isinstance(response, LeaderAndIsrResponse):
             self._put(
                 f"LeaderAndIsr response of {broker_id}",
@@ -510,7 +511,7 @@ class Controller(SessionListener):
                 )
 
     def _if_current(self, broker_id: int, request: ControlRequest, steps: Steps[None]) -> Steps[None]:
-        """Act on a response, unless the broker has registered again since it got the request."""
+        """Act on a response, unless the broker has registered again since it received the request."""
         broker, message = self.context.brokers.get(broker_id), request.message
         epoch = message.broker_epoch if isinstance(message, LeaderAndIsrRequest | StopReplicaRequest) else None
         if broker is not None and broker.epoch == epoch:
@@ -534,17 +535,17 @@ class Controller(SessionListener):
 
     def _overflowed(self, broker_id: int) -> None:
         def steps() -> Steps[None]:
-            _log.error("the controller resigns, since broker %d does not answer", broker_id)
+            _log.error("the controller is resigning, since broker %d does not answer", broker_id)
             yield from self._give_up()
 
         self._put(f"requests of broker {broker_id}", steps)
 
     def _event_failed(self, event: Event, error: Exception) -> None:
-        """Resign, so that no event sees what the failed one left half done."""
+        """Resign, so that no other event sees what the failed one left half done."""
         was_active, version = self._is_active, self.context.epoch_version
         self._resign()
         if isinstance(error, CheckFailed) or (isinstance(error, RegistryError) and error.code in SESSION_ENDED):
-            _log.info("this broker is not the controller any more: %s: %s", event.name, error)
+            _log.info("this broker is no longer the controller: %s: %s", event.name, error)
             if event.answer is not None:
                 event.answer.refuse(ErrorCode.NOT_CONTROLLER)
             if isinstance(error, CheckFailed):
@@ -561,7 +562,7 @@ class Controller(SessionListener):
         if self._failure != (failure := repr(error)):
             self._failure = failure
             exc_info = None if isinstance(error, KafkaWireError) else error
-            _log.error("an event of the controller failed: %s: %s", event.name, error, exc_info=exc_info)
+            _log.error("a controller event failed: %s: %s", event.name, error, exc_info=exc_info)
 
     # Election.
 
@@ -569,7 +570,7 @@ class Controller(SessionListener):
         """Become the controller if there is none."""
         yield from self._look()
         if not self._is_registered:
-            # If this fails, it is tried again after a pause, under any controller.
+            # If this fails, it is retried after a pause, under any controller.
             yield from self._register()
             self._is_registered = True
         if self._waits_for_reelection or self._incumbent is not None or self._is_active:
@@ -580,7 +581,7 @@ class Controller(SessionListener):
         if elected is None:
             yield from self._look()
             if self._incumbent is None and not self._waits_for_reelection:
-                self._stand_later()  # the other controller is gone already
+                self._stand_later()  # the other controller is already gone
             return
         self.context.epoch, self.context.epoch_version = elected
         self._incumbent = Incumbent(settings.broker_id, session_id)
@@ -590,17 +591,17 @@ class Controller(SessionListener):
         self._failure = None
 
     def _look(self) -> Steps[None]:
-        """See who the controller is, and resign if it is not this broker any more."""
+        """Check who the controller is, and resign if it is no longer this broker."""
         self._incumbent = yield from incumbent(self._watched)
         own = Incumbent(self._settings.broker_id, self._registry.session_id)
         if self._is_active and self._incumbent != own:
             self._resign()
         elif self._incumbent == own and not self._is_active:
-            # An election or an event failed half-way.
+            # An election or an event has failed halfway.
             yield from self._leave_unfinished(own)
 
     def _leave_unfinished(self, own: Incumbent) -> Steps[None]:
-        # A broker that is elected after the epoch was read changes the epoch, so that its registration is not hit.
+        # A broker elected after the epoch was read changes the epoch, so its registration is not affected.
         _, version = yield from last_epoch(self._settings.acl)
         self._incumbent = yield from incumbent(self._watched)
         if self._incumbent == own:
@@ -623,14 +624,14 @@ class Controller(SessionListener):
         yield from self._leave(version)
 
     def _leave(self, epoch_version: int) -> Steps[None]:
-        """Delete the registration as the controller, after a resignation."""
+        """Delete the controller registration after a resignation."""
         if not self._waits_for_reelection:
             self._stand_later()
         check = self.context.check._replace(version=epoch_version)
         try:
             yield from delete_each(check, (CONTROLLER.path(),))
         except CheckFailed as error:
-            _log.info("another controller is elected already: %s", error)
+            _log.info("another controller has already been elected: %s", error)
 
     def _stand_later(self) -> None:
         def stand() -> None:
@@ -641,7 +642,7 @@ class Controller(SessionListener):
         self._waits_for_reelection = self._cancel_reelection is not None
 
     def _take_over(self) -> Steps[None]:
-        """Read the cluster, tell all brokers, and complete what an earlier controller began."""
+        """Read the cluster, inform all brokers, and complete what an earlier controller started."""
         context = self.context
         yield from self._enable_features()
         yield from self._drop_announcements()
@@ -675,19 +676,19 @@ class Controller(SessionListener):
             self._requests.connect(broker)
 
     def _enable_features(self) -> Steps[None]:
-        """Create the node of the features of the cluster, or bring it to the current version."""
+        """Create the node with the cluster's features, or bring it up to date."""
         try:
             for _ in range(ATTEMPTS_MAX):
                 if (yield from self._are_features_current()):
                     return
         except DamagedZnode as error:
-            _log.error("the features of the cluster cannot be read: %s", error)
+            _log.error("the cluster's features cannot be read: %s", error)
         except RegistryError as error:
             raise_if_of_all(error)
-            _log.error("the features of the cluster stay as they are: %s", error)
+            _log.error("the cluster's features stay as they are: %s", error)
 
     def _are_features_current(self) -> Steps[bool]:
-        """Return whether the node of the features is current, or was made so; False if another program wrote it."""
+        """Return whether the features node is or was made current; False if another program wrote it meanwhile."""
         path = FEATURE.path()
         data = yield from read(path)
         if data is None:
@@ -705,7 +706,7 @@ class Controller(SessionListener):
         return True
 
     def _drop_announcements(self) -> Steps[None]:
-        """Delete the announcements for an earlier controller, since everything is read now."""
+        """Delete announcements meant for an earlier controller, since everything is read now."""
         for parent in (LOG_DIR_EVENTS.path(), ISR_CHANGES.path()):
             names = (yield from self._lookout.names(parent)) or ()
             yield from delete_each(self.context.check, [child_path(parent, name) for name in names])

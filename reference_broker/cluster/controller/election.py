@@ -1,7 +1,7 @@
 """The election of a controller: which broker creates `/controller`.
 
-The node and the next epoch are written in one transaction. A broker is elected only if its own session owns the node:
-one that an expired session left behind does not count.
+The node and the next epoch are written in one transaction. A broker is elected only if its own session owns the node; a
+node left behind by an expired session does not count.
 
 Source: `KafkaZkClient.registerControllerAndIncrementControllerEpoch`, `KafkaController.elect` in Apache Kafka.
 """
@@ -41,8 +41,8 @@ class Incumbent(NamedTuple):
     """The broker that is registered as the controller.
 
     Attributes:
-        broker_id: its id; `NO_CONTROLLER_ID` if the registration cannot be read.
-        session_id: the session that owns the registration; 0 for a controller of KRaft.
+        broker_id: the broker's id, or `NO_CONTROLLER_ID` if the registration cannot be read.
+        session_id: the session that owns the registration; 0 for a KRaft controller.
     """
 
     broker_id: int
@@ -62,9 +62,9 @@ class Elected(NamedTuple):
 
 
 def incumbent(watcher: Watcher | None) -> Steps[Incumbent | None]:
-    """Read who the controller is, and watch for another one; None if there is none."""
+    """Read who the controller is, and watch for changes; None if there is none."""
     path = CONTROLLER.path()
-    # The watch is set even if there is no node.
+    # The watch is set even if the node does not exist.
     _, outcome = yield (Exists(path, watcher), GetData(path, watcher))
     data = found(outcome, Data)
     if data is None:
@@ -81,8 +81,8 @@ def elect(broker_id: int, session_id: int, now_ms: int, acl: tuple[Acl, ...] = O
     """Try to become the controller.
 
     Args:
-        broker_id: this broker.
-        session_id: its session.
+        broker_id: the id of this broker.
+        session_id: the id of its session.
         now_ms: the time, for the registration.
         acl: the access control list of created nodes.
 
@@ -126,7 +126,7 @@ def last_epoch(acl: tuple[Acl, ...] = OPEN_ACL) -> Steps[tuple[int, int]]:
             raise outcome
         data = yield from read(path)
     if data is None:
-        raise RegistryError(RegistryCode.NO_NODE, path, "another program deletes the node")
+        raise RegistryError(RegistryCode.NO_NODE, path, "another program keeps deleting the node")
     epoch = CONTROLLER_EPOCH.decode(data.data, path)
     if epoch not in range(INT32_MAX):
         raise DamagedZnode(path, "", f"{epoch} has no next epoch that brokers would accept")

@@ -1,7 +1,7 @@
-"""The events of a controller: one queue, one event at a time, each a sequence of steps.
+"""The events of a controller: a single queue, one event at a time, each a sequence of steps.
 
-A watch that fires while the same event waits already adds nothing, since an event reads the registry when it begins.
-Events of clients have an answer, which is given exactly once: by the event, or for it when it is dropped or fails.
+A watch that fires while an identical event is waiting adds nothing, since an event reads the registry when it starts.
+Client events have an answer, which is given exactly once: by the event, or on its behalf if it is dropped or fails.
 
 Source: `ControllerEventManager`, `QueuedEvent` in Apache Kafka.
 """
@@ -24,13 +24,13 @@ T = TypeVar("T")
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: Events of clients that wait; more are refused with REQUEST_TIMED_OUT, which clients repeat. Events of the registry
-#: are few, since equal ones wait once, and those of responses are as many as the requests to brokers.
+#: Maximum number of waiting client events; any more are refused with REQUEST_TIMED_OUT, which clients retry. Registry
+#: events are few, since identical ones wait only once, and there are only as many responses as requests to brokers.
 WAITING_EVENTS_MAX: Final = 10_000
 
 
 class Answer(Generic[T]):
-    """An answer to a client, which is given once.
+    """An answer to a client, given exactly once.
 
     Args:
         done: called with the answer.
@@ -42,13 +42,13 @@ class Answer(Generic[T]):
         self._refused = refused
 
     def give(self, answer: T) -> None:
-        """Answer, unless it has been done; what the client's function raises is logged."""
+        """Answer, unless that has already been done; exceptions of the client's function are logged."""
         done, self._done = self._done, None
         if done is not None:
             call_out("the receiver of an answer", lambda: done(answer))
 
     def refuse(self, error_code: ErrorCode) -> None:
-        """Answer with an error, unless it has been answered."""
+        """Answer with an error, unless an answer has already been given."""
         if self._done is not None:
             self.give(self._refused(error_code))
 
@@ -57,10 +57,10 @@ class Event(NamedTuple):
     """Something to act on.
 
     Attributes:
-        name: what it is, for the log; equal events of the registry have equal names.
-        steps: begins to act.
-        answer: what a client waits for, None if there is no client.
-        is_from_registry: whether an equal event that waits makes it superfluous.
+        name: describes the event in the log; identical registry events have the same name.
+        steps: starts the event's steps.
+        answer: the answer that a client waits for; None if there is no client.
+        is_from_registry: whether the event is superfluous while an identical one is waiting.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Events:
 
     Args:
         registry: carries out the steps.
-        failed: called with an event and the error that ended its steps, before the next event begins.
+        failed: called with an event and the error that ended its steps, before the next event starts.
     """
 
     def __init__(self, registry: Registry, failed: Callable[[Event, Exception], None]) -> None:
@@ -89,17 +89,17 @@ class Events:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no event is acted on, and none waits."""
+        """Whether no event is being processed or waiting."""
         return self._current is None and not self._waiting
 
     def put(self, event: Event) -> None:
-        """Act on an event after those that were put before it."""
+        """Process an event after those put before it."""
         if self._is_closed:
             _refuse(event, ErrorCode.NOT_CONTROLLER)
         elif event.is_from_registry and event.name in self._names:
             return
         elif event.answer is not None and len(self._waiting) >= WAITING_EVENTS_MAX:
-            _log.error("%s is refused, since %d events wait for the controller", event.name, WAITING_EVENTS_MAX)
+            _log.error("refusing %s, since %d events are waiting for the controller", event.name, WAITING_EVENTS_MAX)
             _refuse(event, ErrorCode.REQUEST_TIMED_OUT)
         else:
             self._waiting.append(event)
@@ -108,7 +108,7 @@ class Events:
             self._start()
 
     def preempt(self) -> None:
-        """Give up the current event where it is, and drop those that wait; clients get NOT_CONTROLLER."""
+        """Abandon the current event wherever it is, and drop the waiting ones; clients get NOT_CONTROLLER."""
         dropped = [*([] if self._current is None else [self._current]), *self._waiting]
         if self._run is not None:
             self._run.cancel()
@@ -119,12 +119,12 @@ class Events:
             _refuse(event, ErrorCode.NOT_CONTROLLER)
 
     def close(self) -> None:
-        """Preempt, and act on nothing more."""
+        """Preempt, and process no more events."""
         self._is_closed = True
         self.preempt()
 
     def _start(self) -> None:
-        # An event may end inside `run`, and put others: the loop keeps the stack flat.
+        # An event may end inside `run` and put other events: the loop keeps the stack flat.
         if self._is_starting:
             return
         self._is_starting = True
@@ -155,7 +155,7 @@ class Events:
     def _end(self, event: Event) -> None:
         if self._current is event:
             self._current, self._run = None, None
-        # An event that ends without an answer has failed in a way that nobody expected.
+        # An event that ends without an answer has failed in an unforeseen way.
         _refuse(event, ErrorCode.UNKNOWN_SERVER_ERROR)
         self._start()
 

@@ -1,7 +1,7 @@
-"""Changes of the finalized features of a cluster, for the clients that ask the controller for them (KIP-584).
+"""Changes to a cluster's finalized features, for clients that ask the controller for them (KIP-584).
 
-A broker in a cluster with ZooKeeper supports no features, so no level can be set. What another program has finalized
-can be disabled.
+A broker in a cluster with ZooKeeper supports no features, so no level can be set. Features that another program has
+finalized can be disabled.
 
 Source: `KafkaController.processFeatureUpdates` in Apache Kafka, whose error texts are kept.
 """
@@ -30,12 +30,12 @@ _KNOWN_TYPES: Final = frozenset(FeatureUpgradeType) - {FeatureUpgradeType.UNKNOW
 
 
 class FeatureUpdate(NamedTuple):
-    """A wish for one feature.
+    """A requested change of one feature.
 
     Attributes:
-        feature: its name.
+        feature: the feature's name.
         level: the level to finalize; below 1 to disable the feature.
-        upgrade_type: see `FeatureUpgradeType`; another number counts as UNKNOWN.
+        upgrade_type: see `FeatureUpgradeType`; other numbers count as UNKNOWN.
     """
 
     feature: str
@@ -54,15 +54,15 @@ def update_features(
     """Change the finalized features.
 
     Args:
-        context: the epoch of the controller.
-        updates: the first one for each feature counts.
-        validate_only: whether nothing is changed.
+        context: holds the epoch of the controller.
+        updates: the changes; only the first one for each feature counts.
+        validate_only: whether to change nothing.
 
     Returns:
-        the result for each feature.
+        The result for each feature.
 
     Raises:
-        CheckFailed: another controller was elected.
+        CheckFailed: another controller has been elected.
         RegistryError: the session has ended.
     """
     wanted: dict[str, FeatureUpdate] = {}
@@ -83,7 +83,7 @@ def update_features(
     except (DamagedZnode, RegistryError) as error:
         if isinstance(error, RegistryError):
             raise_if_of_all(error)
-        _log.error("the features of the cluster stay as they are: %s", error)
+        _log.error("the cluster's features stay as they are: %s", error)
         failed = refusal_of(ErrorCode.FEATURE_UPDATE_FAILED)
         return {name: failed if result == ACCEPTED else result for name, result in results.items()}
     return results
@@ -100,7 +100,7 @@ def _judged(update: FeatureUpdate, finalized: FinalizedFeature | None) -> Refusa
 
 
 def _problem(update: FeatureUpdate, present: int | None) -> str | None:
-    """Return why a feature, whose level is given, cannot be changed; None if it is disabled."""
+    """Return why a feature with the given level cannot be changed; None if the update disables it."""
     if not update.feature:
         return "Feature name can not be empty."
     if update.upgrade_type not in _KNOWN_TYPES:

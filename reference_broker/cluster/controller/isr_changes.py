@@ -1,4 +1,4 @@
-"""Changes of the ISR: AlterPartition of the leaders, and the announcements of leaders before release 2.7.
+"""Changes of the ISR: AlterPartition requests of leaders, and announcements of leaders before release 2.7.
 
 Source: `KafkaController.tryProcessAlterPartition`, `processIsrChangeNotification` in Apache Kafka; KIP-497, KIP-841.
 """
@@ -40,11 +40,11 @@ class IsrChanges:
     """Takes changes of the ISR from leaders.
 
     Args:
-        context: has the leaderships.
-        store: writes them.
-        brokers: are told.
-        reassignments: are complete once their target is in sync.
-        lookout: watches the announcements of leaders of old releases.
+        context: holds the leaderships.
+        store: writes the leaderships.
+        brokers: informs the brokers.
+        reassignments: reassignments, which are complete once their target is in sync.
+        lookout: watches the announcements of leaders with old releases.
     """
 
     def __init__(
@@ -67,17 +67,18 @@ class IsrChanges:
         """Store the ISRs that a leader wants.
 
         Args:
-            request: from the leader.
-            version: of the request.
+            request: the leader's request.
+            version: the request's version.
 
         Returns:
-            the response, and the partitions with the ISR that the leader wants; reassignments of these may be complete.
+            The response, and the partitions that have the ISR that the leader wants; their reassignments may be
+            complete.
         """
         broker = self._context.brokers.get(request.broker_id)
         if broker is None or broker.epoch != request.broker_epoch:
             known = None if broker is None else broker.epoch
             _log.info(
-                "AlterPartition of broker %d has epoch %d, not %s", request.broker_id, request.broker_epoch, known
+                "AlterPartition from broker %d has epoch %d, not %s", request.broker_id, request.broker_epoch, known
             )
             return AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH), []
         response = AlterPartitionResponse(topics=[])
@@ -105,7 +106,7 @@ class IsrChanges:
     def _compared(
         self, wanted: Mapping[TopicPartition, Leadership], stale: Sequence[TopicPartition]
     ) -> Steps[_Results]:
-        """Return the results of writes that expected another version: what is stored may be what was wanted.
+        """Return the results of writes that expected a different version: the stored ISR may be the wanted one.
 
         The outcome of the first attempt may have been lost, and the write sent twice.
         """
@@ -119,7 +120,7 @@ class IsrChanges:
         return results
 
     def take_announcements(self) -> Steps[None]:
-        """Read the leaderships that leaders of old releases wrote themselves, and tell all brokers."""
+        """Read the leaderships that leaders with old releases wrote themselves, and inform all brokers."""
         names = (yield from self._lookout.names(ISR_CHANGES.path())) or ()
         paths = [child_path(ISR_CHANGES.path(), name) for name in names]
         if not paths:
@@ -129,7 +130,7 @@ class IsrChanges:
             try:
                 changed = ISR_CHANGE.decode(data.data, path).partitions if isinstance(data, Data) else ()
             except DamagedZnode as error:
-                _log.error("the announcement of a changed ISR is ignored: %s", error)
+                _log.error("ignoring the announcement of a changed ISR: %s", error)
                 continue
             known = [TopicPartition(*each) for each in changed]
             partitions.update((each, None) for each in known if self._context.assignment(each).replicas)
@@ -145,7 +146,7 @@ class IsrChanges:
     def _wanted(
         self, request: AlterPartitionRequest, version: int, response: AlterPartitionResponse
     ) -> dict[TopicPartition, Leadership]:
-        """Return what is asked for; topics with unknown ids get their response here."""
+        """Return the requested leaderships; topics with unknown ids get their response here."""
         wanted: dict[TopicPartition, Leadership] = {}
         unknown = []
         for topic in request.topics:
@@ -172,12 +173,12 @@ class IsrChanges:
         return wanted
 
     def _judged(self, partition: TopicPartition, wanted: Leadership, version: int) -> Leadership | ErrorCode | None:
-        """Return the result of a change that is not stored; None if it is to be stored."""
+        """Return the result of a change that is not stored, or None if it is to be stored."""
         current = self._context.leaderships.get(partition)
         if current is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if wanted.partition_epoch > current.partition_epoch or wanted.leader_epoch > current.leader_epoch:
-            # The leader knows more than this controller, which is probably not the controller any more.
+            # The leader knows more than this controller, which is probably no longer the controller.
             return ErrorCode.NOT_CONTROLLER
         if wanted.leader_epoch < current.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
@@ -195,12 +196,12 @@ class IsrChanges:
         ):
             return ErrorCode.INVALID_REQUEST
         if len(set(wanted.isr)) < len(wanted.isr):
-            return ErrorCode.INVALID_REQUEST  # as the controllers of KRaft; those of ZooKeeper store it
-        # Apache Kafka looks only at the brokers. A leader takes this error as a reason to propose another ISR.
+            return ErrorCode.INVALID_REQUEST  # as KRaft controllers do; those with ZooKeeper store it
+        # Apache Kafka only looks at the brokers. This error makes the leader propose a different ISR.
         are_assigned = set(wanted.isr) <= set(self._context.assignment(partition).replicas)
         if not are_assigned or not all(map(self._context.is_live, wanted.isr)):
             return ErrorCode.INELIGIBLE_REPLICA if version >= _WITH_TOPIC_IDS else ErrorCode.OPERATION_NOT_ATTEMPTED
-        # Apache Kafka trusts the sender here; only its controllers of KRaft check the leader.
+        # Apache Kafka trusts the sender here; only its KRaft controllers check the leader.
         is_leader = wanted.leader == current.leader and wanted.leader in wanted.isr
         return None if is_leader else ErrorCode.INVALID_REQUEST
 

@@ -1,4 +1,4 @@
-"""Elections that are ordered: by a client, by old tools through the registry, or because leaders are unbalanced.
+"""Elections on demand: requested by a client or, through the registry, by old tools, or to balance leaders.
 
 Source: `KafkaController.processReplicaLeaderElection`, `checkAndTriggerAutoLeaderRebalance` in Apache Kafka.
 """
@@ -30,11 +30,11 @@ _log = logging.getLogger("kafkawire.broker")
 
 
 class LeaderChanges:
-    """Elects leaders by order.
+    """Elects leaders on demand.
 
     Args:
-        context: has the leaders.
-        partition_states: elects them.
+        context: holds the leaders.
+        partition_states: elects the leaders.
         imbalance_percentage: `leader.imbalance.per.broker.percentage`.
         lookout: watches the node with the orders of old tools.
     """
@@ -58,10 +58,10 @@ class LeaderChanges:
 
         Args:
             partitions: the partitions; None for all.
-            kind: whether the preferred leaders are elected, or any replicas for partitions without a leader.
+            kind: whether to elect the preferred leaders, or any replicas for partitions without a leader.
 
         Returns:
-            the elected leader of each partition, or why none was elected.
+            The elected leader of each partition, or why none was elected.
         """
         results: dict[TopicPartition, int | Refusal] = {}
         chosen: list[TopicPartition] = []
@@ -78,7 +78,7 @@ class LeaderChanges:
         return results
 
     def take_order(self) -> Steps[None]:
-        """Carry out what `/admin/preferred_replica_election` orders, delete the order, and watch that node."""
+        """Carry out the order in `/admin/preferred_replica_election`, delete the order, and watch the node."""
         path = PREFERRED_REPLICA_ELECTION.path()
         if (yield from self._lookout.stat(path)) is None:
             return
@@ -90,13 +90,13 @@ class LeaderChanges:
         needless = (None, refusal_of(ErrorCode.ELECTION_NOT_NEEDED))
         refused = [(each, refusal.message) for each, refusal in refusals.items() if refusal not in needless]
         if refused:
-            text = "%s: the preferred leaders of %d partitions are not elected; the first is %s: %s"
+            text = "%s: could not elect the preferred leaders of %d partitions; the first is %s: %s"
             _log.warning(text, path, len(refused), *refused[0])
         yield from self._partition_states.change(ordered, PartitionState.ONLINE, Occasion.PREFERRED)
         yield from delete_each(self._context.check, (path,))
 
     def rebalance(self) -> Steps[None]:
-        """Elect the preferred leaders of each broker that leads too few of its partitions."""
+        """Elect the preferred leaders for each broker that leads too few of its partitions."""
         context = self._context
         preferred: dict[int, list[TopicPartition]] = {}
         for partition in context.with_leadership():
@@ -133,14 +133,14 @@ def _order(data: Data) -> Sequence[TopicPartition]:
     try:
         ordered = PREFERRED_REPLICA_ELECTION.decode(data.data, PREFERRED_REPLICA_ELECTION.path()).partitions
     except DamagedZnode as error:
-        _log.error("no preferred leader is elected, since the order cannot be read: %s", error)
+        _log.error("no preferred leaders are elected, since the order cannot be read: %s", error)
         return ()
     return list(dict.fromkeys(TopicPartition(*each) for each in ordered))
 
 
 def _result(result: Leadership | KafkaWireError | None, kind: ElectionType) -> int | Refusal:
     if result is None:
-        result = StateChangeFailed("the partition is in a state without elections")
+        result = StateChangeFailed("the partition is in a state that does not allow elections")
     if isinstance(result, Leadership):
         return result.leader
     if not isinstance(result, StateChangeFailed):

@@ -1,4 +1,4 @@
-"""Who leads a partition, and which replicas are in sync then: pure functions, one for each occasion.
+"""Choosing a partition's leader and in-sync replicas: pure functions, one for each occasion.
 
 Source: `Election` and `PartitionLeaderElectionAlgorithms` in Apache Kafka.
 """
@@ -21,22 +21,22 @@ __all__ = [
     "elect_preferred",
 ]
 
-#: Whether the replica of a broker can be used.
+#: Whether the replica on a broker can be used.
 IsOnline = Callable[[int], bool]
 
 
 class Occasion(Enum):
     """Why a leader is elected."""
 
-    #: The leader is gone, or there was none. Replicas that are not in sync lead if the topic allows it.
+    #: The leader is gone, or there was none. If the topic allows it, replicas that are not in sync may lead.
     OFFLINE = auto()
-    #: The same; replicas that are not in sync lead even if the topic does not allow it.
+    #: As for OFFLINE, but replicas that are not in sync may lead even if the topic does not allow it.
     UNCLEAN = auto()
-    #: The leader is not among the new replicas of its partition.
+    #: The leader is not among the partition's new replicas.
     REASSIGNMENT = auto()
-    #: The preferred replica is to lead.
+    #: The preferred replica should lead.
     PREFERRED = auto()
-    #: The broker of the leader is shutting down.
+    #: The leader's broker is shutting down.
     CONTROLLED_SHUTDOWN = auto()
 
 
@@ -44,8 +44,8 @@ class Elected(NamedTuple):
     """The result of an election.
 
     Attributes:
-        leadership: what is to be stored.
-        recipients: the brokers that are told of it.
+        leadership: the leadership to store.
+        recipients: the brokers to inform.
     """
 
     leadership: Leadership
@@ -55,13 +55,13 @@ class Elected(NamedTuple):
 def elect_offline(
     current: Leadership, replicas: Sequence[int], is_online: IsOnline, *, is_unclean_allowed: bool
 ) -> Elected | None:
-    """Elect the first replica that is online and in sync; if there is none and it is allowed, the first online one.
+    """Elect the first replica that is online and in sync; if there is none, elect the first online one if allowed.
 
     Args:
         current: the stored leadership.
         replicas: the replicas of the partition, in order of preference.
-        is_online: which of them can be used.
-        is_unclean_allowed: whether a replica may lead that is not in sync, so that records are lost.
+        is_online: returns whether a replica can be used.
+        is_unclean_allowed: whether a replica that is not in sync may lead, which loses records.
 
     Returns:
         None if no replica may lead.
@@ -78,7 +78,7 @@ def elect_offline(
 
 
 def elect_for_reassignment(current: Leadership, target: Sequence[int], is_online: IsOnline) -> Elected | None:
-    """Elect the first replica of the target that is online and in sync; None if there is none."""
+    """Elect the first target replica that is online and in sync; None if there is none."""
     for broker_id in target:
         if is_online(broker_id) and broker_id in current.isr:
             return Elected(current.led_by(broker_id), tuple(target))
@@ -100,8 +100,8 @@ def elect_for_shutdown(
     Args:
         current: the stored leadership.
         replicas: the replicas of the partition, in order of preference.
-        is_online: which of them can be used; those on brokers that are shutting down can.
-        shutting_down: these brokers. They leave the ISR.
+        is_online: returns whether a replica can be used; replicas on brokers that are shutting down can.
+        shutting_down: the brokers that are shutting down. They leave the ISR.
 
     Returns:
         None if no replica may lead.

@@ -1,7 +1,7 @@
-"""The leadership of partitions in the registry: reads, first writes, conditional writes.
+"""The leaderships of partitions in the registry: reads, first writes, conditional writes.
 
-Every write checks the version of `/controller_epoch`, in a transaction of its own. The version of a node is the
-partition epoch: a write expects the one that was read.
+Each write checks the version of `/controller_epoch` in a transaction of its own. The version of a node is the partition
+epoch; a write expects the version that was read.
 
 Source: `KafkaZkClient.updateLeaderAndIsr`, `createTopicPartitionStatesRaw` in Apache Kafka.
 """
@@ -38,16 +38,16 @@ _log = logging.getLogger("kafkawire.broker")
 
 
 class StateChangeFailed(KafkaWireError):
-    """A partition or a replica did not change its state; other partitions are unaffected."""
+    """A partition or a replica did not change its state; other partitions are not affected."""
 
 
 class Writes(NamedTuple):
     """The results of conditional writes.
 
     Attributes:
-        done: what is stored now, with its partition epoch.
-        failed: why a write failed.
-        stale: partitions that another program wrote meanwhile; they are to be read again.
+        done: the leaderships that are now stored, with their partition epochs.
+        failed: why writes failed.
+        stale: partitions that another program wrote in the meantime, and that must be read again.
     """
 
     done: dict[TopicPartition, Leadership]
@@ -59,9 +59,9 @@ class FirstWrites(NamedTuple):
     """The results of first writes.
 
     Attributes:
-        done: what is stored now.
-        existing: what was stored before, and still is.
-        failed: why a write failed.
+        done: the leaderships that are now stored.
+        existing: leaderships that were already stored, and still are.
+        failed: why writes failed.
     """
 
     done: dict[TopicPartition, Leadership]
@@ -73,7 +73,7 @@ class LeadershipStore:
     """Reads and writes leaderships as the controller of an epoch.
 
     Args:
-        context: the epoch, and the version of its node.
+        context: holds the epoch, and the version of its node.
         acl: the access control list of created nodes.
     """
 
@@ -85,7 +85,7 @@ class LeadershipStore:
         """Read leaderships.
 
         Returns:
-            what is stored, by partition, or why it cannot be used; partitions without a node are left out.
+            By partition, what is stored or why it cannot be used; partitions without a node are left out.
 
         Raises:
             RegistryError: the session has ended.
@@ -113,7 +113,7 @@ class LeadershipStore:
         """Read leaderships that this controller is about to write.
 
         Returns:
-            as `read`; one that a later controller wrote is an error.
+            As for `read`, but a leadership that a later controller wrote is an error.
         """
         read = yield from self.read(partitions)
         for partition, leadership in read.items():
@@ -128,10 +128,10 @@ class LeadershipStore:
         """Replace leaderships.
 
         Args:
-            leaderships: what to store; the partition epochs are those that were read.
+            leaderships: the leaderships to store; their partition epochs are those that were read.
 
         Raises:
-            CheckFailed: another controller was elected.
+            CheckFailed: another controller has been elected.
             RegistryError: the session has ended.
         """
         writes = Writes({}, {}, [])
@@ -151,15 +151,15 @@ class LeadershipStore:
         return writes
 
     def create(self, leaderships: Mapping[TopicPartition, Leadership]) -> Steps[FirstWrites]:
-        """Store first leaderships, with the parents of their nodes.
+        """Store the first leaderships, with the parents of their nodes.
 
-        A node that exists with this content is one of an attempt whose outcome was lost, and counts as created.
+        If a node with this content exists, it comes from an attempt whose outcome was lost, and counts as created.
 
         Args:
-            leaderships: what to store.
+            leaderships: the leaderships to store.
 
         Raises:
-            CheckFailed: another controller was elected.
+            CheckFailed: another controller has been elected.
             RegistryError: the session has ended.
         """
         writes = FirstWrites({}, {}, {})
@@ -195,7 +195,7 @@ class LeadershipStore:
     def _encoded(
         self, leaderships: Mapping[TopicPartition, Leadership], failed: dict[TopicPartition, KafkaWireError]
     ) -> tuple[dict[TopicPartition, Leadership], dict[TopicPartition, bytes]]:
-        """Return leaderships in the epoch of this controller, and their contents, without those that cannot be encoded.
+        """Return leaderships in this controller's epoch and their contents, leaving out any that cannot be encoded.
 
         A leader epoch that another program wrote may have no successor.
         """
@@ -220,7 +220,7 @@ def _leadership(partition: TopicPartition, outcome: Outcome) -> Leadership | Non
     state = PARTITION_STATE.decode(data.data, path)
     return Leadership(
         state.leader,
-        tuple(dict.fromkeys(state.isr)),  # a broker that counted twice could stand for min.insync.replicas
+        tuple(dict.fromkeys(state.isr)),  # a broker counted twice could satisfy min.insync.replicas alone
         state.leader_epoch,
         state.leader_recovery_state,
         data.stat.version,

@@ -1,4 +1,4 @@
-"""A broker that is alive, as its registration describes it: epoch, endpoints, rack.
+"""A live broker as described by its registration: epoch, endpoints, rack.
 
 Source: `Broker`, `EndPoint`, `BrokerIdZNode` in Apache Kafka.
 """
@@ -19,7 +19,7 @@ _SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SA
 
 _ENDPOINT: Final = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]{1,10})")
 
-#: The last version of a registration without listeners.
+#: The last registration version without listeners.
 _VERSION_WITHOUT_LISTENERS: Final = 1
 
 
@@ -40,14 +40,14 @@ class Endpoint(NamedTuple):
 
 
 class LiveBroker(NamedTuple):
-    """A broker that is registered.
+    """A registered broker.
 
     Attributes:
-        broker_id: its id.
-        epoch: the transaction that created its registration; a later registration has a higher one.
+        broker_id: the broker's id.
+        epoch: the transaction that created its registration; later registrations have higher epochs.
         endpoints: its listeners.
-        rack: its rack, None if not configured.
-        features: the range of supported versions of each feature.
+        rack: the broker's rack, or None if not configured.
+        features: the supported version range of each feature.
     """
 
     broker_id: int
@@ -57,20 +57,20 @@ class LiveBroker(NamedTuple):
     features: tuple[tuple[str, int, int], ...] = ()
 
     def endpoint(self, listener: str) -> Endpoint | None:
-        """Return the endpoint of a listener, None if the broker has no such listener."""
+        """Return the endpoint of a listener, or None if the broker has no such listener."""
         return next((endpoint for endpoint in self.endpoints if endpoint.listener == listener), None)
 
 
 def live_broker(broker_id: int, registration: BrokerRegistration, epoch: int) -> LiveBroker:
-    """Return the broker of a registration.
+    """Return the broker described by a registration.
 
     Args:
-        broker_id: its id.
-        registration: the content of its node.
+        broker_id: the broker's id.
+        registration: the content of the broker's node.
         epoch: the `czxid` of the node.
 
     Raises:
-        DamagedZnode: an endpoint cannot be read, or two have the same listener.
+        DamagedZnode: an endpoint cannot be read, or two endpoints have the same listener.
     """
     path = BROKER.path(broker_id)
     if registration.version <= _VERSION_WITHOUT_LISTENERS:

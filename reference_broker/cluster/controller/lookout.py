@@ -1,7 +1,7 @@
 """Reads and deletions whose errors concern one node: they are logged, and the controller goes on without that node.
 
-What cannot be read is read again later, since ZooKeeper sets no watch with a read that fails. Two kinds of errors
-concern all nodes, and are raised: another controller was elected, or the session has ended.
+If a read fails, it is retried later, since ZooKeeper then sets no watch. Two kinds of errors concern all nodes, and are
+raised: another controller has been elected, or the session has ended.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _log = logging.getLogger("kafkawire.broker")
 
 
 class Lookout:
-    """The watcher of a controller, with reads that set it.
+    """The controller's watcher, with reads that set it.
 
     Args:
-        watched: called with each event of a watch.
-        look_later: has a path looked at again after a while.
+        watched: called with each watch event.
+        look_later: schedules another look at a path.
     """
 
     def __init__(self, watched: Watcher, look_later: Callable[[str], None]) -> None:
@@ -47,7 +47,7 @@ class Lookout:
         self._watched(event)
 
     def failed(self, path: str, error: RegistryError) -> None:
-        """Log that a node could not be read, and have it looked at again.
+        """Log that a node could not be read, and schedule another look at it.
 
         Raises:
             RegistryError: the error concerns all nodes.
@@ -55,11 +55,11 @@ class Lookout:
         raise_if_of_all(error)
         if self._failed.get(path) is not error.code:
             self._failed[path] = error.code
-            _log.error("%s cannot be read, and is read again later: %s", path, error)
+            _log.error("%s cannot be read, and will be re-read later: %s", path, error)
         self.look_later(path)
 
     def names(self, path: str) -> Steps[tuple[str, ...] | None]:
-        """List the children of a node, and watch them; None if this failed, an empty tuple if there is no node."""
+        """List a node's children and watch them; None if this failed, or an empty tuple if there is no node."""
         try:
             children = yield from list_children(path, self)
         except RegistryError as error:
@@ -69,7 +69,7 @@ class Lookout:
         return () if children is None else children.names
 
     def stat(self, path: str) -> Steps[Stat | None]:
-        """Look for a node, and watch it; None if there is none, or if this failed."""
+        """Look up a node and watch it; None if it does not exist or this failed."""
         try:
             stat = yield from stat_of(path, self)
         except RegistryError as error:
@@ -79,7 +79,7 @@ class Lookout:
         return stat
 
     def read_each(self, paths: Sequence[str]) -> Steps[list[Data | RegistryError | None]]:
-        """Read nodes, and watch each; None for each that does not exist, an error for each that cannot be read."""
+        """Read and watch nodes; None for each that does not exist, and an error for each that cannot be read."""
         read: list[Data | RegistryError | None] = []
         for path, outcome in zip(paths, (yield [GetData(path, self) for path in paths]), strict=True):
             if isinstance(outcome, RegistryError):
@@ -96,13 +96,13 @@ class Lookout:
 
 
 def delete_each(check: Check, paths: Iterable[str]) -> Steps[bool]:
-    """Delete nodes; one that cannot be deleted is logged and stays.
+    """Delete nodes; a node that cannot be deleted is logged and stays.
 
     Returns:
-        whether all are gone.
+        Whether all are gone.
 
     Raises:
-        CheckFailed: another controller was elected.
+        CheckFailed: another controller has been elected.
         RegistryError: the session has ended.
     """
     listed = list(paths)
@@ -117,6 +117,6 @@ def delete_each(check: Check, paths: Iterable[str]) -> Steps[bool]:
 
 
 def raise_if_of_all(error: RegistryError) -> None:
-    """Raise an error that concerns all nodes: another controller was elected, or the session has ended."""
+    """Raise an error that concerns all nodes: another controller has been elected, or the session has ended."""
     if isinstance(error, CheckFailed) or error.code in SESSION_ENDED:
         raise error

@@ -1,4 +1,4 @@
-"""New topics, new partitions and marks of deletion that the controller notices in the registry.
+"""New topics, new partitions and deletion marks that the controller notices in the registry.
 
 Source: `KafkaController.processTopicChange`, `processPartitionModifications`, `processTopicDeletion` in Apache Kafka.
 """
@@ -31,13 +31,13 @@ class NoticedTopics:
     """Follows the topics of a cluster.
 
     Args:
-        context: has the topics.
+        context: holds the topics.
         reader: reads topics.
         partition_states: elects leaders.
         replica_states: starts replicas.
-        deletions: of topics.
-        lookout: has what cannot be listed listed again.
-        new_topic_id: returns a random id, for topics that have none.
+        deletions: deletes topics.
+        lookout: retries listings that failed.
+        new_topic_id: returns a random id for topics that have none.
         deletes_topics: `delete.topic.enable`.
     """
 
@@ -63,7 +63,7 @@ class NoticedTopics:
         self._deletes_topics = deletes_topics
 
     def compare(self) -> Steps[None]:
-        """Compare the stored topics with the known ones, and start those that are new."""
+        """Compare the stored topics with the known ones, and start the new ones."""
         context = self._context
         try:
             names = dict.fromkeys((yield from self._reader.topic_names()))
@@ -77,14 +77,14 @@ class NoticedTopics:
         yield from self._start(added)
 
     def load(self, names: Sequence[str]) -> Steps[list[TopicPartition]]:
-        """Read topics into the context, and give an id to those that have none; return their partitions."""
+        """Read topics into the context, and give an id to those without one; return their partitions."""
         context = self._context
         context.topics.update((name, None) for name in names)
         topics = yield from self._with_ids((yield from self._reader.topics(names)))
         added = []
         for name, topic in topics.items():
             if topic.topic_id is not None and not context.add_topic_id(name, topic.topic_id):
-                _log.error("topic %s is ignored, since its id %s is another topic's", name, topic.topic_id.hex())
+                _log.error("ignoring topic %s, since its id %s belongs to another topic", name, topic.topic_id.hex())
                 continue
             context.topic_versions[name] = topic.version
             context.assignments.setdefault(name, {})
@@ -97,12 +97,12 @@ class NoticedTopics:
         return added
 
     def refresh(self, topic: str) -> Steps[None]:
-        """Read a topic again that was written, and start its new partitions."""
+        """Re-read a topic that was written, and start its new partitions."""
         context = self._context
         if topic not in context.topics:
             return
         if topic not in context.assignments:
-            # It could not be read before, or is new.
+            # It is new, or could not be read before.
             yield from self._start((yield from self.load((topic,))))
             yield from self._deletions.resume((topic,))
             return
@@ -118,7 +118,7 @@ class NoticedTopics:
             context.topic_versions[topic] = stored.version
             return
         if topic in context.deletions:
-            _log.warning("topic %s is to be deleted and gets no partitions", topic)
+            _log.warning("topic %s is to be deleted, so it gets no new partitions", topic)
             yield from self._restore(topic, stored.version)
             return
         context.topic_versions[topic] = stored.version
@@ -127,7 +127,7 @@ class NoticedTopics:
         yield from self._start(added)
 
     def take_deletions(self) -> Steps[None]:
-        """Begin to delete the topics that are marked."""
+        """Start deleting the topics that are marked."""
         context = self._context
         marked = (yield from self._reader.deletions()) or ()
         unknown = [topic for topic in marked if topic not in context.topics]
@@ -143,12 +143,12 @@ class NoticedTopics:
             yield from self._deletions.enqueue(known)
 
     def _unmark_unknown(self, topics: Sequence[str]) -> Steps[None]:
-        """Remove the marks of topics that do not exist; those that were not noticed yet stay marked until they are."""
+        """Remove the marks of topics that do not exist; topics not noticed yet stay marked until they are."""
         outcomes = yield [Exists(TOPIC.path(topic)) for topic in topics]
         is_gone = [isinstance(each, RegistryError) and each.code is RegistryCode.NO_NODE for each in outcomes]
         gone = [topic for topic, each in zip(topics, is_gone, strict=True) if each]
         if gone:
-            _log.warning("topics that do not exist are not deleted: %s", gone)
+            _log.warning("cannot delete topics that do not exist: %s", gone)
             yield from self._deletions.unmark(gone)
         if len(gone) < len(topics):
             self._lookout.look_later(TOPIC_DELETIONS.path())
@@ -176,19 +176,19 @@ class NoticedTopics:
             if isinstance(result, Stat):
                 with_ids[name] = topics[name]._replace(topic_id=topic_id, version=result.version)
             elif isinstance(result, RegistryError) and result.code is RegistryCode.BAD_VERSION:
-                del with_ids[name]  # another program has written the topic, which is read again
+                del with_ids[name]  # another program has written the topic, which will be re-read
             else:
-                _log.error("topic %s gets no id: %s", name, result)
+                _log.error("could not assign an id to topic %s: %s", name, result)
         return with_ids
 
     def _restore(self, topic: str, version: int) -> Steps[None]:
-        """Remove partitions again that were added to a topic that is to be deleted."""
+        """Remove partitions that were added to a topic while it was waiting to be deleted."""
         context = self._context
         try:
             children = yield from list_children(PARTITIONS.path(topic))
         except RegistryError as error:
             raise_if_of_all(error)
-            _log.error("topic %s keeps partitions that are not used: %s", topic, error)
+            _log.error("topic %s keeps unused partitions: %s", topic, error)
             return
         exist = set(() if children is None else children.names)
         known = context.assignments.get(topic, {})
@@ -198,4 +198,4 @@ class NoticedTopics:
         if isinstance(result, Stat):
             context.topic_versions[topic] = result.version
         elif isinstance(result, RegistryError):
-            _log.error("topic %s keeps partitions that are not used: %s", topic, result)
+            _log.error("topic %s keeps unused partitions: %s", topic, result)

@@ -1,6 +1,6 @@
-"""Calls out of the controller: what they raise is logged, and stops nothing inside.
+"""Calls out of the controller: their exceptions are logged, and stop nothing inside.
 
-Answers to clients, connections to brokers and timers belong to others. An error of theirs must neither leave an event
+Answers to clients, connections to brokers and timers belong to others. Their errors must neither leave an event
 unfinished nor make a healthy controller resign.
 """
 
@@ -30,7 +30,7 @@ def call_out(what: str, call: Callable[[], T]) -> T | None:
         call: the call.
 
     Returns:
-        its result; None if it raises.
+        The result of the call; None if it raises.
     """
     try:
         return call()
@@ -40,7 +40,7 @@ def call_out(what: str, call: Callable[[], T]) -> T | None:
 
 
 def guarded_timer(later: Later) -> Timer:
-    """Return a timer that raises nothing, and whose functions of cancellation raise nothing."""
+    """Return a timer that never raises, and whose cancel functions never raise."""
 
     def guarded(delay_ms: int, action: Callable[[], None]) -> Callable[[], None] | None:
         cancel = call_out("the timer of the controller", lambda: later(delay_ms, action))
@@ -50,7 +50,7 @@ def guarded_timer(later: Later) -> Timer:
 
 
 class GuardedChannels:
-    """Channels that raise nothing; a request that cannot be sent counts as one without a response.
+    """Channels that never raise; a request that cannot be sent counts as one without a response.
 
     Args:
         channels: the connections.
@@ -60,11 +60,11 @@ class GuardedChannels:
         self._channels = channels
 
     def connect(self, broker: LiveBroker) -> None:
-        """As in `Channels`."""
+        """See `Channels.connect`."""
         call_out(f"the connection to broker {broker.broker_id}", lambda: self._channels.connect(broker))
 
     def send(self, broker_id: int, request: ControlRequest, done: Callable[[Message | Exception], None]) -> None:
-        """As in `Channels`; calls back before it returns if the request cannot be sent."""
+        """See `Channels.send`; calls back before returning if the request cannot be sent."""
         try:
             self._channels.send(broker_id, request, done)
         except Exception as error:
@@ -72,5 +72,5 @@ class GuardedChannels:
             done(error)
 
     def disconnect(self, broker_id: int) -> None:
-        """As in `Channels`."""
+        """See `Channels.disconnect`."""
         call_out(f"the disconnection of broker {broker_id}", lambda: self._channels.disconnect(broker_id))

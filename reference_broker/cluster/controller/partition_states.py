@@ -1,10 +1,10 @@
-"""Changes of the states of partitions: what each of them stores and sends.
+"""State changes of partitions: what each of them stores and sends.
 
 - to NEW, OFFLINE or NON_EXISTENT: only the state changes;
-- NEW to ONLINE: the first replica that is online leads, all that are online are in sync; stored, then sent to them;
-- ONLINE or OFFLINE to ONLINE: a leader is elected from what is stored; stored, then sent to the replicas.
+- NEW to ONLINE: the first online replica leads, and all online replicas are in sync; stored, then sent to them;
+- ONLINE or OFFLINE to ONLINE: a leader is elected, based on the stored leadership; stored, then sent to the replicas.
 
-A partition that cannot take a step is logged and left; the others take it.
+If a partition cannot take a step, that is logged; the other partitions take it.
 
 Source: `ZkPartitionStateMachine` in Apache Kafka.
 """
@@ -41,10 +41,10 @@ _log = logging.getLogger("kafkawire.broker")
 
 _EDGES: Final = frozenset(PARTITION_EDGES)
 
-#: The configuration of a topic that lets replicas lead that are not in sync.
+#: The configuration of a topic that lets replicas that are not in sync lead.
 UNCLEAN_ELECTION_CONFIG: Final = "unclean.leader.election.enable"
 
-#: What clients are told of the strategy of an election without a leader.
+#: The strategy that clients are told when an election finds no leader.
 _STRATEGIES: Final = {
     Occasion.OFFLINE: "OfflinePartitionLeaderElectionStrategy(false)",
     Occasion.UNCLEAN: "OfflinePartitionLeaderElectionStrategy(true)",
@@ -53,18 +53,18 @@ _STRATEGIES: Final = {
     Occasion.CONTROLLED_SHUTDOWN: "ControlledShutdownPartitionLeaderElectionStrategy",
 }
 
-#: For each partition that was to get a leader: its leadership, or why it got none.
+#: The result for each partition that was to get a leader: its leadership, or why it got none.
 Results = dict[TopicPartition, Leadership | KafkaWireError]
 
 
 class PartitionStates:
-    """Takes partitions from state to state.
+    """Moves partitions from state to state.
 
     Args:
-        context: has the states.
-        requests: to brokers.
-        store: has the leaderships.
-        is_unclean_allowed: the broker's `unclean.leader.election.enable`, for topics that do not configure it.
+        context: holds the states.
+        requests: sends requests to brokers.
+        store: holds the leaderships.
+        is_unclean_allowed: returns the broker's `unclean.leader.election.enable`, for topics that do not configure it.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class PartitionStates:
         self._is_unclean_allowed = is_unclean_allowed
 
     def start(self) -> Steps[None]:
-        """Set the state of each partition as its leadership says, and elect leaders where they are missing."""
+        """Set each partition's state according to its leadership, and elect missing leaders."""
         context = self._context
         for partition in list(context.partitions()):
             leadership = context.leaderships.get(partition)
@@ -94,7 +94,7 @@ class PartitionStates:
         yield from self.bring_online()
 
     def bring_online(self, topic: str | None = None) -> Steps[Results]:
-        """Try to elect leaders for the partitions without one, except those that are to be deleted.
+        """Try to elect leaders for the partitions without one, except those to be deleted.
 
         Args:
             topic: the topic; None for all topics.
@@ -106,18 +106,18 @@ class PartitionStates:
     def change(
         self, partitions: Sequence[TopicPartition], target: PartitionState, occasion: Occasion = Occasion.OFFLINE
     ) -> Steps[Results]:
-        """Take partitions to a state, and send the requests that this needs.
+        """Move partitions to a state, and send the requests that this requires.
 
         Args:
             partitions: the partitions.
-            target: the state.
-            occasion: why leaders are elected, if they are.
+            target: the new state.
+            occasion: why leaders are elected, if any are.
 
         Returns:
-            for partitions that were to get another leader, the result.
+            The results for the partitions that were to get another leader.
 
         Raises:
-            CheckFailed: another controller was elected; nothing was sent.
+            CheckFailed: another controller has been elected; nothing was sent.
             RegistryError: the session has ended; nothing was sent.
         """
         if not partitions:
@@ -156,7 +156,7 @@ class PartitionStates:
     def _initialize(
         self, partitions: Sequence[TopicPartition], batch: RequestBatch, results: Results
     ) -> Steps[list[TopicPartition]]:
-        """Store the first leaderships; return the partitions that have one already, and need an election."""
+        """Store the first leaderships; return the partitions that already have one, and need an election."""
         context = self._context
         first: dict[TopicPartition, Leadership] = {}
         for partition in partitions:
@@ -195,7 +195,7 @@ class PartitionStates:
     def _elect_once(
         self, partitions: Sequence[TopicPartition], occasion: Occasion, batch: RequestBatch, results: Results
     ) -> Steps[list[TopicPartition]]:
-        """Elect leaders; return the partitions that another program wrote meanwhile."""
+        """Elect leaders; return the partitions that another program wrote in the meantime."""
         read = yield from self._store.read_to_change(partitions)
         for partition in partitions:
             if partition not in read:
@@ -237,7 +237,7 @@ class PartitionStates:
         return elect_offline(leadership, assignment.replicas, is_online, is_unclean_allowed=is_unclean_allowed)
 
     def _unclean_topics(self, stored: Mapping[TopicPartition, Leadership], occasion: Occasion) -> Steps[set[str]]:
-        """Return the topics of which a replica may lead that is not in sync; read only if it matters."""
+        """Return the topics in which a replica that is not in sync may lead; only read if it matters."""
         topics = dict.fromkeys(
             partition.topic
             for partition, leadership in stored.items()
@@ -261,7 +261,7 @@ class PartitionStates:
             except (DamagedZnode, RegistryError) as error:
                 if isinstance(error, RegistryError) and error.code in SESSION_ENDED:
                     raise
-                _log.error("topic %s gets no unclean leaders, since its configuration is unknown: %s", topic, error)
+                _log.error("no unclean leaders for topic %s, since its configuration is unknown: %s", topic, error)
                 continue
             text = config.get(UNCLEAN_ELECTION_CONFIG)
             if self._is_unclean_allowed() if text is None else is_true(text):
@@ -274,5 +274,5 @@ def _is_online(context: Context, partition: TopicPartition, broker_id: int, *, o
 
 
 def is_true(text: str) -> bool:
-    """Return whether the text of a configuration means true."""
+    """Return whether a configuration's text means true."""
     return text.strip().lower() == "true"

@@ -20,7 +20,7 @@ from kafkawire.sdk.registry.steps import ATTEMPTS_MAX, Steps, read, set_data
 
 __all__ = ["BLOCK_SIZE", "allocate"]
 
-#: Producer ids in a block, as in Apache Kafka.
+#: Producer ids per block, as in Apache Kafka.
 BLOCK_SIZE: Final = 1000
 
 _PRODUCER_ID_MAX: Final = (1 << 63) - 1
@@ -30,12 +30,12 @@ def allocate(context: Context, request: AllocateProducerIdsRequest) -> Steps[All
     """Store the next block for a broker.
 
     Args:
-        context: has the epochs of the brokers.
-        request: from a broker.
+        context: holds the epochs of the brokers.
+        request: a broker's request.
 
     Raises:
         Refused: no block is left, or the node cannot be written.
-        DamagedZnode: the last block cannot be read, so that the next one is unknown.
+        DamagedZnode: the last block cannot be read, so the next one is unknown.
     """
     broker = context.brokers.get(request.broker_id)
     if broker is None:
@@ -43,7 +43,7 @@ def allocate(context: Context, request: AllocateProducerIdsRequest) -> Steps[All
     if broker.epoch != request.broker_epoch:
         return AllocateProducerIdsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
     path = PRODUCER_ID_BLOCK.path()
-    # During an upgrade, brokers of older releases write the node, too.
+    # During an upgrade, brokers of older releases write this node as well.
     for _ in range(ATTEMPTS_MAX):
         data = yield from read(path)
         if data is None:

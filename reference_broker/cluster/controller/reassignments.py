@@ -1,8 +1,8 @@
-"""Reassignments: a partition gets other replicas without being offline.
+"""Reassignments: a partition moves to other replicas without going offline.
 
-Phase U stores origin and target together, so that another controller can continue. Phase A, while the target is not in
-sync: a new leader epoch, and the new replicas begin to follow. Phase B, once it is: the leader moves if it must, the
-replicas that leave are deleted, and last the target alone is stored.
+Phase U stores origin and target together, so that another controller can continue. Phase A applies while the target is
+not in sync: the leader epoch is raised, and the new replicas start following. Phase B applies once it is: the leader
+moves if necessary, the departing replicas are deleted, and finally only the target is stored.
 
 Source: `KafkaController.onPartitionReassignment` in Apache Kafka; KIP-455.
 """
@@ -43,25 +43,25 @@ __all__ = ["MOVES_TOGETHER_MAX", "Reassignments", "stored_assignment"]
 _log = logging.getLogger("kafkawire.broker")
 
 
-#: Reassignments whose steps are taken side by side: each takes a few of the operations that may wait for the registry.
+#: Reassignments that take their steps concurrently: each uses a few of the operations that may wait for the registry.
 MOVES_TOGETHER_MAX: Final = 1_000
 
-#: Why reassignments do not proceed.
+#: The errors that keep reassignments from proceeding.
 _Failures = dict[TopicPartition, KafkaWireError]
 
 A = TypeVar("A")
 
 
 class Reassignments:
-    """Moves partitions.
+    """Moves partitions to other replicas.
 
     Args:
-        context: has the assignments.
-        requests: to brokers.
-        store: has the leaderships.
+        context: holds the assignments.
+        requests: sends requests to brokers.
+        store: holds the leaderships.
         partition_states: elects leaders.
         replica_states: starts and deletes replicas.
-        deletions: wait for reassignments.
+        deletions: topic deletions, which wait for reassignments.
         lookout: watches the node with the orders of old tools.
     """
 
@@ -84,7 +84,7 @@ class Reassignments:
         self._lookout = lookout
 
     def start(self) -> Steps[None]:
-        """Continue the reassignments of earlier controllers; orders of old tools go first."""
+        """Continue the reassignments of earlier controllers; orders of old tools come first."""
         resumed = yield from self.take_orders()
         yield from self.resume(lambda partition, _: partition not in resumed)
 
@@ -92,7 +92,7 @@ class Reassignments:
         """Continue reassignments.
 
         Args:
-            is_meant: which of them, by partition and assignment.
+            is_meant: returns whether to continue a reassignment, given its partition and assignment.
         """
         assignments = {partition: self._context.assignment(partition) for partition in self._context.reassigned}
         yield from self._move(
@@ -100,20 +100,20 @@ class Reassignments:
         )
 
     def take_orders(self) -> Steps[set[TopicPartition]]:
-        """Begin what `/admin/reassign_partitions` orders, and watch that node.
+        """Start the moves ordered in `/admin/reassign_partitions`, and watch that node.
 
         Returns:
-            the partitions of which a move has begun; orders that are being carried out already are left out.
+            The partitions whose moves have started; orders that are already being carried out are left out.
         """
         path = PARTITION_REASSIGNMENTS.path()
-        # A watch of existence comes first, so that orders that are created later are noticed.
+        # Watch for the node's existence first, so that orders created later are noticed.
         data = (yield from self._read_orders()) if (yield from self._lookout.stat(path)) is not None else None
         if data is None:
             return set()
         try:
             ordered = _orders(data)
         except DamagedZnode as error:
-            _log.error("no partition is reassigned, since the order cannot be read: %s", error)
+            _log.error("no partitions are reassigned, since the order cannot be read: %s", error)
             ordered = {}
         results: dict[TopicPartition, Refusal] = {}
         to_begin: dict[TopicPartition, ReplicaAssignment] = {}
@@ -128,9 +128,9 @@ class Reassignments:
         results.update((yield from self._begin(to_begin)))
         refused = {partition for partition, result in results.items() if result != ACCEPTED}
         for partition in refused:
-            _log.warning("%s: the reassignment of %s is refused: %s", path, partition, results[partition].message)
+            _log.warning("%s: refusing to reassign %s: %s", path, partition, results[partition].message)
         if refused or not ordered:
-            # A damaged order has no partitions, and is deleted.
+            # A damaged order names no partitions, and is deleted.
             yield from self._remove_orders(lambda partition, _: partition in refused)
         return {partition for partition, result in results.items() if result == ACCEPTED}
 
@@ -138,13 +138,13 @@ class Reassignments:
         return partition in self._context.reassigned and self._context.assignment(partition).target == replicas
 
     def alter(self, wanted: Mapping[TopicPartition, Sequence[int] | None]) -> Steps[dict[TopicPartition, Refusal]]:
-        """Begin, replace or cancel reassignments for a client.
+        """Start, replace or cancel reassignments for a client.
 
         Args:
             wanted: the new replicas of each partition; None to cancel its reassignment.
 
         Returns:
-            the result for each partition.
+            The result for each partition.
         """
         results: dict[TopicPartition, Refusal] = {}
         to_begin: dict[TopicPartition, ReplicaAssignment] = {}
@@ -168,14 +168,14 @@ class Reassignments:
         """Return the reassignments in progress.
 
         Args:
-            partitions: of these partitions; None for all.
+            partitions: the partitions to look at; None for all.
         """
         chosen = self._context.reassigned if partitions is None else partitions
         assignments = {partition: self._context.assignment(partition) for partition in chosen}
         return {partition: assignment for partition, assignment in assignments.items() if assignment.is_reassigned}
 
     def complete_if_in_sync(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
-        """Continue the reassignments among partitions whose target is in sync."""
+        """Continue the reassignments of those partitions whose target is in sync."""
         context = self._context
         moved = {each: context.assignment(each) for each in partitions if each in context.reassigned}
         if moved:
@@ -196,7 +196,7 @@ class Reassignments:
         return results
 
     def _move(self, wanted: Mapping[TopicPartition, ReplicaAssignment]) -> Steps[dict[TopicPartition, Refusal]]:
-        """Take the next steps of reassignments, several side by side; return the result of each."""
+        """Take the next steps of reassignments, some concurrently; return the result of each."""
         results: dict[TopicPartition, Refusal] = {}
         partitions = list(wanted)
         for start in range(0, len(partitions), MOVES_TOGETHER_MAX):
@@ -223,7 +223,7 @@ class Reassignments:
         return {**failed, **unchanged, **unfinished}
 
     def _complete(self, wanted: Mapping[TopicPartition, ReplicaAssignment]) -> Steps[_Failures]:
-        """Phase B of reassignments whose target is in sync; return those that failed."""
+        """Carry out phase B of reassignments whose target is in sync; return those that failed."""
         context = self._context
         if not wanted:
             return {}
@@ -234,7 +234,7 @@ class Reassignments:
         for partition, assignment in done.items():
             context.assign(partition, assignment)
         failed = yield from self._move_leaders(done)
-        # The next attempt takes these steps again.
+        # The next attempt repeats these steps.
         for partition in failed:
             context.assign(partition, wanted[partition])
         left = _without(done, failed)
@@ -252,13 +252,13 @@ class Reassignments:
         return failed
 
     def _absent(self, assignments: Mapping[TopicPartition, ReplicaAssignment]) -> list[Replica]:
-        """Return the replicas that reassignments add, and that have not been started."""
+        """Return the replicas that reassignments add and that have not been started."""
         states = self._context.replica_states
         added = [Replica(each, broker_id) for each, wanted in assignments.items() for broker_id in wanted.adding]
         return [each for each in added if states.get(each, ReplicaState.NON_EXISTENT) is ReplicaState.NON_EXISTENT]
 
     def _update(self, wanted: Mapping[TopicPartition, ReplicaAssignment]) -> Steps[_Failures]:
-        """Phase U: store assignments first, then note them, then stop the replicas that are not needed any more."""
+        """Phase U: store assignments, then note them, then stop the replicas that are no longer needed."""
         context = self._context
         before = {partition: context.assignment(partition) for partition in wanted}
         changed = {partition: each for partition, each in wanted.items() if each != before[partition]}
@@ -285,7 +285,7 @@ class Reassignments:
         return in_sync
 
     def _bump_leader_epochs(self, assignments: Mapping[TopicPartition, ReplicaAssignment]) -> Steps[_Failures]:
-        """Store the next leader epochs, and tell the replicas their assignments with them; return what failed."""
+        """Store the next leader epochs, and send them to the replicas with their assignments; return what failed."""
         failed: _Failures = {}
         remaining = list(assignments)
         for _ in range(ATTEMPTS_MAX):
@@ -315,12 +315,12 @@ class Reassignments:
         for partition, leadership in stored.items():
             self._context.leaderships[partition] = leadership
             batch.add_leader_and_isr(assignments[partition].origin, partition, is_new=False)
-            # A new replica may be placed in a good log directory, although another one has failed.
+            # A new replica may be placed in a good log directory even though another one has failed.
             batch.add_leader_and_isr(assignments[partition].adding, partition, is_new=True)
         batch.send()
 
     def _move_leaders(self, done: Mapping[TopicPartition, ReplicaAssignment]) -> Steps[_Failures]:
-        """Elect leaders among the targets where others lead; return what failed."""
+        """Elect leaders from the targets where other replicas lead; return what failed."""
         context = self._context
         staying: dict[TopicPartition, ReplicaAssignment] = {}
         for partition, assignment in done.items():
@@ -343,7 +343,7 @@ class Reassignments:
             yield from self._replica_states.change(replicas, state)
 
     def _write(self, wanted: Mapping[TopicPartition, ReplicaAssignment]) -> Steps[_Failures]:
-        """Store assignments, the topics side by side; return what failed."""
+        """Store assignments, all topics concurrently; return what failed."""
         by_topic: dict[str, dict[int, ReplicaAssignment]] = {}
         for partition, assignment in wanted.items():
             by_topic.setdefault(partition.topic, {})[partition.partition] = assignment
@@ -356,7 +356,7 @@ class Reassignments:
         }
 
     def _write_topic(self, topic: str, wanted: Mapping[int, ReplicaAssignment]) -> Steps[StateChangeFailed | None]:
-        """Store assignments of a topic, and keep what other programs have written to it, such as new partitions."""
+        """Store assignments of a topic, keeping what other programs have added to it, such as new partitions."""
         context = self._context
         version = context.topic_versions.get(topic)
         known = context.assignments.get(topic, {})
@@ -378,7 +378,7 @@ class Reassignments:
                     context.topic_versions[topic] = result.version
                 return None
             if isinstance(result, RegistryError) and result.code is not RegistryCode.BAD_VERSION:
-                return StateChangeFailed(f"the assignment of topic {topic} is not stored: {result}")
+                return StateChangeFailed(f"the assignment of topic {topic} was not stored: {result}")
             stored = None
         return StateChangeFailed(f"other programs wrote the topic {topic} at each of {ATTEMPTS_MAX} attempts")
 
@@ -389,7 +389,7 @@ class Reassignments:
             raise StateChangeFailed(f"topic {topic} has no stored assignment that can be read")
         topic_id = self._context.topic_ids.get(topic)
         if stored.topic_id not in (None, topic_id):
-            raise StateChangeFailed(f"topic {topic} was deleted and created again")
+            raise StateChangeFailed(f"topic {topic} was deleted and recreated")
         return stored._replace(topic_id=topic_id)
 
     def _dead(self, current: ReplicaAssignment, replicas: Sequence[int]) -> str | None:
@@ -411,7 +411,7 @@ class Reassignments:
         try:
             orders = _orders(data)
         except DamagedZnode:
-            orders = {}  # it was logged when it was noticed
+            orders = {}  # logged when it was first noticed
         rest = [PartitionReplicas(*each, replicas) for each, replicas in orders.items() if not is_done(each, replicas)]
         if not rest:
             yield from delete_each(self._context.check, (path,))
@@ -419,7 +419,7 @@ class Reassignments:
             content = PARTITION_REASSIGNMENTS.encode(PartitionReassignments(tuple(rest)))
             (result,) = yield from checked(self._context.check, (SetData(path, content, data.stat.version),))
             if isinstance(result, RegistryError):
-                _log.error("%s keeps orders that are done: %s", path, result)
+                _log.error("%s keeps completed orders: %s", path, result)
 
 
 def _without(some: Mapping[TopicPartition, A], others: Mapping[TopicPartition, object]) -> dict[TopicPartition, A]:
@@ -432,7 +432,7 @@ def _orders(data: Data) -> dict[TopicPartition, tuple[int, ...]]:
 
 
 def stored_assignment(topic_id: bytes | None, assignments: Mapping[int, ReplicaAssignment]) -> TopicAssignment:
-    """Return the content of the node of a topic."""
+    """Return the content of a topic's node."""
     return TopicAssignment(
         {number: each.replicas for number, each in assignments.items()},
         topic_id,

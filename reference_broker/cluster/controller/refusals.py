@@ -1,4 +1,4 @@
-"""Why the controller refuses what a client asks for, and what is said when a broker refuses the controller.
+"""Reasons why the controller refuses client requests, and the log lines for brokers that refuse the controller's.
 
 Source: `ApiError` in Apache Kafka.
 """
@@ -15,7 +15,7 @@ __all__ = ["ACCEPTED", "Refusal", "Refused", "refusal_of", "tell_refusal"]
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: The texts that clients of Apache Kafka know for codes that say all.
+#: The texts that Apache Kafka's clients know for codes that say everything.
 _TEXTS: Final = {
     ErrorCode.ELECTION_NOT_NEEDED: "Leader election not needed for topic partition.",
     ErrorCode.FEATURE_UPDATE_FAILED: "Unable to update finalized features due to an unexpected server error.",
@@ -27,11 +27,11 @@ _TEXTS: Final = {
 
 
 class Refusal(NamedTuple):
-    """The result for one thing that a client asked for.
+    """The result for one item of a client's request.
 
     Attributes:
-        error_code: NONE if it was accepted.
-        message: more about it, None if there is no more to say.
+        error_code: NONE if the item was accepted.
+        message: details, or None if there are none.
     """
 
     error_code: ErrorCode
@@ -43,16 +43,16 @@ ACCEPTED: Final = Refusal(ErrorCode.NONE)
 
 
 def refusal_of(error_code: ErrorCode) -> Refusal:
-    """Return the refusal with a code and the text that Apache Kafka has for it."""
+    """Return the refusal with a code and Apache Kafka's text for it."""
     return Refusal(error_code, _TEXTS.get(error_code))
 
 
 class Refused(KafkaWireError):
-    """A request of a client cannot be carried out.
+    """A client's request cannot be carried out.
 
     Args:
-        code: for the response.
-        reason: for the response; names the thing, the value and the limit.
+        code: the error code for the response.
+        reason: the text for the response; names the thing, the value and the limit.
     """
 
     def __init__(self, code: ErrorCode, reason: str) -> None:
@@ -61,15 +61,15 @@ class Refused(KafkaWireError):
 
 
 def tell_refusal(broker_id: int, api: str, error_code: int) -> None:
-    """Log that a broker refuses a request of the controller.
+    """Log that a broker refuses a request from the controller.
 
-    A broker whose session has expired registers again, and refuses what was meant for its former registration; the
-    controller repeats that for the new one.
+    A broker whose session has expired registers again, and refuses requests meant for its former registration; the
+    controller then repeats them for the new one.
 
     Args:
-        broker_id: the broker.
+        broker_id: the broker's id.
         api: the API of the request.
-        error_code: of the response.
+        error_code: the error code in the response.
     """
     if error_code == ErrorCode.STALE_BROKER_EPOCH:
         _log.info("broker %d has registered again, and refuses %s for its former registration", broker_id, api)

@@ -1,6 +1,6 @@
-"""Which brokers host the replicas of new partitions.
+"""Choosing the brokers that host the replicas of new partitions.
 
-Leaders and followers are spread evenly; with racks, the replicas of a partition are in as many racks as possible.
+Leaders and followers are spread evenly; with racks, a partition's replicas are spread over as many racks as possible.
 
 Source: `AdminUtils.assignReplicasToBrokers`, `AdminZkClient.validateReplicaAssignment`,
 `ZkAdminManager.createPartitions` in Apache Kafka 3.9, whose error texts are kept; KIP-36.
@@ -29,8 +29,8 @@ class CandidateBroker(NamedTuple):
     """A broker that can host replicas.
 
     Attributes:
-        broker_id: its id.
-        rack: its rack, None if not configured.
+        broker_id: the broker's id.
+        rack: the broker's rack, or None if not configured.
     """
 
     broker_id: int
@@ -38,7 +38,7 @@ class CandidateBroker(NamedTuple):
 
 
 class Start(NamedTuple):
-    """Where an assignment starts; both are random for a new topic, so that not all topics begin at one broker.
+    """Where an assignment starts; both values are random for a new topic, so that topics start at different brokers.
 
     Attributes:
         broker: the position of the broker with the first leader.
@@ -60,9 +60,9 @@ def assign_replicas(
 
     Args:
         brokers: the brokers, ascending by id.
-        partition_count: so many partitions.
-        replication_factor: so many replicas of each.
-        start: where to start.
+        partition_count: the number of partitions.
+        replication_factor: the number of replicas of each partition.
+        start: where the assignment starts.
         first_partition: the number of the first new partition.
 
     Raises:
@@ -93,18 +93,18 @@ def assign_replicas(
 def assign_new_partitions(
     existing: Mapping[int, Sequence[int]], brokers: Sequence[CandidateBroker], partition_count: int
 ) -> dict[int, tuple[int, ...]]:
-    """Return the replicas of partitions that are added to a topic; they continue behind the existing ones.
+    """Return the replicas of partitions that are added to a topic; they continue after the existing ones.
 
     Args:
-        existing: the replicas of its partitions.
+        existing: the replicas of the existing partitions.
         brokers: the brokers, ascending by id.
-        partition_count: so many partitions the topic has then.
+        partition_count: the topic's new total number of partitions.
 
     Raises:
-        Refused: as `assign_replicas`, or partition 0 is missing.
+        Refused: as for `assign_replicas`, or partition 0 is missing.
     """
     if not existing.get(0):
-        raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, f"partition 0 is missing in the assignment {dict(existing)}")
+        raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, f"partition 0 is missing from the assignment {dict(existing)}")
     positions = [at for at, broker in enumerate(brokers) if broker.broker_id >= existing[0][0]]
     start = positions[0] if positions else 0
     return assign_replicas(
@@ -113,14 +113,14 @@ def assign_new_partitions(
 
 
 def check_increase(present: int, count: int) -> None:
-    """Check that a topic gets more partitions.
+    """Check that a topic gains partitions.
 
     Args:
-        present: its number of partitions.
-        count: the number that is asked for.
+        present: the topic's number of partitions.
+        count: the requested number of partitions.
 
     Raises:
-        Refused: INVALID_PARTITIONS if that is no increase.
+        Refused: INVALID_PARTITIONS if the request is not an increase.
     """
     if count == present:
         raise Refused(ErrorCode.INVALID_PARTITIONS, f"Topic already has {present} partitions.")
@@ -135,7 +135,7 @@ def check_chosen_brokers(assignments: Sequence[Sequence[int]], additional: int, 
     Args:
         assignments: the brokers of each new partition.
         additional: the number of new partitions.
-        broker_ids: the brokers that exist.
+        broker_ids: the existing brokers.
 
     Raises:
         Refused: INVALID_REPLICA_ASSIGNMENT.
@@ -152,12 +152,12 @@ def check_chosen_brokers(assignments: Sequence[Sequence[int]], additional: int, 
 def check_manual_assignment(
     assignments: Mapping[int, Sequence[int]], broker_ids: Collection[int], replication_factor: int | None = None
 ) -> None:
-    """Check the replicas that a client chose.
+    """Check the replicas that a client has chosen.
 
     Args:
         assignments: the replicas of each partition.
-        broker_ids: the brokers that exist; every one is accepted for a new topic, as in Apache Kafka.
-        replication_factor: of the partitions that exist; None for a new topic.
+        broker_ids: the existing brokers; for a new topic, any broker is accepted, as in Apache Kafka.
+        replication_factor: the replication factor of the existing partitions; None for a new topic.
 
     Raises:
         Refused: INVALID_REPLICA_ASSIGNMENT or BROKER_NOT_AVAILABLE.
@@ -185,7 +185,7 @@ def check_manual_assignment(
 def _replicas(
     ids: Sequence[int], racks: Mapping[int, str], first: int, shift: int, replication_factor: int
 ) -> tuple[int, ...]:
-    """Return the replicas of a partition: the leader at a position, and followers behind it."""
+    """Return the replicas of a partition: the leader at a position, and the followers after it."""
     rack_count = len(set(racks.values()))
     chosen = [ids[first]]
     step = 0
@@ -200,7 +200,7 @@ def _replicas(
 
 
 def _alternated(racks: Mapping[int, str]) -> list[int]:
-    """Return the brokers so that neighbours are in different racks, as long as there are enough racks."""
+    """Return the brokers in an order that alternates between racks, as long as there are enough racks."""
     by_rack: dict[str, list[int]] = {rack: [] for rack in sorted(set(racks.values()))}
     for broker_id in sorted(racks):
         by_rack[racks[broker_id]].append(broker_id)

@@ -1,9 +1,9 @@
-"""Changes of the states of replicas: what each of them stores and sends.
+"""State changes of replicas: what each of them stores and sends.
 
-- to NEW and to ONLINE: the broker is told the leader and the ISR, if there is one;
-- to OFFLINE: the broker is told to stop the replica, which leaves the ISR; the other replicas are told;
+- to NEW and ONLINE: the broker is told the leader and the ISR, if there is one;
+- to OFFLINE: the broker is told to stop the replica, which leaves the ISR, and the other replicas are informed;
 - to DELETION_STARTED: the broker is told to delete the replica;
-- to NON_EXISTENT: the replica leaves the assignment in memory;
+- to NON_EXISTENT: the replica is removed from the in-memory assignment;
 - to DELETION_SUCCESSFUL and DELETION_INELIGIBLE: only the state changes.
 
 Source: `ZkReplicaStateMachine` in Apache Kafka.
@@ -32,12 +32,12 @@ _EDGES: Final = frozenset(REPLICA_EDGES)
 
 
 class ReplicaStates:
-    """Takes replicas from state to state.
+    """Moves replicas from state to state.
 
     Args:
-        context: has the states.
-        requests: to brokers.
-        store: has the leaderships.
+        context: holds the states.
+        requests: sends requests to brokers.
+        store: holds the leaderships.
     """
 
     def __init__(self, context: Context, requests: BrokerRequests, store: LeadershipStore) -> None:
@@ -46,29 +46,29 @@ class ReplicaStates:
         self._store = store
 
     def start(self) -> Steps[None]:
-        """Set the state of each replica, and tell the brokers that are alive."""
+        """Set the state of each replica, and inform the live brokers."""
         context = self._context
         online: list[Replica] = []
         offline: list[Replica] = []
         for replica in context.replicas_of(context.partitions()):
             is_online = context.is_online(replica.broker_id, replica.partition)
-            # A replica whose broker is gone cannot be deleted now, if its topic is to be deleted.
+            # If its topic is to be deleted, a replica whose broker is gone cannot be deleted now.
             context.replica_states[replica] = ReplicaState.ONLINE if is_online else ReplicaState.DELETION_INELIGIBLE
             (online if is_online else offline).append(replica)
         yield from self.change(online, ReplicaState.ONLINE)
         yield from self.change(offline, ReplicaState.OFFLINE)
 
     def change(self, replicas: Iterable[Replica], target: ReplicaState) -> Steps[None]:
-        """Take replicas to a state, and send the requests that this needs.
+        """Move replicas to a state, and send the requests that this requires.
 
-        A replica that cannot take the step is logged and left.
+        If a replica cannot take the step, that is logged.
 
         Args:
             replicas: the replicas.
-            target: the state.
+            target: the new state.
 
         Raises:
-            CheckFailed: another controller was elected; nothing was sent.
+            CheckFailed: another controller has been elected; nothing was sent.
             RegistryError: the session has ended; nothing was sent.
         """
         by_broker: dict[int, list[Replica]] = {}
@@ -121,7 +121,7 @@ class ReplicaStates:
         if leadership is None:
             return True
         if leadership.leader == replica.broker_id:
-            _log.error("the replica of %s on broker %d leads and cannot become NEW", *replica)
+            _log.error("the replica of %s on broker %d is the leader and cannot become NEW", *replica)
             return False
         batch.add_leader_and_isr((replica.broker_id,), replica.partition, is_new=True)
         return True
@@ -135,7 +135,7 @@ class ReplicaStates:
             return
         assignment = context.assignment(partition)
         if broker_id not in assignment.replicas:
-            _log.error("the replica of %s on broker %d is not assigned and is added", partition, broker_id)
+            _log.error("adding the unassigned replica of %s on broker %d", partition, broker_id)
             context.assign(partition, assignment._replace(replicas=(*assignment.replicas, broker_id)))
 
     def _go_offline(self, broker_id: int, replicas: Sequence[Replica], batch: RequestBatch) -> Steps[None]:
@@ -155,7 +155,7 @@ class ReplicaStates:
                 self._step(replica, ReplicaState.OFFLINE)
 
     def _remove_from_isr(self, broker_id: int, partitions: Sequence[TopicPartition]) -> Steps[list[TopicPartition]]:
-        """Remove a replica from the ISR of partitions; return those whose stored ISR is without the replica now."""
+        """Remove a replica from the ISR of partitions; return those whose stored ISR no longer contains it."""
         removed: list[TopicPartition] = []
         remaining = list(partitions)
         for _ in range(ATTEMPTS_MAX):
@@ -178,7 +178,7 @@ class ReplicaStates:
                 if partition.topic in context.deletions:
                     removed.append(partition)  # an earlier controller has begun to delete the topic
                 else:
-                    _log.error("broker %d stays in the ISR of %s, which is not stored", broker_id, partition)
+                    _log.error("broker %d stays in the ISR of %s, whose leadership is not stored", broker_id, partition)
             elif isinstance(leadership, KafkaWireError):
                 _log.error("broker %d stays in the ISR of %s: %s", broker_id, partition, leadership)
             elif broker_id in leadership.isr:
@@ -198,7 +198,7 @@ class ReplicaStates:
 
 
 def _without(leadership: Leadership, broker_id: int) -> Leadership:
-    """Return a leadership without a replica; the last one stays in the ISR, since only it has all records."""
+    """Return a leadership without a replica; the last replica stays in the ISR, since only it has all records."""
     leader = NO_LEADER_ID if leadership.leader == broker_id else leadership.leader
     isr = tuple(each for each in leadership.isr if each != broker_id)
     return leadership.led_by(leader, isr or leadership.isr)

@@ -1,6 +1,7 @@
-"""The states of partitions and replicas in a controller, and their tables of edges.
+"""The controller's states of partitions and replicas, and their transition tables.
 
-`partition_states.py` and `replica_states.py` take the steps, and write and send what each of them needs.
+`partition_states.py` and `replica_states.py` carry out the transitions, with the writes and requests that each one
+needs.
 
 Source: `PartitionState` and `ReplicaState` in Apache Kafka.
 """
@@ -18,36 +19,36 @@ __all__ = ["PARTITION_EDGES", "REPLICA_EDGES", "PartitionState", "ReplicaState"]
 class PartitionState(Enum):
     """The state of a partition."""
 
-    #: It was never created, or it is being deleted.
+    #: The partition has never been created, or is being deleted.
     NON_EXISTENT = auto()
-    #: It has replicas, but never had a leader.
+    #: The partition has replicas, but has never had a leader.
     NEW = auto()
-    #: It has a leader.
+    #: The partition has a leader.
     ONLINE = auto()
-    #: Its leader is gone, and no other replica may lead.
+    #: The partition's leader is gone, and no other replica may lead.
     OFFLINE = auto()
 
 
 class ReplicaState(Enum):
     """The state of a replica."""
 
-    #: It is not assigned, or its deletion is finished.
+    #: The replica is not assigned, or its deletion has finished.
     NON_EXISTENT = auto()
-    #: A reassignment or a new partition added it; it can only follow.
+    #: A reassignment or a new partition has added the replica; it can only follow.
     NEW = auto()
-    #: It is in use.
+    #: The replica is in use.
     ONLINE = auto()
-    #: Its broker is gone, or its log directory has failed.
+    #: The replica's broker is gone, or its log directory has failed.
     OFFLINE = auto()
-    #: Its broker was told to delete it.
+    #: The replica's broker has been told to delete it.
     DELETION_STARTED = auto()
-    #: Its broker has deleted it.
+    #: The replica's broker has deleted it.
     DELETION_SUCCESSFUL = auto()
-    #: It cannot be deleted now: its broker is gone, or could not do it.
+    #: The replica cannot be deleted now: its broker is gone, or failed to delete it.
     DELETION_INELIGIBLE = auto()
 
 
-#: The steps of a partition.
+#: The transitions of a partition.
 PARTITION_EDGES: Final = Edges(
     "a partition in the controller",
     (PartitionState.NON_EXISTENT, PartitionState.NEW, PartitionState.ONLINE, PartitionState.OFFLINE),
@@ -69,7 +70,7 @@ PARTITION_EDGES: Final = Edges(
     },
 )
 
-#: The steps of a replica.
+#: The transitions of a replica.
 REPLICA_EDGES: Final = Edges(
     "a replica in the controller",
     (ReplicaState.NON_EXISTENT, ReplicaState.ONLINE, ReplicaState.DELETION_INELIGIBLE),
@@ -93,10 +94,10 @@ REPLICA_EDGES: Final = Edges(
             ReplicaState.DELETION_SUCCESSFUL: "its broker has deleted it",
             ReplicaState.DELETION_INELIGIBLE: "its broker is gone, or could not delete it",
         },
-        ReplicaState.DELETION_SUCCESSFUL: {ReplicaState.NON_EXISTENT: "its topic is deleted, or its move is over"},
+        ReplicaState.DELETION_SUCCESSFUL: {ReplicaState.NON_EXISTENT: "its topic is deleted, or its move has finished"},
         ReplicaState.DELETION_INELIGIBLE: {
             ReplicaState.ONLINE: "its broker is back",
-            ReplicaState.OFFLINE: "its deletion is tried again",
+            ReplicaState.OFFLINE: "its deletion is retried",
         },
     },
 )

@@ -1,6 +1,6 @@
-"""What the requests of admins write to the registry: topics, partitions, marks of deletion, configurations.
+"""Registry writes for admin requests: topics, partitions, deletion marks, configurations.
 
-Nothing is sent to a broker here: the controller notices topics, and every broker notices configurations. A topic's
+Nothing is sent to brokers here: the controller notices topics, and every broker notices configurations. A topic's
 configuration is written first, so that its partitions never exist without it.
 
 Source: `AdminZkClient`, `KafkaZkClient.setOrCreateEntityConfigs` in Apache Kafka.
@@ -76,8 +76,8 @@ def check_new_topic(topic: str) -> Steps[None]:
         topic: a valid name.
 
     Raises:
-        Refused: it exists, is being deleted, or differs from an existing one only in dots and underscores, which
-            metrics do not tell apart.
+        Refused: the topic exists, is being deleted, or differs from an existing one only in periods and underscores,
+            which metrics cannot tell apart.
     """
     outcomes = yield (Exists(TOPIC_DELETION.path(topic)), Exists(TOPIC.path(topic)))
     is_marked, exists = (found(outcome, Stat) is not None for outcome in outcomes)
@@ -106,9 +106,9 @@ def create_topic(
     """Create a topic: its configuration, then its assignment.
 
     Args:
-        topic: a name that `check_new_topic` accepted.
-        config: its configurations.
-        assignments: the replicas of each partition, from 0.
+        topic: a name accepted by `check_new_topic`.
+        config: the topic's configurations.
+        assignments: the replicas of each partition, starting with partition 0.
         topic_id: a new id of 16 bytes.
         acl: the access control list of the nodes.
 
@@ -133,7 +133,7 @@ def add_partitions(topic: str, assignments: Mapping[int, Sequence[int]]) -> Step
         assignments: the replicas of each new partition.
 
     Raises:
-        Refused: the topic does not exist, is being moved, or was changed meanwhile.
+        Refused: the topic does not exist, is being moved, or has been changed in the meantime.
         DamagedZnode: the topic cannot be read.
     """
     data = yield from read(TOPIC.path(topic))
@@ -160,7 +160,7 @@ def add_partitions(topic: str, assignments: Mapping[int, Sequence[int]]) -> Step
 
 
 def mark_for_deletion(topic: str, acl: tuple[Acl, ...] = OPEN_ACL) -> Steps[None]:
-    """Have the controller delete a topic; one that is marked already stays so.
+    """Have the controller delete a topic; a topic that is already marked stays so.
 
     Raises:
         Refused: the topic does not exist.
@@ -175,14 +175,15 @@ def change_topic_config(topic: str, revise: Revise, acl: tuple[Acl, ...] = OPEN_
     """Change the configuration of a topic, and announce it to all brokers.
 
     Args:
-        topic: its name.
+        topic: the topic's name.
         revise: returns the new configuration; called again if another program changes it at the same time.
         acl: the access control list of the nodes.
 
     Raises:
-        Refused: the topic does not exist, there is no controller, or other programs change the configuration each time.
+        Refused: the topic does not exist, there is no controller, or every attempt collides with another program's
+            change.
         DamagedZnode: the configuration cannot be read.
-        BrokerError: that of `revise`.
+        BrokerError: raised by `revise`.
     """
     if (yield from stat_of(TOPIC.path(topic))) is None:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{topic}' does not exist.")
@@ -196,27 +197,27 @@ def change_broker_config(
     acl: tuple[Acl, ...] = OPEN_ACL,
     secret_acl: tuple[Acl, ...] = OPEN_ACL,
 ) -> Steps[None]:
-    """Change the configuration of a broker, or that of all brokers, and announce it to all brokers.
+    """Change the configuration of one broker or of all brokers, and announce it to all brokers.
 
     Args:
-        broker_id: its id; None for all brokers.
+        broker_id: the broker's id; None for all brokers.
         revise: see `change_topic_config`.
         acl: the access control list of the announcement.
         secret_acl: the access control list of the configuration, which may contain secrets.
 
     Raises:
-        Refused: there is no controller, or other programs change the configuration each time.
+        Refused: there is no controller, or every attempt collides with another program's change.
         DamagedZnode: the configuration cannot be read.
-        BrokerError: that of `revise`.
+        BrokerError: raised by `revise`.
     """
     yield from _revise_config(BROKER_CONFIG.path(broker_id), revise, secret_acl)
     yield from _announce(BROKER_CONFIG.path(broker_id), acl)
 
 
 def _revise_config(path: str, revise: Revise, acl: tuple[Acl, ...]) -> Steps[None]:
-    """Change a configuration, or create its node, while one controller is in office.
+    """Change a configuration, or create its node, provided that the controller stays the same.
 
-    Apache Kafka lets the last writer win. Here a change that another program makes at the same time is kept.
+    In Apache Kafka, the last writer wins. Here, a change that another program makes at the same time is kept.
     """
     for _ in range(ATTEMPTS_MAX):
         check = yield from _controller_check(path)
@@ -246,9 +247,9 @@ def _announce(path: str, acl: tuple[Acl, ...]) -> Steps[None]:
 
 
 def _write_config(path: str, config: Mapping[str, str], acl: tuple[Acl, ...]) -> Steps[None]:
-    """Replace a configuration, or create its node, while one controller is in office.
+    """Replace a configuration, or create its node, provided that the controller stays the same.
 
-    The controller is checked because a controller of KRaft takes over the configurations.
+    The controller is checked because a KRaft controller takes over the configurations.
     """
     check = yield from _controller_check(path)
     encoded = TOPIC_CONFIG.encode(EntityConfig(dict(config)))
@@ -265,17 +266,19 @@ def _write_config(path: str, config: Mapping[str, str], acl: tuple[Acl, ...]) ->
 
 
 def _controller_check(path: str) -> Steps[Check]:
-    """Return the check that the present controller, which is none of KRaft, stays in office."""
+    """Return the check that the present controller, which must not be a KRaft one, stays in office."""
     data = yield from read(CONTROLLER.path())
     if data is None or CONTROLLER.decode(data.data, CONTROLLER.path()).kraft_controller_epoch > 0:
-        raise Refused(ErrorCode.NOT_CONTROLLER, f"{path} is not written, since the cluster has no controller")
+        raise Refused(ErrorCode.NOT_CONTROLLER, f"{path} was not written, since the cluster has no controller")
     return Check(CONTROLLER.path(), data.stat.version)
 
 
 def _raise_if_moved(path: str, outcome: RegistryError) -> None:
     """Raise an error if a write has failed because the controller has changed."""
     if isinstance(outcome, TransactionFailed) and outcome.index == 0:
-        raise Refused(ErrorCode.NOT_CONTROLLER, f"{path} is not written, since the controller changes") from outcome
+        raise Refused(
+            ErrorCode.NOT_CONTROLLER, f"{path} was not written, since the controller has changed"
+        ) from outcome
 
 
 def _exists(topic: str) -> Refused:

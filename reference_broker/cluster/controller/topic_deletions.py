@@ -1,7 +1,7 @@
 """The deletion of topics: from the mark in the registry until every replica is deleted, then the topic's nodes.
 
-A deletion is held while a replica cannot be deleted or a partition is moved, and resumes later. The nodes of a topic
-go in the order topic, configuration, mark, so that a later controller finds the mark and continues.
+A deletion is held while a replica cannot be deleted or a partition is being moved, and resumes later. A topic's nodes
+are deleted in the order topic, configuration, mark, so that a later controller finds the mark and continues.
 
 Source: `TopicDeletionManager` in Apache Kafka.
 """
@@ -26,7 +26,7 @@ __all__ = ["TopicDeletions"]
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: Partitions of topics whose nodes are deleted side by side: a tenth of the operations that may wait for the registry.
+#: Partitions of topics whose nodes are deleted concurrently: a tenth of the operations that may wait for the registry.
 _PARTITIONS_TOGETHER_MAX: Final = 10_000
 
 
@@ -34,11 +34,11 @@ class TopicDeletions:
     """Deletes topics.
 
     Args:
-        context: has the topics.
-        requests: to brokers.
+        context: holds the topics.
+        requests: sends requests to brokers.
         partition_states: ends partitions.
         replica_states: deletes replicas.
-        is_enabled: `delete.topic.enable`; if it is false, marks are removed and nothing else happens.
+        is_enabled: `delete.topic.enable`; if false, marks are removed and nothing else happens.
     """
 
     def __init__(
@@ -60,8 +60,8 @@ class TopicDeletions:
         """Note the deletions of earlier controllers.
 
         Args:
-            marked: topics that are to be deleted.
-            held: topics that cannot be deleted now.
+            marked: the topics to delete.
+            held: the topics that cannot be deleted now.
         """
         if self._is_enabled:
             self._context.deletions.update((topic, None) for topic in marked)
@@ -70,16 +70,16 @@ class TopicDeletions:
             yield from self.unmark(marked)
 
     def enqueue(self, topics: Iterable[str]) -> Steps[None]:
-        """Delete topics that were marked, as soon as possible."""
+        """Delete topics that have been marked, as soon as possible."""
         self._context.deletions.update((topic, None) for topic in topics)
         yield from self.proceed()
 
     def hold(self, topics: Collection[str]) -> None:
-        """Do not delete topics until `resume` names them; those that are not marked are left out."""
+        """Do not delete topics until `resume` names them; topics that are not marked are ignored."""
         self._context.deletions_held.update(topic for topic in topics if topic in self._context.deletions)
 
     def resume(self, topics: Collection[str]) -> Steps[None]:
-        """Try again to delete topics; those that are not marked are left out."""
+        """Try again to delete topics; topics that are not marked are ignored."""
         marked = [topic for topic in topics if topic in self._context.deletions]
         if marked:
             self._context.deletions_held.difference_update(marked)
@@ -104,12 +104,12 @@ class TopicDeletions:
         yield from delete_each(self._context.check, [TOPIC_DELETION.path(topic) for topic in topics])
 
     def proceed(self) -> Steps[None]:
-        """Finish, repeat and begin deletions, as the states of the replicas allow."""
+        """Finish, retry and start deletions, as the states of the replicas allow."""
         context = self._context
         finished, to_retry, to_begin = [], [], []
         for topic in list(context.deletions):
             if topic in context.topics and topic not in context.assignments:
-                continue  # it cannot be read, so that its replicas are unknown
+                continue  # the topic cannot be read, so its replicas are unknown
             if context.are_all_in(topic, ReplicaState.DELETION_SUCCESSFUL):
                 finished.append(topic)
                 continue
@@ -127,7 +127,7 @@ class TopicDeletions:
             yield from self._begin(to_begin)
 
     def _portions(self, topics: Iterable[str]) -> Iterator[list[str]]:
-        """Yield topics in groups that have few enough partitions to be deleted side by side."""
+        """Yield topics in groups with few enough partitions to be deleted concurrently."""
         portion: list[str] = []
         size = 0
         for topic in topics:
@@ -141,7 +141,7 @@ class TopicDeletions:
             yield portion
 
     def _finish(self, topics: Sequence[str]) -> Steps[None]:
-        """Delete the nodes of topics; one of which a node cannot be deleted stays marked, and is tried again later."""
+        """Delete the nodes of topics; if a node cannot be deleted, its topic stays marked and is retried later."""
         context = self._context
         are_gone = yield from together(self._delete_nodes(topic) for topic in topics)
         for topic, is_gone in zip(topics, are_gone, strict=True):
@@ -183,7 +183,7 @@ class TopicDeletions:
                 elif context.replica_states.get(replica) is not ReplicaState.DELETION_SUCCESSFUL:
                     alive.append(replica)
         yield from self._replica_states.change(dead, ReplicaState.DELETION_INELIGIBLE)
-        # Followers stop to fetch before their leader is deleted.
+        # Followers stop fetching before their leader is deleted.
         yield from self._replica_states.change(alive, ReplicaState.OFFLINE)
         yield from self._replica_states.change(alive, ReplicaState.DELETION_STARTED)
         self.hold({replica.partition.topic for replica in dead})

@@ -1,7 +1,7 @@
 """A classic group: its members, its state, and derived properties.
 
 `members.py` and `rebalances.py` change its state; nothing here does I/O or reads a clock. Members are kept in the order
-of joining, which determines the leader.
+in which they joined, which determines the leader.
 
 Source: KIP-62, KIP-345 (static members), KIP-394 (member ids); `ClassicGroup` in Apache Kafka.
 """
@@ -55,11 +55,11 @@ class GroupState(StrEnum):
 
     @property
     def is_joined(self) -> bool:
-        """Whether the members of the current generation have joined: when one leaves, the others must rejoin."""
+        """Whether the members of the current generation have joined; if so and one leaves, the others must rejoin."""
         return self in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
 
 
-#: A group that is replayed, or was a consumer group before, begins empty or stable.
+#: A group that is replayed, or was previously a consumer group, starts out empty or stable.
 CLASSIC_GROUP_EDGES: Final = Edges(
     "a classic group",
     (GroupState.EMPTY, GroupState.STABLE),
@@ -91,19 +91,20 @@ class Member:
     """A member of a group.
 
     Attributes:
-        member_id: assigned by the coordinator.
+        member_id: the id assigned by the coordinator.
         instance_id: the id of a static member, or None for a dynamic one.
         client_id: the client's name for itself.
-        client_host: the host it connects from.
-        session_timeout_ms: longest time without a heartbeat.
-        rebalance_timeout_ms: longest time to rejoin.
-        protocols: the protocols it supports.
-        assignment: its assignment in the current generation, from the leader.
-        is_new: whether it joins for the first time; it cannot send heartbeats yet, and its removal is harmless.
-        awaiting_join: completes its delayed JoinGroup, which waits for the others.
-        awaiting_sync: completes its delayed SyncGroup, which waits for the leader.
-        session_deadline_ms: when it is removed unless it sends a heartbeat, minus the clock's jumps.
-        session_timer: checks the deadline.
+        client_host: the host that the client connects from.
+        session_timeout_ms: longest time between heartbeats.
+        rebalance_timeout_ms: longest time allowed for rejoining.
+        protocols: the protocols that the member supports.
+        assignment: the member's assignment in the current generation, from the leader.
+        is_new: whether the member is joining for the first time; it cannot send heartbeats yet, and removing it is
+            harmless.
+        awaiting_join: completes the member's delayed JoinGroup, which waits for the others.
+        awaiting_sync: completes the member's delayed SyncGroup, which waits for the leader.
+        session_deadline_ms: when the member is removed unless it sends a heartbeat, minus the clock's jumps.
+        session_timer: the timer that checks the deadline.
     """
 
     member_id: str
@@ -121,7 +122,7 @@ class Member:
     session_timer: Timer | None = None
 
     def metadata(self, protocol: str | None) -> bytes:
-        """Return the member's metadata for a protocol; empty for an unsupported one."""
+        """Return the member's metadata for a protocol; empty if the protocol is unsupported."""
         return next((metadata for name, metadata in self.protocols if name == protocol), b"")
 
 
@@ -130,18 +131,18 @@ class ClassicGroup:
     """A classic group.
 
     Attributes:
-        group_id: its id.
+        group_id: the group's id.
         state: see `GroupState`.
         generation_id: incremented by each rebalance.
-        protocol_type: `consumer`, `connect`, …; None before the first member.
+        protocol_type: `consumer`, `connect`, …; None before the first member joins.
         protocol_name: the assignor of the current generation.
-        leader_id: the member that performs the assignment.
-        members: by member id, in the order of joining.
+        leader_id: the member that computes the assignment.
+        members: by member id, in the order in which they joined.
         static_members: member ids by instance id.
         pending_members: assigned ids (KIP-394) whose owners have not rejoined yet, with their expiry.
         pending_sync: members of the current generation that have not sent SyncGroup yet.
-        rebalance_timer: limits the wait for members to join, then for their SyncGroup; None without a wait.
-        is_first_rebalance: whether the group was empty, so that it waits for the initial delay.
+        rebalance_timer: limits the wait for members to join, then for their SyncGroup; None when not waiting.
+        is_first_rebalance: whether the group was empty, so the initial delay applies.
         member_added: whether a member joined since the initial delay was last extended.
         state_changed_ms: when the state last changed.
     """
@@ -168,7 +169,7 @@ class ClassicGroup:
 
     @property
     def joined_count(self) -> int:
-        """The number of members that wait in JoinGroup."""
+        """The number of members waiting in JoinGroup."""
         return sum(member.awaiting_join is not None for member in self.members.values())
 
     def add(self, member: Member) -> None:
@@ -192,7 +193,7 @@ class ClassicGroup:
         return member
 
     def rename(self, member: Member, member_id: str) -> None:
-        """Replace the id of a static member that rejoined under a new one, keeping its position."""
+        """Replace the id of a static member that has rejoined under a new one, keeping its position."""
         self.members = {(member_id if known is member else known_id): known for known_id, known in self.members.items()}
         if self.leader_id == member.member_id:
             self.leader_id = member_id
@@ -219,11 +220,11 @@ class ClassicGroup:
         return max(java_order(votes, string_hash), key=votes.__getitem__)
 
     def all_joined(self) -> bool:
-        """Return whether every member, including pending ones, waits in JoinGroup."""
+        """Return whether every member, including pending ones, is waiting in JoinGroup."""
         return not self.pending_members and all(member.awaiting_join for member in self.members.values())
 
     def joined_result(self, member_id: str) -> JoinGroupResponse:
-        """Return the JoinGroup response for a member of the current generation; the leader's lists the members."""
+        """Return the JoinGroup response for a member of the current generation; only the leader's lists the members."""
         response = JoinGroupResponse(
             generation_id=self.generation_id,
             protocol_type=self.protocol_type,
@@ -260,7 +261,7 @@ class ClassicGroup:
         return self.members[member_id]
 
     def check_generation(self, generation_id: int) -> None:
-        """Check that a request has the current generation.
+        """Check that a request is for the current generation.
 
         Raises:
             BrokerError: ILLEGAL_GENERATION.

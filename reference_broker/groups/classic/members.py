@@ -1,7 +1,7 @@
-"""Requests of members of classic groups: joining, getting assignments, heartbeats, leaving and committing.
+"""Requests of members of classic groups: joining, fetching assignments, heartbeats, leaving and committing.
 
-A state machine: requests arrive with the current time; responses of JoinGroup and SyncGroup go to the callbacks given
-with them, and records to the outbox.
+A state machine: requests arrive with the current time; responses to JoinGroup and SyncGroup go to the callbacks that
+come with them, and records go to the outbox.
 
 Source: KIP-62, KIP-345 (static members), KIP-394 (member ids), KIP-814 (skipped assignment); `GroupMetadataManager` in
 Apache Kafka.
@@ -38,12 +38,13 @@ class ClassicMembers:
 
     Args:
         groups: the groups by id.
-        timers: for deadlines.
+        timers: timers for deadlines.
         outbox: receives the records of groups.
         new_id: returns the random part of a member id.
         limits: see `GroupLimits`.
-        has_offsets: whether a group has committed offsets.
-        endings_of_other: returns the records that remove an empty group of another type, empty without such a group.
+        has_offsets: returns whether a group has committed offsets.
+        endings_of_other: returns the records that remove an empty group of another type; empty if there is no such
+            group.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class ClassicMembers:
         self._unused = UnusedGroups(groups, has_offsets, outbox)
 
     def loaded(self, now_ms: int) -> None:
-        """Begin a full session timeout for each loaded member."""
+        """Start a full session timeout for each loaded member."""
         for group in list(self._groups.values()):
             for member in group.members.values():
                 self._sessions.extend(group, member, now_ms)
@@ -81,7 +82,7 @@ class ClassicMembers:
     # Joining.
 
     def join(self, request: Join, reply: JoinReply, now_ms: int) -> Join | None:
-        """Join a member, now or once the others have joined too.
+        """Add a member, now or once the others have joined too.
 
         Args:
             request: the member's request.
@@ -103,7 +104,7 @@ class ClassicMembers:
         return None
 
     def _join(self, request: Join, reply: JoinReply, now_ms: int) -> JoinGroupResponse | Join | None:
-        """Return the response, or None if it is delayed, or the request to retry."""
+        """Return the response, None if it is delayed, or the request to retry."""
         group = self._groups.get(request.group_id)
         if group is None:
             if request.member_id != UNKNOWN_MEMBER_ID:
@@ -128,7 +129,7 @@ class ClassicMembers:
         return self._join_unknown(group, request, member_id, reply, now_ms)
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
-        """Return whether a member may join: a group that had to shrink accepts the first members to rejoin."""
+        """Return whether a member may join; a group over its size limit accepts the first members that rejoin."""
         size_max = self._limits.group_max_size
         if group.state is GroupState.EMPTY:
             return True
@@ -198,7 +199,7 @@ class ClassicMembers:
     def _replace_static(
         self, group: ClassicGroup, request: Join, member_id: str, reply: JoinReply, now_ms: int
     ) -> JoinGroupResponse | None:
-        """Rejoin a static member that lost its id; a client that still uses the old id is fenced."""
+        """Let a static member that lost its id rejoin; a client that still uses the old id is fenced."""
         member = group.members[group.static_members[request.instance_id or ""]]
         old_id, before = member.member_id, _updated_fields(member)
         respond_to_join(member, JoinGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID, member_id=old_id))
@@ -216,7 +217,7 @@ class ClassicMembers:
         # The group stays the same except for the id, which changes once it is committed.
         def committed(error: BrokerError | None) -> None:
             if group.members.get(member_id) is not member or member.awaiting_join is not reply:
-                return  # the member was replaced again, or removed
+                return  # the member has since been replaced again, or removed
             if error is not None:
                 group.rename(member, old_id)
                 for name, value in before.items():
@@ -260,7 +261,7 @@ class ClassicMembers:
         self._rebalances.synced(group, member)
         if group.state is GroupState.STABLE:
             return assigned(group, member)
-        # An older SyncGroup of the member fails, since its client has given up on it.
+        # An older SyncGroup of the member fails, since its client has given up waiting for it.
         respond_to_sync(group, member, ErrorCode.REBALANCE_IN_PROGRESS)
         member.awaiting_sync = reply
         if member.member_id == group.leader_id:
@@ -275,7 +276,8 @@ class ClassicMembers:
         """Extend a member's session.
 
         Raises:
-            BrokerError: the id is unknown, the generation is old, or the member has to rejoin (REBALANCE_IN_PROGRESS).
+            BrokerError: the id is unknown, the generation is outdated, or the member has to rejoin
+                (REBALANCE_IN_PROGRESS).
         """
         group = self._group_of_member(group_id)
         member = group.member_of(member_id, instance_id)
@@ -285,12 +287,12 @@ class ClassicMembers:
             raise BrokerError(ErrorCode.REBALANCE_IN_PROGRESS)
 
     def leave(self, group_id: str, members: Sequence[tuple[str, str | None]], now_ms: int) -> list[ErrorCode]:
-        """Remove members at their own request, or static ones at an administrator's.
+        """Remove members at their own request, or static members at an administrator's request.
 
         Args:
             group_id: the group.
-            members: pairs of member id, which may be empty with an instance id, and instance id, or None for dynamic
-                members.
+            members: pairs of member id and instance id. The member id may be empty if there is an instance id; the
+                instance id is None for dynamic members.
             now_ms: the current time.
 
         Returns:
@@ -319,7 +321,7 @@ class ClassicMembers:
         return ErrorCode.NONE
 
     def check_commit(self, commit: Commit, now_ms: int) -> None:
-        """Check a commit of offsets: by a member of the current generation, or from outside an empty group.
+        """Check an offset commit: from a member of the current generation, or from outside if the group is empty.
 
         As in Kafka, the group with the empty id may have offsets, but no members.
 
@@ -342,9 +344,9 @@ class ClassicMembers:
         self._extend(group, member, now_ms)
 
     def check_commit_in_transaction(self, commit: Commit) -> None:
-        """Check a commit of offsets in a transaction.
+        """Check an offset commit in a transaction.
 
-        A producer without member data, as before KIP-447, may always commit.
+        A producer that sends no member data, as before KIP-447, may always commit.
 
         Raises:
             BrokerError: the member is unknown, or its generation is not the current one.
@@ -372,14 +374,14 @@ class ClassicMembers:
         return group
 
     def forget(self, group_id: str) -> None:
-        """Drop the state of a group that was removed, or became a consumer group, whose members rejoin."""
+        """Drop the state of a group that was removed, or has become a consumer group, whose members then rejoin."""
         self._unused.remove(group_id)
         group = self._groups.pop(group_id, None)
         if group is not None:
             self._end(group, ErrorCode.REBALANCE_IN_PROGRESS)
 
     def adopt(self, group: ClassicGroup, now_ms: int, *, is_rebalancing: bool) -> None:
-        """Adopt a group that was a consumer group."""
+        """Take over a group that used to be a consumer group."""
         self._groups[group.group_id] = group
         for member in group.members.values():
             self._sessions.extend(group, member, now_ms)
@@ -387,7 +389,7 @@ class ClassicMembers:
             self._rebalances.start(group, now_ms)
 
     def _end(self, group: ClassicGroup, error_code: ErrorCode) -> None:
-        """Cancel a group's timers, and answer all its waiting requests."""
+        """Cancel a group's timers and answer all its waiting requests."""
         group.die()
         self._rebalances.cancel_timer(group)
         for member_id in list(group.pending_members):
@@ -401,8 +403,8 @@ class ClassicMembers:
 def _replaced(group: ClassicGroup, member_id: str, led_as: str | None, request: Join) -> JoinGroupResponse:
     """Return the response for a static member that was replaced in a stable group.
 
-    A leader must not assign again, since no member would adopt its assignment: a client that supports `skip_assignment`
-    gets it set, and any other is told that another member leads.
+    A leader must not compute another assignment, since no member would adopt it: a client that supports
+    `skip_assignment` gets it set, and any other client is told that another member leads.
     """
     response = group.joined_result(member_id)
     if not request.may_skip_assignment:
@@ -426,6 +428,6 @@ def _update(member: Member, request: Join) -> None:
 
 
 def _await_join(member: Member, reply: JoinReply) -> None:
-    """Delay a member's join; an older waiting one fails, since its client has given up on it."""
+    """Delay a member's join; an older waiting one fails, since its client has given up waiting for it."""
     respond_to_join(member, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, member_id=member.member_id))
     member.awaiting_join = reply

@@ -1,4 +1,4 @@
-"""Rebalances of classic groups: wait for the members to join, then for the leader's assignment.
+"""Rebalances of classic groups: waiting for the members to join, then for the leader's assignment.
 
 Source: KIP-62, KIP-134 (initial delay); `GroupMetadataManager` in Apache Kafka.
 """
@@ -26,7 +26,7 @@ class Rebalances:
     """Moves a group from one generation to the next.
 
     Args:
-        timers: for deadlines.
+        timers: timers for deadlines.
         outbox: receives the records of groups.
         limits: see `GroupLimits`.
 
@@ -43,7 +43,7 @@ class Rebalances:
     # Joining.
 
     def start(self, group: ClassicGroup, now_ms: int) -> None:
-        """Start a rebalance, or continue the one whose members are joining."""
+        """Start a rebalance, or continue one whose members are still joining."""
         if group.state is GroupState.PREPARING_REBALANCE:
             self.continue_joining(group, now_ms)
             return
@@ -63,7 +63,7 @@ class Rebalances:
             self._set_timer(group, now_ms + group.rebalance_timeout_ms, partial(self._end_joining, group))
 
     def continue_joining(self, group: ClassicGroup, now_ms: int) -> None:
-        """End the joining if all members have joined; an empty group's first members wait for the initial delay."""
+        """Finish joining if all members have joined; an empty group's first members wait for the initial delay."""
         if group.state is not GroupState.PREPARING_REBALANCE or group.is_first_rebalance:
             return
         if group.all_joined():
@@ -85,12 +85,12 @@ class Rebalances:
             self._continue_without(group, now_ms)
 
     def _continue_without(self, group: ClassicGroup, now_ms: int) -> None:
-        """Continue without a member that timed out; as in Kafka, this even ends the initial delay."""
+        """Continue without a member that has timed out; as in Kafka, this ends even the initial delay."""
         if group.state is GroupState.PREPARING_REBALANCE and group.all_joined():
             self._end_joining(group, now_ms)
 
     def _await_first_members(self, group: ClassicGroup, delay_ms: int, remaining_ms: int, now_ms: int) -> None:
-        """Wait for the initial delay, and again while members keep joining, up to the rebalance timeout."""
+        """Wait for the initial delay, and keep waiting while more members join, up to the rebalance timeout."""
         group.member_added = False
         if delay_ms == 0:
             self._end_joining(group, now_ms)
@@ -106,7 +106,7 @@ class Rebalances:
         self._set_timer(group, now_ms + delay_ms, delay_ends)
 
     def _end_joining(self, group: ClassicGroup, now_ms: int) -> None:
-        """Start the next generation with the members that joined; static members stay until their session ends."""
+        """Start the next generation with the members that have joined; static members stay until their session ends."""
         for member in list(group.members.values()):
             if member.awaiting_join is None and member.instance_id is None:
                 group.remove(member.member_id)
@@ -114,8 +114,8 @@ class Rebalances:
         group.is_first_rebalance = False
         self.cancel_timer(group)
         if group.members and not joined:
-            # Silent static members. The first one that joins waits for the others; if none joins, their sessions end.
-            # Retrying, as Kafka does, would never pause with a rebalance timeout of 0.
+            # Only silent static members are left. The first one to join waits for the others; if none joins, their
+            # sessions end. Retrying, as Kafka does, would loop without a pause if the rebalance timeout is 0.
             return
         group.generation_id += 1
         if not group.members:
@@ -145,7 +145,7 @@ class Rebalances:
             self.cancel_timer(group)
 
     def assign(self, group: ClassicGroup, assignments: Mapping[str, bytes], now_ms: int) -> None:
-        """Store the leader's assignments; the members get theirs when they are committed."""
+        """Store the leader's assignments; the members receive theirs once they are committed."""
         committed = partial(self._assigned, group, group.generation_id, assignments, now_ms)
         self._outbox.add(group_record(group, assignments), committed)
 
@@ -158,7 +158,7 @@ class Rebalances:
         error: BrokerError | None,
     ) -> None:
         if group.state is not GroupState.COMPLETING_REBALANCE or group.generation_id != generation_id:
-            return  # another rebalance has begun, and has answered all members
+            return  # another rebalance has started and has answered all members
         if error is not None:
             for member in group.members.values():
                 member.assignment = b""
@@ -179,7 +179,7 @@ class Rebalances:
     def _end_syncing(self, group: ClassicGroup, now_ms: int) -> None:
         """Rebalance without the members that did not send SyncGroup in time."""
         if not group.pending_sync:
-            return  # the last missing member was replaced
+            return  # the last missing member has been replaced
         for member_id in list(group.pending_sync):
             group.remove(member_id)
         self.start(group, now_ms)
@@ -205,14 +205,14 @@ def assigned(group: ClassicGroup, member: Member) -> SyncGroupResponse:
 
 
 def respond_to_join(member: Member, response: JoinGroupResponse) -> None:
-    """Answer a member's JoinGroup, if it waits."""
+    """Answer a member's JoinGroup, if it is waiting."""
     if (reply := member.awaiting_join) is not None:
         member.awaiting_join = None
         reply(response)
 
 
 def respond_to_sync(group: ClassicGroup, member: Member, error_code: ErrorCode) -> None:
-    """Answer a member's SyncGroup, if it waits, with the assignment or an error."""
+    """Answer a member's SyncGroup, if it is waiting, with the assignment or an error."""
     if (reply := member.awaiting_sync) is not None:
         member.awaiting_sync = None
         reply(assigned(group, member) if error_code is ErrorCode.NONE else SyncGroupResponse(error_code=error_code))

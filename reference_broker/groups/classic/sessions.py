@@ -1,7 +1,7 @@
 """Session timeouts of members of classic groups.
 
-A deadline that moves with every heartbeat is stored beside its timer and checked when the timer fires, which costs less
-than a new timer for each heartbeat.
+A deadline that moves with every heartbeat is stored next to its timer and checked when the timer fires, which is
+cheaper than creating a timer for each heartbeat.
 
 Source: KIP-62, KIP-394; `GroupMetadataManager`, `ClassicGroupMember.hasSatisfiedHeartbeat` in Apache Kafka.
 """
@@ -16,24 +16,24 @@ from kafkawire.reference_broker.groups.classic.group import ClassicGroup, Member
 __all__ = ["NEW_MEMBER_JOIN_TIMEOUT_MS", "PENDING_MEMBERS_MAX", "Sessions"]
 
 #: How long the first JoinGroup of a member may wait. Its client cannot send heartbeats yet, and may have retried under
-#: another id: without a limit, such members would stay until the rebalance ends.
+#: a different id: without a limit, such members would stay until the rebalance ends.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60_000
 
-#: Maximum number of assigned but unused ids of a group. Clients use their ids at once, so the oldest ones are
-#: abandoned.
+#: Maximum number of assigned but unused ids of a group. Clients use their ids immediately, so the oldest ones have
+#: been abandoned.
 PENDING_MEMBERS_MAX = 1_000
 
-#: Shortest interval between checks of a waiting member: a session of 1 ms would be checked without a pause.
+#: Minimum interval between checks of a waiting member: otherwise a session of 1 ms would be checked nonstop.
 _WAITING_MS_MIN = 1_000
 
 
 class Sessions:
-    """The session timeouts of members, and expiry of assigned ids.
+    """The session timeouts of members, and the expiry of assigned ids.
 
     Args:
-        timers: for deadlines.
-        expired: called with a member whose session has ended.
-        pending_expired: called with an id that was not used in time; it is no longer pending.
+        timers: timers for deadlines.
+        expired: called with a member whose session has timed out.
+        pending_expired: called with an id that was not used in time, and is no longer pending.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Sessions:
         self._pending_expired = pending_expired
 
     def begin(self, group: ClassicGroup, member: Member, now_ms: int) -> None:
-        """Begin the session of a new member, which waits in its first JoinGroup."""
+        """Start the session of a new member, which is waiting in its first JoinGroup."""
         member.is_new = True
         self._set_deadline(group, member, now_ms + NEW_MEMBER_JOIN_TIMEOUT_MS)
 
@@ -56,7 +56,7 @@ class Sessions:
         self._set_deadline(group, member, now_ms + member.session_timeout_ms)
 
     def end(self, member: Member) -> None:
-        """End a session without consequences."""
+        """End a session without calling `expired`."""
         if member.session_timer is not None:
             member.session_timer.cancel()
 
@@ -96,7 +96,7 @@ class Sessions:
             if group.members.get(member.member_id) is not member:
                 return
             if not member.is_new and (member.awaiting_join or member.awaiting_sync):
-                # The member waits for this coordinator, and cannot send heartbeats in the meantime.
+                # The member is waiting for this coordinator, and cannot send heartbeats meanwhile.
                 waiting_ms = max(member.session_timeout_ms, _WAITING_MS_MIN)
                 member.session_deadline_ms = now_ms + waiting_ms - self._timers.jumped_ms
             if self.deadline_ms(member) > now_ms:

@@ -10,7 +10,7 @@ from kafkawire.reference_broker.groups.records import group_tombstone
 
 __all__ = ["UnusedGroups"]
 
-#: Maximum number of such groups in a shard: each takes memory until the shard cleans up, and every request for an id
+#: Maximum number of such groups in a shard: each occupies memory until the shard cleans up, and every request for an id
 #: creates one.
 _UNUSED_GROUPS_MAX = 10_000
 
@@ -20,7 +20,7 @@ class UnusedGroups:
 
     Args:
         groups: the groups by id.
-        has_offsets: whether a group has committed offsets.
+        has_offsets: returns whether a group has committed offsets.
         outbox: receives the records that delete them.
     """
 
@@ -28,7 +28,7 @@ class UnusedGroups:
         self._groups = groups
         self._has_offsets = has_offsets
         self._outbox = outbox
-        #: Oldest first.
+        #: In order of age, oldest first.
         self._ids: dict[str, None] = {}
 
     def note(self, group: ClassicGroup) -> None:
@@ -44,7 +44,7 @@ class UnusedGroups:
         self._ids[group.group_id] = None
 
     def remove(self, group_id: str) -> None:
-        """Remove a group that is used or deleted."""
+        """Remove a group that is now in use, or has been deleted."""
         self._ids.pop(group_id, None)
 
     def _is_unused(self, group: ClassicGroup) -> bool:

@@ -1,5 +1,5 @@
-"""The server-side assignors of KIP-848, by name: uniform spreads evenly and moves few partitions, range keeps
-partitions of the same number together.
+"""The server-side assignors of KIP-848, by name: uniform spreads partitions evenly and moves few, range keeps
+partitions with the same number together.
 
 Source: KIP-848; `RangeAssignor` in Apache Kafka.
 """
@@ -29,11 +29,11 @@ class Assignor(Protocol):
 def range_assignment(
     members: Subscribers, counts: Mapping[bytes, int], *, is_homogeneous: bool = False
 ) -> dict[str, Partitions]:
-    """Assign each member a range of each of its topics, with the same order of members for each topic.
+    """Assign each member a range of each of its topics, with the members in the same order for each topic.
 
     Args:
-        members: by member id; static members come first, in the order of their instance ids.
-        counts: partitions of each topic.
+        members: by member id; static members come first, ordered by instance id.
+        counts: the number of partitions of each topic.
         is_homogeneous: has no effect.
     """
     order = sorted(members, key=lambda member_id: _rank(member_id, members[member_id].instance_id))
@@ -53,7 +53,7 @@ def _rank(member_id: str, instance_id: str | None) -> tuple[bool, str]:
     return (True, member_id) if instance_id is None else (False, instance_id)
 
 
-#: By the names in requests.
+#: By their names in requests.
 ASSIGNORS: Mapping[str, Assignor] = {"uniform": uniform_assignment, "range": range_assignment}
 
 DEFAULT_ASSIGNOR = "uniform"

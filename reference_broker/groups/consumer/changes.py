@@ -1,5 +1,5 @@
-"""Effects of members that join, change or leave a consumer group: records of the member, of the group's next epoch, of
-the target assignment, and of the member's next step towards it.
+"""Effects of members joining, changing or leaving a consumer group: the records of the member, the group's next epoch,
+the target assignment, and the member's next step towards it.
 
 Shared by both member protocols, `heartbeats.py` and `classic_protocol.py`. Only records change a group.
 
@@ -54,9 +54,9 @@ class Change:
 
     Args:
         group: the current group.
-        member: its previous state, or an empty one.
-        updated: its new state.
-        replaced: the id of the static member that it replaces.
+        member: the member's previous state, or an empty one.
+        updated: the member's new state.
+        replaced: the id of the static member that this member replaces.
     """
 
     def __init__(
@@ -67,18 +67,18 @@ class Change:
         self.updated = updated
         self.replaced = replaced
         self.is_known = updated == member
-        #: A replacing member takes over; the partitions of the replaced one are free.
+        #: A replacing member takes over; the partitions of the replaced member are free.
         self.leaves_place = replaced not in (None, updated.member_id) and updated.member_id in group.members
         self.has_subscription_changed = updated.subscription != member.subscription
         places = [group.members.get(name) for name in {replaced or updated.member_id, updated.member_id}]
         self.subscriptions = group.subscriptions_after([each for each in places if each is not None], updated)
-        #: Whether the subscribed topics change; those of an unresolved expression change once it is resolved.
+        #: Whether the subscribed topics change; the topics of an unresolved expression change once it is resolved.
         self.have_topics_changed = updated.topics != member.topics or (
             updated.regex != member.regex and (not updated.regex or updated.regex in group.resolved)
         )
 
     def members(self) -> dict[str, ConsumerMember]:
-        """Return the resulting members."""
+        """Return the members after the change."""
         members = {name: known for name, known in self.group.members.items() if name != self.replaced}
         members[self.updated.member_id] = self.updated
         return members
@@ -94,17 +94,17 @@ class Changes:
     """Applies changes to the consumer groups of a shard.
 
     Args:
-        groups: the groups by id, which only change by replayed records.
-        timers: for deadlines.
+        groups: the groups by id, changed only by replaying records.
+        timers: timers for deadlines.
         outbox: receives the records.
         limits: see `GroupLimits`.
         topics: see `Topics`.
-        migration: converts them to classic groups.
-        computations: runs the matching of names.
+        migration: converts groups to classic ones.
+        computations: runs the matching of topic names.
 
     Attributes:
-        deadlines: deadlines of their members.
-        resolution: resolution of their expressions.
+        deadlines: the deadlines of the groups' members.
+        resolution: the resolution of the groups' expressions.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class Changes:
         """Return the initial state of a member that replaces a static one."""
         new = replace(holder, member_id=member_id, epoch=0, previous_epoch=0)
         if member_id != holder.member_id:
-            # The timers of the replaced member are kept until its removal is certain.
+            # Keep the timers of the replaced member until its removal is certain.
             self._outbox.add_all(member_tombstones(group.group_id, holder.member_id))
         self._outbox.add(member_record(group.group_id, new))
         self._outbox.add(target_record(group.group_id, member_id, group.target.get(holder.member_id, NOTHING)))
@@ -152,7 +152,7 @@ class Changes:
         return new
 
     def write_member(self, change: Change, now_ms: int, *, raises_epoch: bool = False) -> int:
-        """Write a member's new state; return the group epoch, which grows with changed subscriptions or topics."""
+        """Write a member's new state; return the group epoch, which grows if subscriptions or topics have changed."""
         group = change.group
         if not change.is_known:
             self._outbox.add(member_record(group.group_id, change.updated))
@@ -171,12 +171,12 @@ class Changes:
         return epoch
 
     def write_step(self, change: Change, epoch: int, owned: Partitions | None, now_ms: int) -> ConsumerMember:
-        """Write the target assignment of a new epoch, if it is due, and the member's next step towards it.
+        """Write the target assignment of a new epoch, if one is due, and the member's next step towards it.
 
         Args:
             change: the member's change.
             epoch: the group epoch.
-            owned: the partitions that the member reports as owned, or None if not reported.
+            owned: the partitions that the member reports as owned, or None if it does not report any.
             now_ms: the current time.
 
         Returns:
@@ -212,7 +212,7 @@ class Changes:
         return moved
 
     def _expect_revocation(self, group_id: str, member: ConsumerMember, now_ms: int) -> None:
-        """Expect a member to revoke partitions; with the classic protocol it rejoins and syncs."""
+        """Expect a member to revoke partitions; a member with the classic protocol does so by rejoining and syncing."""
         if member.classic is not None:
             return
         if member.state is MemberState.UNREVOKED_PARTITIONS:
@@ -222,7 +222,7 @@ class Changes:
             self.deadlines.done(Deadline.REVOCATION, group_id, member.member_id)
 
     def expect_all(self, group: ConsumerGroup, now_ms: int) -> None:
-        """Expect every member of a group to send a heartbeat, and those that have to revoke partitions to do so."""
+        """Expect a heartbeat from every member of a group, and revocation from those that have to revoke partitions."""
         for member in group.members.values():
             self.expect_heard(group.group_id, member, now_ms)
             if member.state is MemberState.UNREVOKED_PARTITIONS:
@@ -238,7 +238,7 @@ class Changes:
     # Leaving.
 
     def fence(self, group: ConsumerGroup, member_ids: Collection[str], now_ms: int) -> None:
-        """Remove members; the others get their partitions at their next heartbeats."""
+        """Remove members; the others get their partitions with their next heartbeats."""
         if self._migration.may_downgrade(group, member_ids):
             self._migration.downgrade(group, member_ids, None, now_ms, is_rebalancing=True)
             return
@@ -249,7 +249,7 @@ class Changes:
         self._outbox.add(group_value_record(group.group_id, group.epoch + 1, self._metadata_hash(group, others)))
 
     def _forget_regexes(self, group: ConsumerGroup, subscriptions: Iterable[Subscription]) -> None:
-        """Write the removal of expressions without subscribers."""
+        """Write the removal of expressions that have lost their subscribers."""
         if group.resolved:
             used = regexes_of(subscriptions)
             self._outbox.add_all(
@@ -259,11 +259,11 @@ class Changes:
     # Epochs and assignments.
 
     def _metadata_hash(self, group: ConsumerGroup, subscriptions: Iterable[Subscription]) -> int:
-        """Return a hash that changes with the topics of subscriptions; 0 if there are none."""
+        """Return a hash that changes with the subscribed topics; 0 if there are none."""
         return metadata_hash(topics_of(subscriptions, group.resolved), self._topics)
 
     def is_outdated(self, group: ConsumerGroup) -> bool:
-        """Return whether a group's topics have changed, which the next joining request of a member applies."""
+        """Return whether a group's topics have changed, which takes effect with a member's next joining request."""
         changes = self._topics.changes
         if group.has_looked_at(changes):
             return False
@@ -281,7 +281,7 @@ class Changes:
         return group.epoch if group.is_classic and self._may_assign(group, now_ms) else group.assignment_epoch
 
     def _may_assign(self, group: ConsumerGroup, now_ms: int) -> bool:
-        """Return whether changes have been gathered long enough since the last assignment."""
+        """Return whether changes have been collected for long enough since the last assignment."""
         interval_ms = self._limits.consumer_assignment_interval_ms(group.group_id)
         return not group.assigned_ms or not interval_ms or now_ms - group.assigned_ms >= interval_ms
 
@@ -290,7 +290,7 @@ class Changes:
         group = change.group
         counts: dict[bytes, int] = {}
         subscribers: dict[str, Subscriber] = {}
-        # Most members of a group have the same subscription.
+        # Most members of a group have identical subscriptions.
         known: dict[Subscription, frozenset[bytes]] = {}
         for member_id, member in change.members().items():
             topic_ids = known.get(member.subscription)
@@ -322,7 +322,7 @@ def preferred_assignor(members: Mapping[str, ConsumerMember]) -> str:
 
 
 def _preferred_after(change: Change) -> str:
-    """Return the assignor that most members request after a change; a tie goes to the one just requested."""
+    """Return the assignor that most members request after a change; in a tie, the one just requested wins."""
     votes = _votes(change.group.members)
     before, now = change.member.assignor, change.updated.assignor
     if before is not None:

@@ -1,8 +1,9 @@
 """Members of consumer groups that use the classic protocol while their group is being migrated.
 
-Their generation is the member's epoch, JoinGroup takes the member's next step, and SyncGroup returns its assignment;
-there is no leader. A heartbeat tells a member to rejoin when it has a step to take. Partitions that a joining member
-does not list as owned are revoked: cooperative consumers list what they keep, and others have revoked everything.
+A member's generation is its epoch, JoinGroup takes its next step, and SyncGroup returns its assignment; there is no
+leader. The response to a heartbeat tells a member to rejoin when it has a step to take. Partitions that a joining
+member does not list as owned are revoked: cooperative consumers list what they keep, and others have revoked
+everything.
 
 Source: KIP-848; `GroupMetadataManager.classicGroupJoinToConsumerGroup` and related methods in Apache Kafka.
 """
@@ -40,7 +41,7 @@ class ClassicProtocolMembers:
 
     Args:
         changes: applies changes to groups.
-        migration: converts them to classic groups.
+        migration: converts groups to classic ones.
         outbox: receives the records.
         new_id: returns a member id.
         topics: see `Topics`.
@@ -62,7 +63,7 @@ class ClassicProtocolMembers:
         """Join a member, or take its next step.
 
         Args:
-            group: the group, which has members.
+            group: a group that has members.
             request: the member's request.
             reply: called with the response once the records are committed.
             now_ms: the current time.
@@ -77,7 +78,7 @@ class ClassicProtocolMembers:
         if request.protocol_type != CONSUMER_PROTOCOL_TYPE or not group.supports_classic(names):
             raise BrokerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"{request.protocol_type} {names}")
         if request.needs_member_id and request.member_id == UNKNOWN_MEMBER_ID and request.instance_id is None:
-            # The id is not stored: a client that returns with any id becomes a member.
+            # The id is not stored: a client that comes back with any id becomes a member.
             reply(JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id))
             return
         try:
@@ -95,7 +96,7 @@ class ClassicProtocolMembers:
         else:
             moved = self._changes.write_step(change, epoch, subscription.owned, now_ms)
         if not is_downgraded:
-            # Even if the reply fails: a member without a session would never be removed.
+            # Even if the reply fails, since a member without a session would never be removed.
             self._changes.expect_heard(group.group_id, moved, now_ms)
         response = JoinGroupResponse(
             generation_id=moved.epoch,
@@ -144,12 +145,13 @@ class ClassicProtocolMembers:
 
         Args:
             group: the group.
-            request: the member's request; assignments of a leader are ignored.
+            request: the member's request; assignments from a leader are ignored.
             reply: called with the response.
             now_ms: the current time.
 
         Raises:
-            BrokerError: the id is unknown, the generation is old, or the member has to rejoin (REBALANCE_IN_PROGRESS).
+            BrokerError: the id is unknown, the generation is outdated, or the member has to rejoin
+                (REBALANCE_IN_PROGRESS).
         """
         member, classic = _known(group, request.member_id, request.instance_id, request.generation_id)
         name, metadata = classic.protocols[0]
@@ -183,7 +185,8 @@ class ClassicProtocolMembers:
         """Extend a member's session.
 
         Raises:
-            BrokerError: the id is unknown, the generation is old, or the member has to rejoin (REBALANCE_IN_PROGRESS).
+            BrokerError: the id is unknown, the generation is outdated, or the member has to rejoin
+                (REBALANCE_IN_PROGRESS).
         """
         member, _ = _known(group, member_id, instance_id, generation_id)
         self._changes.expect_heard(group.group_id, member, now_ms)
@@ -197,12 +200,12 @@ class ClassicProtocolMembers:
             raise BrokerError(ErrorCode.REBALANCE_IN_PROGRESS, f"the group's epoch is {group.epoch}")
 
     def leave(self, group: ConsumerGroup, members: Sequence[tuple[str, str | None]], now_ms: int) -> list[ErrorCode]:
-        """Remove members, of either protocol, at their own request, or static ones at an administrator's.
+        """Remove members of either protocol at their own request, or static members at an administrator's request.
 
         Args:
             group: the group.
-            members: pairs of member id, which may be empty with an instance id, and instance id, or None for dynamic
-                members.
+            members: pairs of member id and instance id. The member id may be empty if there is an instance id; the
+                instance id is None for dynamic members.
             now_ms: the current time.
 
         Returns:
@@ -224,7 +227,7 @@ class ClassicProtocolMembers:
         return codes
 
     def _expect_join(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
-        """Expect a member to rejoin, counted from the first request to do so."""
+        """Expect a member to rejoin; its time runs from the first request to do so."""
         if not self._deadlines.is_set(Deadline.JOIN, group.group_id, member.member_id):
             timeout_ms = member.rebalance_timeout_ms
             self._deadlines.set(Deadline.JOIN, group.group_id, member.member_id, timeout_ms, now_ms)

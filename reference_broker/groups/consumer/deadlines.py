@@ -27,15 +27,15 @@ Fence = Callable[[ConsumerGroup, ConsumerMember, int], None]
 
 
 class Deadline(Enum):
-    """The kinds of deadlines of a member."""
+    """The kinds of member deadlines."""
 
     #: To send a heartbeat.
     SESSION = auto()
-    #: To revoke partitions, before it moves to the next epoch.
+    #: To revoke partitions before it moves to the next epoch.
     REVOCATION = auto()
-    #: To send JoinGroup, after a heartbeat requested it.
+    #: To send JoinGroup after a heartbeat response requested it.
     JOIN = auto()
-    #: To send SyncGroup, after JoinGroup.
+    #: To send SyncGroup after JoinGroup.
     SYNC = auto()
 
 
@@ -44,9 +44,9 @@ class Deadlines:
 
     Args:
         groups: the groups by id.
-        timers: for deadlines.
-        outbox: receives the records of fencing.
-        fence: fences a member that missed a deadline.
+        timers: timers for deadlines.
+        outbox: receives the records that fence members.
+        fence: fences a member that has missed a deadline.
     """
 
     def __init__(self, groups: dict[str, ConsumerGroup], timers: ShardTimers, outbox: Outbox, fence: Fence) -> None:
@@ -60,14 +60,14 @@ class Deadlines:
     def set(
         self, deadline: Deadline, group_id: str, member_id: str, timeout_ms: int, now_ms: int, epoch: int | None = None
     ) -> None:
-        """Set a deadline of a member, which replaces its previous one of this kind.
+        """Set a deadline for a member, replacing its previous one of the same kind.
 
         Args:
-            deadline: its kind.
+            deadline: the kind of deadline.
             group_id, member_id: the member.
-            timeout_ms: the time left; no deadline if negative.
+            timeout_ms: the time left; if negative, there is no deadline.
             now_ms: the current time.
-            epoch: the member's epoch, if the deadline is to reach another one.
+            epoch: if given, the deadline lapses once the member leaves this epoch.
         """
 
         def expire(now_ms: int) -> None:
@@ -78,7 +78,7 @@ class Deadlines:
                 return
 
             def committed(error: BrokerError | None) -> None:
-                # A member that was removed nevertheless and has rejoined since has its own deadline.
+                # A member that was removed anyway and has since rejoined has its own deadline.
                 if error is not None and not self.is_set(deadline, group_id, member_id):
                     self.set(deadline, group_id, member_id, _RETRY_MS, now_ms, epoch)
 
@@ -95,7 +95,7 @@ class Deadlines:
         self._set.setdefault((group_id, member_id), {})[deadline] = timer
 
     def is_set(self, deadline: Deadline, group_id: str, member_id: str) -> bool:
-        """Return whether a member has a deadline of a kind."""
+        """Return whether a member has a deadline of a certain kind."""
         return deadline in self._set.get((group_id, member_id), ())
 
     def done(self, deadline: Deadline, group_id: str, member_id: str) -> None:
@@ -108,11 +108,11 @@ class Deadlines:
                 del self._set[group_id, member_id]
 
     def forget(self, group_id: str, member_id: str) -> None:
-        """Remove all deadlines of a removed member."""
+        """Drop all deadlines of a removed member."""
         for timer in self._set.pop((group_id, member_id), {}).values():
             timer.cancel()
 
     def cancel(self) -> None:
-        """Remove all deadlines."""
+        """Cancel all deadlines."""
         for group_id, member_id in list(self._set):
             self.forget(group_id, member_id)

@@ -1,6 +1,6 @@
 """A consumer group of KIP-848: members, the target assignment, and the owner of each partition.
 
-Only records change it, so that a loaded group equals the one that wrote them.
+Only records change the group, so that a loaded group equals the one that wrote them.
 
 Source: KIP-848; `ConsumerGroup`, `ConsumerGroupMember`, `ModernGroup` in Apache Kafka.
 """
@@ -39,10 +39,10 @@ Partitions = Mapping[bytes, frozenset[int]]
 
 NOTHING: Partitions = {}
 
-#: Names of topics, and a regular expression for further ones, which may be empty.
+#: Topic names, and a regular expression for further ones, which may be empty.
 Subscription = tuple[tuple[str, ...], str]
 
-#: Epoch sent by a producer without member data.
+#: The epoch that a producer without member data sends.
 _NO_EPOCH = -1
 
 #: The epoch of a new group and of its target assignment, as in Kafka; its first subscription raises it.
@@ -54,17 +54,17 @@ class ConsumerGroupState(StrEnum):
 
     #: It has no members.
     EMPTY = "Empty"
-    #: The target assignment is older than the group: it is being computed.
+    #: The target assignment is older than the group's epoch, and is being computed.
     ASSIGNING = "Assigning"
     #: Some members have not reached the target assignment.
     RECONCILING = "Reconciling"
     #: All members have reached the target assignment.
     STABLE = "Stable"
-    #: It does not exist; only seen by the request that looks it up.
+    #: The group does not exist; only the request that looks it up sees this state.
     DEAD = "Dead"
 
 
-#: The state follows from the members, the epoch of the group and that of the target assignment: `ConsumerGroup.state`.
+#: The state follows from the members, the group's epoch, and the target assignment's epoch: see `ConsumerGroup.state`.
 CONSUMER_GROUP_EDGES: Final = Edges(
     "a consumer group",
     (ConsumerGroupState.EMPTY,),
@@ -85,7 +85,7 @@ CONSUMER_GROUP_EDGES: Final = Edges(
         },
         ConsumerGroupState.STABLE: {
             ConsumerGroupState.ASSIGNING: "members, subscriptions or topics change",
-            ConsumerGroupState.RECONCILING: "they change by a heartbeat, which computes the target",
+            ConsumerGroupState.RECONCILING: "a heartbeat changes them, and computes the target",
             ConsumerGroupState.EMPTY: "the last member leaves",
         },
     },
@@ -96,11 +96,11 @@ CONSUMER_GROUP_EDGES: Final = Edges(
 class MemberState(IntEnum):
     """The state of a member; the values are those of its record. A later release may write others."""
 
-    #: It has reached the target assignment.
+    #: The member has reached the target assignment.
     STABLE = 0
-    #: It has to revoke partitions before it gets others.
+    #: The member has to revoke partitions before it gets others.
     UNREVOKED_PARTITIONS = 1
-    #: It waits for partitions that other members still own.
+    #: The member is waiting for partitions that other members still own.
     UNRELEASED_PARTITIONS = 2
     #: A later release wrote an unknown state.
     UNKNOWN = 127
@@ -110,7 +110,7 @@ class MemberState(IntEnum):
         return cls.UNKNOWN
 
 
-#: A member that is replayed, or comes from a classic group, may be in any of these states.
+#: A member that is replayed, or comes from a classic group, can be in any of these states.
 MEMBER_EDGES: Final = Edges(
     "a member of a consumer group",
     (MemberState.STABLE,),
@@ -142,9 +142,9 @@ class Resolved(NamedTuple):
     """The resolved topics of a regular expression.
 
     Attributes:
-        topics: the names that it matches.
-        version: version of the searched topics: a new topic increases it.
-        resolved_ms: when they were resolved.
+        topics: the names that the expression matches.
+        version: the version of the topics that were searched; each new topic increases it.
+        resolved_ms: when the expression was resolved.
     """
 
     topics: frozenset[str]
@@ -153,11 +153,11 @@ class Resolved(NamedTuple):
 
 
 class ClassicProtocol(NamedTuple):
-    """State of a member that uses the classic protocol during a migration of its group.
+    """The state of a member that uses the classic protocol while its group is being migrated.
 
     Attributes:
-        session_timeout_ms: longest time without a heartbeat.
-        protocols: the assignors it supports, with its metadata for each.
+        session_timeout_ms: longest time between heartbeats.
+        protocols: the assignors that the member supports, with its metadata for each.
     """
 
     session_timeout_ms: int
@@ -169,22 +169,23 @@ class ConsumerMember:
     """A member of a consumer group.
 
     Attributes:
-        member_id: id of the member.
+        member_id: the member's id.
         instance_id: the id of a static member, or None for a dynamic one.
-        rack_id: its rack, or None if unknown.
+        rack_id: the member's rack, or None if unknown.
         client_id: the client's name for itself.
-        client_host: the host it connects from.
+        client_host: the host that the client connects from.
         rebalance_timeout_ms: how long it may take to revoke partitions.
-        topics: the names it is subscribed to, sorted.
-        assignor: the requested assignor, or None for the group's.
-        epoch: the group epoch that it has reached.
-        previous_epoch: the previous epoch, which it still has if a response was lost.
+        topics: the topic names that the member is subscribed to, sorted.
+        assignor: the requested assignor, or None to use the group's.
+        epoch: the group epoch that the member has reached.
+        previous_epoch: the previous epoch, which the member still has if a response was lost.
         state: see `MemberState`.
-        assigned: owned partitions that it may keep.
-        revoking: partitions that it owns until it reports their revocation.
-        since: the epoch at which it was given each of these partitions, by topic id and number (KIP-1251).
+        assigned: owned partitions that the member may keep.
+        revoking: partitions that the member owns until it reports having revoked them.
+        since: for each of these partitions, by topic id and number, the epoch at which the member received it
+            (KIP-1251).
         regex: subscription pattern for further names; empty for none.
-        classic: set if it uses the classic protocol, where its epoch is called a generation.
+        classic: set if the member uses the classic protocol, which calls its epoch a generation.
     """
 
     member_id: str
@@ -206,7 +207,7 @@ class ConsumerMember:
 
     @property
     def owned(self) -> Partitions:
-        """The partitions that it owns, including those to revoke."""
+        """The partitions that the member owns, including those to revoke."""
         return {
             topic_id: self.assigned.get(topic_id, frozenset()) | self.revoking.get(topic_id, frozenset())
             for topic_id in {**self.assigned, **self.revoking}
@@ -227,18 +228,18 @@ class ConsumerGroup:
     """A consumer group.
 
     Attributes:
-        group_id: its id.
+        group_id: the group's id.
         epoch: increases with changes of members, subscriptions and topics.
         metadata_hash: hash of the subscribed topics at the last check.
         members: by member id.
         static_members: member ids by instance id.
-        target: the target assignment by member.
+        target: the target assignment, by member id.
         assignment_epoch: the group epoch of the target assignment.
-        assigned_ms: when it was computed, 0 if never.
+        assigned_ms: when the target assignment was computed; 0 if never.
         owners: the owner of each partition, by topic id and number.
-        resolved: resolved regular expressions; unresolved ones are missing.
-        subscriptions: number of members with each subscription, so that a heartbeat need not check all members.
-        classic_count: number of members that use the classic protocol.
+        resolved: resolved regular expressions; unresolved ones are absent.
+        subscriptions: the number of members with each subscription, so that a heartbeat need not check all members.
+        classic_count: the number of members that use the classic protocol.
         looked_at: see `has_looked_at`; not part of the log's state.
     """
 
@@ -269,11 +270,11 @@ class ConsumerGroup:
 
     @property
     def is_classic(self) -> bool:
-        """Whether all members use the classic protocol, which lasts if the group may not become a classic group."""
+        """Whether all members use the classic protocol, which lasts if the group cannot become a classic one."""
         return self.classic_count == len(self.members)
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Return whether a member is subscribed to a topic, by name or by a regular expression."""
+        """Return whether any member is subscribed to a topic, by name or by regular expression."""
         return any(
             topic in names or (regex in self.resolved and topic in self.resolved[regex].topics)
             for names, regex in self.subscriptions
@@ -296,7 +297,7 @@ class ConsumerGroup:
         return left if coming is None else {*left, coming.subscription}
 
     def supports_classic(self, names: Collection[str]) -> bool:
-        """Return whether the members with the classic protocol share one of these assignors."""
+        """Return whether the members with the classic protocol have one of these assignors in common."""
         classic = [member.classic for member in self.members.values() if member.classic is not None]
         return any(all(name in dict(each.protocols) for each in classic) for name in names)
 
@@ -386,13 +387,13 @@ class ConsumerGroup:
         *,
         knows_epochs: bool = True,
     ) -> None:
-        """Check a commit of offsets.
+        """Check an offset commit.
 
         Args:
-            member_id: id of the member.
+            member_id: the member's id.
             epoch: the epoch in the request.
-            partitions: the partitions, by topic id and number; an old epoch suffices for those it has owned since then
-                (KIP-1251), or for none.
+            partitions: the partitions, by topic id and number; an old epoch suffices if the member has owned all of
+                them since then (KIP-1251), or if there are none.
             knows_epochs: see `Commit`.
 
         Raises:
@@ -418,14 +419,14 @@ class ConsumerGroup:
         _check_epoch(self.known(member_id, None), epoch)
 
     def check_commit_in_transaction(self, commit: Commit, partitions: Collection[tuple[bytes, int]]) -> None:
-        """Check a commit of offsets in a transaction, by a member, or by a producer without member data.
+        """Check an offset commit in a transaction, from a member or from a producer without member data.
 
         Args:
             commit: the committer.
             partitions: see `check_commit`.
 
         Raises:
-            BrokerError: UNKNOWN_MEMBER_ID, or ILLEGAL_GENERATION, the only code for another epoch that producers know.
+            BrokerError: UNKNOWN_MEMBER_ID, or ILLEGAL_GENERATION, the only code that producers know for a wrong epoch.
         """
         if commit.generation_id == _NO_EPOCH and not commit.member_id and commit.instance_id is None:
             return
@@ -443,7 +444,7 @@ def regexes_of(subscriptions: Iterable[Subscription]) -> Set[str]:
 
 
 def topics_of(subscriptions: Iterable[Subscription], resolved: Mapping[str, Resolved]) -> Set[str]:
-    """Return the names of subscriptions, of existing and missing topics."""
+    """Return the topic names in subscriptions, including those of missing topics."""
     found: set[str] = set()
     for names, regex in subscriptions:
         found.update(names)

@@ -1,6 +1,6 @@
-"""Heartbeats of KIP-848: members use them to join, follow the target assignment, change subscriptions, and leave.
+"""Heartbeats of KIP-848, with which members join, follow the target assignment, change subscriptions, and leave.
 
-A heartbeat is answered when its records are committed, and only these change the group.
+A heartbeat is answered once its records are committed, and only these change the group.
 
 Source: KIP-848; `GroupMetadataManager.consumerGroupHeartbeat` in Apache Kafka.
 """
@@ -28,10 +28,10 @@ __all__ = ["JOIN_EPOCH", "Heartbeats", "check_heartbeat"]
 #: The epoch of a joining member.
 JOIN_EPOCH = 0
 
-#: Characters that Java's `String.trim` removes.
+#: The characters that Java's `String.trim` removes.
 _BLANKS = "".join(map(chr, range(ord(" ") + 1)))
 
-#: A timeout that is missing or unchanged.
+#: Stands for a missing or unchanged timeout.
 _UNCHANGED_MS = -1
 
 
@@ -60,8 +60,8 @@ class Heartbeats:
             group: the group, which a joining member may have created.
             request: the heartbeat, checked by `check_heartbeat`.
             now_ms: the current time.
-            is_assigned: whether all partitions are assigned; false if this heartbeat converted a classic group during a
-                rebalance, whose partitions Kafka would leave unassigned until the next change.
+            is_assigned: whether all partitions are assigned; false if this heartbeat has just converted a classic group
+                during a rebalance, which in Kafka would leave partitions unassigned until the next change.
 
         Raises:
             BrokerError: the member must correct its request, rejoin, or give up.
@@ -101,7 +101,7 @@ class Heartbeats:
         return response
 
     def _member(self, group: ConsumerGroup, request: ConsumerHeartbeat) -> tuple[ConsumerMember, str | None]:
-        """Return the member of a heartbeat, and the id of the static member that it replaces."""
+        """Return the member that sent a heartbeat, and the id of the static member that it replaces."""
         member_id = request.member_id or self._new_id()
         if request.epoch != JOIN_EPOCH:
             member = group.known(member_id, request.instance_id)
@@ -121,7 +121,7 @@ class Heartbeats:
     def _leave(self, group: ConsumerGroup, request: ConsumerHeartbeat, now_ms: int) -> ConsumerGroupHeartbeatResponse:
         member = group.known(request.member_id, request.instance_id)
         if request.epoch == LEAVE_GROUP_STATIC_MEMBER_EPOCH:
-            # Its partitions stay assigned until its session ends, for a member with the same instance id.
+            # The partitions stay assigned until the session ends, in case a member with the same instance id joins.
             epoch, since = LEAVE_GROUP_STATIC_MEMBER_EPOCH, dict.fromkeys(member.since, JOIN_EPOCH)
             away = replace(member, epoch=epoch, revoking=NOTHING, since=since)
             self._outbox.add(current_record(group.group_id, away))
@@ -147,7 +147,7 @@ def _updated(member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMemb
 
 
 def _check_epoch(member: ConsumerMember, request: ConsumerHeartbeat) -> None:
-    """Check a member's epoch; the previous one is accepted with owned partitions, as a response may be lost."""
+    """Check a member's epoch; with owned partitions, the previous epoch is valid too, as a response may be lost."""
     if request.epoch == member.epoch:
         return
     is_behind = request.epoch == member.previous_epoch and request.epoch < member.epoch
@@ -209,5 +209,5 @@ def check_heartbeat(request: ConsumerHeartbeat) -> None:
 
 
 def _is_blank(text: str | None) -> bool:
-    """Return whether a text is set, but blank by Java's definition."""
+    """Return whether a text is set but blank by Java's definition."""
     return text is not None and not text.strip(_BLANKS)

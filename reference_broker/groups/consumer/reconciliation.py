@@ -1,4 +1,4 @@
-"""The next step of a member towards the target assignment: revoke first, move to the epoch, take new partitions.
+"""The next step of a member towards the target assignment: revoke partitions, move to the epoch, take new partitions.
 
 A member never keeps partitions that it is no longer subscribed to, even if the target assignment, which may be older
 than its subscription, includes them.
@@ -37,19 +37,19 @@ def reconciled(
     *,
     has_changed: bool,
 ) -> ConsumerMember:
-    """Return a member after its next step, or the same one if it has to wait.
+    """Return a member after its next step, or unchanged if it has to wait.
 
     Args:
         member: the current member.
-        target_epoch: epoch of the target assignment.
-        target: its target.
-        owned: the partitions that it reports as owned, or None if not reported.
-        is_owned: whether any member owns a partition.
-        topic_ids: ids of its subscribed topics.
-        has_changed: whether its subscription has changed with this request.
+        target_epoch: the epoch of the target assignment.
+        target: the member's partitions in the target assignment.
+        owned: the partitions that the member reports as owned, or None if it does not report any.
+        is_owned: returns whether any member owns a partition.
+        topic_ids: the ids of the member's subscribed topics.
+        has_changed: whether this request changes the member's subscription.
 
     Raises:
-        BrokerError: FENCED_MEMBER_EPOCH if its state is unknown, and it owns partitions.
+        BrokerError: FENCED_MEMBER_EPOCH if the member's state is unknown and it owns partitions.
     """
     if member.state is MemberState.UNKNOWN and (owned is None or owned):
         text = "The consumer group member is in a unknown state. The member must abandon all its partitions and rejoin."
@@ -82,7 +82,7 @@ def reconciled(
 
 
 def _without_others(member: ConsumerMember, owned: Partitions | None, topic_ids: Collection[bytes]) -> ConsumerMember:
-    """Return a member without unsubscribed partitions; for the rest it waits for a target assignment."""
+    """Return a member without unsubscribed partitions; for anything else, it waits for a target assignment."""
     others = {topic_id: numbers for topic_id, numbers in member.assigned.items() if topic_id not in topic_ids}
     if not others:
         return member
@@ -99,7 +99,7 @@ def _moved(
     member: ConsumerMember, epoch: int, state: MemberState, assigned: Partitions, revoking: Partitions
 ) -> ConsumerMember:
     since = {
-        # Revoked partitions that are assigned again count as owned from now on.
+        # Revoked partitions that are assigned again are considered owned from now on.
         (topic_id, number): epoch
         if number not in had.get(topic_id, ())
         else member.since.get((topic_id, number), epoch)

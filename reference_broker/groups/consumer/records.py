@@ -78,7 +78,7 @@ __all__ = [
     "target_record",
 ]
 
-#: Apache Kafka's records of topics and expressions, of which only the key matters here.
+#: Apache Kafka's records of topics and expressions; only their keys matter here.
 NOTED_RECORD_TYPES = types_by_key((PartitionsKey, PartitionsValue), (RegexKey, RegexValue))
 
 #: The types of records of consumer groups.
@@ -174,7 +174,7 @@ def group_tombstones(
 ) -> list[CoordinatorRecord]:
     """Return the records that remove a group, its members, and its resolved regular expressions.
 
-    Releases before 4.1 also wrote metadata of the group's topics.
+    Releases before 4.1 also wrote metadata about the group's topics.
     """
     keys: list[Message] = [CurrentKey(group_id, member_id) for member_id in member_ids]
     keys += [TargetKey(group_id, member_id) for member_id in member_ids]
@@ -225,12 +225,12 @@ def replay(groups: dict[str, ConsumerGroup], record: CoordinatorRecord) -> str:
                 since=_since(value),
             )
         )
-    group_id: str = key.group_id  # type: ignore[attr-defined]  # all of these keys have one
+    group_id: str = key.group_id  # type: ignore[attr-defined]  # every one of these keys has it
     return group_id
 
 
 def _since(value: CurrentValue) -> dict[tuple[bytes, int], int]:
-    """Return the epochs since which a member has its partitions: by default its own, in older records."""
+    """Return the epoch since which a member has owned each partition; in older records, the member's epoch."""
     since: dict[tuple[bytes, int], int] = {}
     for part in (*value.assigned_partitions, *value.partitions_pending_revocation):
         since.update(dict.fromkeys(((part.topic_id, number) for number in part.partitions), value.member_epoch))

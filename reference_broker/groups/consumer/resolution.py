@@ -1,8 +1,8 @@
-"""Resolution of regular expressions of consumer groups to topics: done in the background, and stored in records.
+"""Resolution of consumer groups' regular expressions to topics: done in the background, and stored in records.
 
-A heartbeat that finds an unresolved expression of its group, or one resolved before a topic was added, starts a
-resolution of all expressions; a group has one at a time. Its result is a separate operation: the records, and the next
-group epoch if topics have changed. Until then, members keep the previous result.
+A heartbeat that finds an unresolved expression in its group, or one resolved before a topic was added, starts resolving
+all expressions; each group has at most one resolution running. The result is a separate operation that writes the
+records and, if topics have changed, the next group epoch. Until then, members keep the previous result.
 
 Source: `GroupMetadataManager.maybeUpdateRegularExpressions`, `handleRegularExpressionsResult` in Apache Kafka.
 """
@@ -32,11 +32,10 @@ REFRESH_PAUSE_MS = 10_000
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: Maximum total length of the names matched by a group's expressions: a batch of the offsets topic has no room for
-#: more.
+#: Maximum total length of the names matched by a group's expressions: a batch of the offsets topic cannot hold more.
 _NAMES_CHARACTERS_MAX = 1024 * 1024
 
-#: The topics of expressions; None for an invalid one.
+#: The topics matched by each expression; None if the expression is invalid.
 _Found = dict[str, frozenset[str] | None]
 
 
@@ -44,9 +43,9 @@ class Resolution:
     """The expressions of a shard's groups.
 
     Args:
-        groups: the groups by id, which only change by replayed records.
-        timers: the shard's.
-        computations: runs the matching of names.
+        groups: the groups by id, changed only by replaying records.
+        timers: the shard's timers.
+        computations: runs the matching of topic names.
         outbox: receives the records.
         limits: see `GroupLimits`.
         topics: see `Topics`.
@@ -67,9 +66,9 @@ class Resolution:
         self._outbox = outbox
         self._limits = limits
         self._topics = topics
-        #: Token of a group's current resolution, by group id.
+        #: By group id, a token of the group's current resolution.
         self._running: dict[str, object] = {}
-        #: When a resolution last failed to be written, by group id.
+        #: By group id, when writing a resolution last failed.
         self._failed_ms: dict[str, int] = {}
         self._base = 0
         self._names: tuple[int, tuple[str, ...]] = (-1, ())
@@ -81,7 +80,7 @@ class Resolution:
         return self._base + self._topics.came
 
     def loaded(self) -> None:
-        """Continue from replayed records; it is unknown whether topics were added since they were written."""
+        """Continue from replayed records; topics may have been added since these were written."""
         versions = [each.version for group in self._groups.values() for each in group.resolved.values()]
         self._base = max(versions, default=0) + 1 - self._topics.came
 
@@ -95,7 +94,7 @@ class Resolution:
         self._failed_ms.pop(group_id, None)
 
     def begin_if_stale(self, group: ConsumerGroup, regexes: Collection[str], now_ms: int) -> None:
-        """Begin to resolve the expressions of a group's members, unless the known results are current."""
+        """Start resolving the expressions of a group's members, unless the known results are current."""
         if regexes and group.group_id not in self._running and self._is_stale(group, regexes, now_ms):
             run = self._running[group.group_id] = object()
             self._computations.add(
@@ -109,7 +108,7 @@ class Resolution:
         known = group.resolved.values()
         last_ms = max((each.resolved_ms for each in known), default=None)
         failed_ms = self._failed_ms.get(group.group_id)
-        # A future time means that the clock was set back.
+        # A time in the future means that the clock has been set back.
         if any(each is not None and 0 <= now_ms - each <= REFRESH_PAUSE_MS for each in (last_ms, failed_ms)):
             return False
         return (
@@ -128,7 +127,7 @@ class Resolution:
             try:
                 pattern = TopicPattern(regex)
             except BrokerError as error:
-                # Apache Kafka, which supports more expressions, has accepted it.
+                # Apache Kafka, which supports more expressions, accepted it earlier.
                 text = "an expression of the group %s, which was loaded, cannot be resolved: %s"
                 self._lines.warning(group_id, now_ms, text, group_id, error.detail)
                 found[regex] = None
@@ -147,7 +146,7 @@ class Resolution:
         return found
 
     def _is_wanted(self, group_id: str, regex: str) -> bool:
-        """Return whether a member of a group has an expression; true if the group is not known yet."""
+        """Return whether a member of a group uses an expression; true if the group is not known yet."""
         group = self._groups.get(group_id)
         return group is None or any(each == regex for _, each in group.subscriptions)
 
@@ -158,7 +157,7 @@ class Resolution:
         return self._names[1]
 
     def _resolved(self, group_id: str, run: object, version: int, found: _Found | None, now_ms: int) -> None:
-        """Write the result as an operation of the shard, if that is still served."""
+        """Write the result as an operation of the shard, if the shard is still served."""
         if found is None:
             self._running.pop(group_id, None)
             self._fail(group_id, f"their names have more than {_NAMES_CHARACTERS_MAX} characters", now_ms)
@@ -174,7 +173,7 @@ class Resolution:
             return
 
         def committed(error: BrokerError | None) -> None:
-            # The log reports other errors itself.
+            # Other errors are reported by the log.
             if error is not None and error.code is ErrorCode.UNKNOWN_SERVER_ERROR:
                 self._fail(group_id, error.detail, now_ms)
 
@@ -199,7 +198,7 @@ class Resolution:
             group.looked_at = self._topics.changes, group.epoch + 1
 
     def _fail(self, group_id: str, reason: str, now_ms: int) -> None:
-        """Record that a result cannot be written, since an immediate retry would fail, too."""
+        """Record that a result could not be written, since an immediate retry would fail as well."""
         if group_id in self._groups:
             self._failed_ms[group_id] = now_ms
             text = "the topics of expressions of the group %s cannot be written: %s"

@@ -19,10 +19,10 @@ __all__ = ["uniform_assignment"]
 
 Key = TypeVar("Key")
 
-#: Partition numbers by topic id, being changed.
+#: Partition numbers by topic id, while they are being changed.
 Parts = dict[bytes, set[int]]
 
-#: Maximum number of rounds through the topics; each about halves the imbalance.
+#: Maximum number of passes over the topics; each roughly halves the imbalance.
 _ROUNDS_MAX = 16
 
 
@@ -33,7 +33,7 @@ def uniform_assignment(
 
     Args:
         members: by member id.
-        counts: partitions of each topic; their order decides where hashes do not.
+        counts: the number of partitions of each topic; their order decides where hashes do not.
         is_homogeneous: whether all members are subscribed to the same topics.
     """
     wanted = {topic_id for member in members.values() for topic_id in member.topic_ids}
@@ -47,7 +47,7 @@ def uniform_assignment(
 
 
 def _spread_same(order: list[str], members: Subscribers, counts: Mapping[bytes, int]) -> dict[str, Parts]:
-    """Assign partitions of topics that all members want; those above a quota go to members below theirs."""
+    """Assign partitions of topics that all members want; any above a member's quota go to members below theirs."""
     quota, extra = divmod(sum(counts.values()), len(members))
     taken = {
         (topic_id, number)
@@ -76,7 +76,7 @@ def _spread_same(order: list[str], members: Subscribers, counts: Mapping[bytes, 
             room -= len(parts[topic_id])
         has_extra = extra > 0
         if has_extra and room and len(order) - place > extra:
-            # This member would get a new extra partition; a later member may already have one to keep.
+            # This member would gain an extra partition; a later member may already have one to keep.
             has_extra, room = False, room - 1
         extra -= has_extra
         if room:
@@ -93,9 +93,9 @@ class _Levelling:
     """The assignment of partitions to members that want different topics.
 
     Args:
-        order: the members; they are identified by their index in it.
+        order: the members; each is identified by its index in this list.
         members: by member id.
-        counts: partitions of each topic.
+        counts: the number of partitions of each topic.
     """
 
     def __init__(self, order: list[str], members: Subscribers, counts: Mapping[bytes, int]) -> None:
@@ -128,12 +128,12 @@ class _Levelling:
         return assigned
 
     def _rank(self, topic_id: bytes) -> tuple[float, int, tuple[int, int]]:
-        """Return a topic's rank: the more partitions per subscriber, the earlier."""
+        """Return a topic's rank: topics with more partitions per subscriber come first."""
         wanting = len(self._wanting[topic_id])
         return -self._counts[topic_id] / wanting, wanting, _halves(topic_id)
 
     def _level(self, ordered: list[bytes]) -> None:
-        """Go through the topics until a whole round moves no partition."""
+        """Go through the topics until a whole pass moves no partition."""
         last: bytes | None = None
         for _ in range(_ROUNDS_MAX):
             for topic_id in ordered:
@@ -180,7 +180,7 @@ class _Levelling:
 class _Ladder:
     """Members by load, with the next member to get a partition, and the next to give one away.
 
-    Both cycle through members of the same load, and include those of the next load after each cycle.
+    Both cycle through the members with the same load, and include those with the next load after each cycle.
 
     Args:
         members: by index.
@@ -201,7 +201,7 @@ class _Ladder:
         return self._rich_load - self._poor_load <= 1
 
     def next_poor(self) -> int:
-        """Return the member that gets the next partition."""
+        """Return the member to receive the next partition."""
         if self._next_poor >= self._poor_end:
             self._poor_load += 1
             while self._poor_end < len(self._sorted) and self._load(self._poor_end) == self._poor_load:
@@ -211,7 +211,7 @@ class _Ladder:
         return self._sorted[self._next_poor - 1]
 
     def next_rich(self) -> int | None:
-        """Return the member that gives the next partition away, or None if there is none left."""
+        """Return the member to give away the next partition, or None if no member is left."""
         if self._next_rich < self._rich_start:
             if self._rich_end <= self._rich_start and self._rich_start > 0:
                 self._rich_load = self._load(self._rich_start - 1)
@@ -226,7 +226,7 @@ class _Ladder:
         return self._sorted[self._next_rich + 1]
 
     def leave_out_rich(self) -> None:
-        """Exclude the member that `next_rich` returned last: it has no partition to give."""
+        """Exclude the member last returned by `next_rich`: it has no partition to give."""
         here, end = self._next_rich + 1, self._rich_end - 1
         self._sorted[here], self._sorted[end] = self._sorted[end], self._sorted[here]
         self._rich_end = end
@@ -236,7 +236,7 @@ class _Ladder:
 
 
 def _halves(topic_id: bytes) -> tuple[int, int]:
-    """Return an id as Java compares it, as two signed numbers."""
+    """Return an id as two signed numbers, which is how Java compares ids."""
     return int.from_bytes(topic_id[:8], "big", signed=True), int.from_bytes(topic_id[8:], "big", signed=True)
 
 
@@ -246,7 +246,7 @@ def _uuid_hash(topic_id: bytes) -> int:
 
 
 def _copied_order(keys: Collection[Key], hash_of: Callable[[Key], int]) -> list[Key]:
-    """Return keys in the order of a hash table created for all of them at once, which may have more buckets."""
+    """Return keys in the order of a hash table created for all of them together, which may have more buckets."""
     buckets = 16
     while buckets < int(len(keys) / 0.75) + 1:
         buckets *= 2

@@ -27,11 +27,11 @@ def check(bench: BrokerBench, case: Case) -> None:
 
 
 def _ask(bench: BrokerBench, request: Message, version: int) -> Message | None:
-    """Return the response, None if the connection would be closed."""
+    """Return the response, or None if the connection would be closed."""
     try:
         answer = bench.ask(request, version)
     except DecodeError:
-        raise  # of the response
+        raise  # an error raised by the response
     except RemoteProtocolError:
         return None
     assert isinstance(answer, Message)

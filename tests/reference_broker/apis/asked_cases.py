@@ -1,6 +1,6 @@
-"""Requests about a cluster, and the answer of Apache Kafka 4.3 to each, in every version that has the request.
+"""Requests about a cluster, with Apache Kafka 4.3's answer to each, in every version that has the request.
 
-A real broker gave the answers; `tests/kafka/test_asked_cases.py` asks it again. Addresses, ids and the size of the
+The answers come from a real broker; `tests/kafka/test_asked_cases.py` asks it again. Addresses, ids and the size of the
 volume are placeholders for any value. Our answers differ in one place: Kafka fails on an empty name without a cursor.
 """
 
@@ -32,7 +32,7 @@ __all__ = ["RECORDS", "TOPICS", "Case", "cases", "comparable", "name_of", "versi
 
 A, B, C = "zzz.asked.a", "zzz.asked.b", "zzz.asked.c"
 
-#: The topics of the requests, with their partitions; their names sort after those of any other test.
+#: The topics of the requests, with their partitions; their names sort after those of other tests' topics.
 TOPICS = {A: 3, B: 2, C: 1}
 
 #: The records in partition 0 of the first topic.
@@ -40,7 +40,7 @@ RECORDS = produced(b"value")
 
 _FIRST = "zzz."
 
-#: Fields that differ between brokers: the comparison only looks at whether they are present.
+#: Fields that differ between brokers: only their presence is compared.
 _FACTS = {"cluster_id", "host", "log_dir", "port", "topic_id", "total_bytes", "usable_bytes"}
 _ANY_ID, _ANY_PORT, _ANY_BYTES = b"x" * 16, 9092, 1
 
@@ -54,7 +54,7 @@ class Case(NamedTuple):
     """A request and its answer.
 
     Attributes:
-        name: says what the case is about.
+        name: what the case is about.
         request: the request.
         response: Kafka's answer; None if Kafka closes the connection.
         ours: the reference broker's answer, where it differs.
@@ -136,7 +136,7 @@ def _describe_cluster() -> Iterator[Case]:
         return Response(cluster_id="id", controller_id=1, brokers=brokers, **more)
 
     yield Case("brokers", Request(), described())
-    yield Case("with fenced ones", Request(include_fenced_brokers=True), described())
+    yield Case("with fenced brokers", Request(include_fenced_brokers=True), described())
     allowed = described(cluster_authorized_operations=_CLUSTER_OPERATIONS)
     yield Case("with operations", Request(include_cluster_authorized_operations=True), allowed)
     text = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
@@ -154,7 +154,7 @@ def _describe_cluster() -> Iterator[Case]:
 #: A topic in an answer, with its partitions or its error code.
 _Topic = tuple[str, list[int] | ErrorCode]
 
-#: The topics of the cases, and more partitions than they have.
+#: The topics of the cases, with more partitions than they have.
 _EVERYTHING: list[_Topic] = [(A, [0, 1, 2]), (B, [0, 1]), (C, [0])]
 _MORE = 2000
 
@@ -224,7 +224,7 @@ def _pages_of_topics() -> Iterator[Case]:
     yield case("from a partition of a topic that does not exist", [], more, (B + "b", 7), everything[2:])
     yield case("from after the last", [], more, ("zzzz", 0), [])
     yield case("the next page", [A, B], more, (A, 2), [(A, [2]), everything[1]])
-    yield case("the next page ends, too", [A, B], 2, (A, 2), [(A, [2]), (B, [0])], (B, 1))
+    yield case("the next page ends as well", [A, B], 2, (A, 2), [(A, [2]), (B, [0])], (B, 1))
     yield case("the next page is one partition", [A, B], 1, (A, 2), [(A, [2])], (B, 0))
     yield case("the next page is exactly the rest", [A, B], 3, (A, 2), [(A, [2]), (B, [0, 1])])
 
@@ -250,7 +250,7 @@ def _topics_that_are_not_there() -> Iterator[Case]:
     yield case("from a negative partition", [], more, (A, -1), [])
     yield case("from a negative partition of one", [B, A], more, (A, -1), [(B, refused), (A, refused)])
     yield case(
-        "from a topic that is not asked about", [C, A, A], more, (B, 0), [(C, refused), (A, refused), (A, refused)]
+        "from a topic that was not requested", [C, A, A], more, (B, 0), [(C, refused), (A, refused), (A, refused)]
     )
     failed: list[_Topic] = [("", ErrorCode.UNKNOWN_SERVER_ERROR), (A, ErrorCode.UNKNOWN_SERVER_ERROR)]
     yield case("an empty name", ["", A], more, None, failed, ours=[("", invalid), everything[0]])

@@ -1,4 +1,4 @@
-"""A broker without sockets whose topic `t` has a partition on three brokers, of which this one is the first."""
+"""A broker without sockets whose topic `t` has a partition on three brokers; this one is the first of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["ClusterBench", "partition_in"]
 
 
 class _Replicas:
-    """The replicas of the broker: that of its partition, and those that tests add to `others`."""
+    """The broker's replicas: the one of its partition, and those that tests add to `others`."""
 
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
@@ -62,7 +62,7 @@ class ClusterBench(BrokerBench):
 
     Attributes:
         leader: the replica and its surroundings.
-        topic_id: the id of the topic.
+        topic_id: the topic's id.
         replicas: all replicas.
     """
 

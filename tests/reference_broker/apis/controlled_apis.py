@@ -1,4 +1,4 @@
-"""The APIs of a broker in a cluster, for the requests of its controller; without sockets, through the codecs."""
+"""The APIs that serve the controller's requests on a cluster broker; without sockets, through the codecs."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def removed_versions(key: ApiKey) -> range:
 
 
 class ControlledApis:
-    """A broker whose controller speaks to it.
+    """A broker that the controller sends requests to.
 
     Attributes:
-        broker: what the requests change.
+        broker: the broker that the requests change.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class ControlledApis:
         self._dispatcher = Dispatcher(load(scope=Scope.CLUSTER), parts, self._services, 1_000_000)
 
     def begin(self, message: Message, version: int) -> Answer:
-        """Send a request, and return the response, or the operation that waits for it."""
+        """Send a request; return the response, or the operation that waits for it."""
         kind = codec(type(message), version)
         data = kind.encode(message)
         received, end = kind.decode(data)
@@ -55,7 +55,7 @@ class ControlledApis:
         return self._dispatcher.handle(Call(self._services, request, Peer(LISTENER, "host"), 0), received)
 
     def ask(self, message: Message, version: int) -> Any:
-        """Send a request, and return the response as the controller reads it."""
+        """Send a request; return the response as the controller reads it."""
         answer = self.begin(message, version)
         self.broker.run()
         response = answer.response if isinstance(answer, DelayedOperation) else answer

@@ -1,6 +1,6 @@
-"""The APIs of the controller's broker, over a registry in the process and scripted brokers; through the codecs.
+"""The APIs of the controller's broker, on an embedded registry and scripted brokers; through the codecs.
 
-The controller is that of broker 0. The image of that broker changes when the test says so.
+The controller runs on broker 0. That broker's image changes when the test says so.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ __all__ = ["ControllingBroker"]
 
 
 class ControllingBroker:
-    """Broker 0 of a cluster, whose controller it is, unless the test has ended that.
+    """Broker 0 of a cluster; it is the controller unless the test has ended that.
 
     Args:
-        broker_ids: the brokers of the cluster, broker 0 first.
-        deletes_topics: whether topics are deleted.
+        broker_ids: the brokers of the cluster, starting with broker 0.
+        deletes_topics: whether topics can be deleted.
 
     Attributes:
         cluster: the registry, the brokers, and their controllers.
         metadata: the image of broker 0.
-        now_ms: the time.
+        now_ms: the current time.
     """
 
     def __init__(self, *broker_ids: int, deletes_topics: bool = True) -> None:
@@ -90,13 +90,13 @@ class ControllingBroker:
 
     @property
     def controller(self) -> Controller:
-        """The controller's machine of broker 0, active or not."""
+        """The controller on broker 0, active or not."""
         controller = self.cluster.brokers[0].controller
         assert controller is not None
         return controller
 
     def show(self) -> None:
-        """Change the image as broker 0 was told."""
+        """Change the image to what broker 0 has been told."""
         requests = self.cluster.brokers[0].requests
         for request in requests[self._applied :]:
             if isinstance(request, UpdateMetadataRequest):
@@ -124,11 +124,11 @@ class ControllingBroker:
         return answer
 
     def ask(self, message: Message, version: int) -> Any:
-        """Send a request, and return the response as the client reads it."""
+        """Send a request; return the response as the client reads it."""
         return self.read(self.begin(message, version), version)
 
     def read(self, answer: Answer, version: int) -> Any:
-        """Return a response, which must be there, as the client reads it."""
+        """Return a response, which must have arrived, as the client reads it."""
         response = answer.response if isinstance(answer, DelayedOperation) else answer
         assert response is not None
         kind = codec(type(response), version)

@@ -1,4 +1,4 @@
-"""Requests for more partitions, and the answers of Apache Kafka 4.3, from a node with id 1; a test names the topics.
+"""Requests for more partitions, with Apache Kafka 4.3's answers from a node with id 1; a test names the topics.
 
 In a case, `one` and `two` stand for topics with one and two partitions.
 """
@@ -22,7 +22,7 @@ PRESENT = {"one": 1, "two": 2}
 #: Error code and message.
 Answer = tuple[ErrorCode, str | None]
 
-#: A topic, the number of partitions asked for, and the brokers of the new ones.
+#: A topic, the requested number of partitions, and the brokers of the new ones.
 Wanted = tuple[str, int, Sequence[Sequence[int]] | None]
 
 DONE: Answer = (ErrorCode.NONE, None)
@@ -110,12 +110,12 @@ CASES = [
     ),
     Case("assigned", [("two", 4, [[1], [1]])], {"two": DONE}),
     Case("assigned too often", [("two", 3, [[1], [1]])], {"two": number_of(1, 2)}),
-    Case("assigned too seldom", [("two", 5, [[1]])], {"two": number_of(3, 1)}),
-    Case("assigned not at all", [("two", 5, [])], {"two": number_of(3, 0)}),
-    Case("assigned to nobody", [("two", 3, [[]])], {"two": includes("an empty replica list")}),
-    Case("assigned to nobody in the end", [("two", 4, [[1], []])], {"two": includes("an empty replica list")}),
+    Case("assigned too few times", [("two", 5, [[1]])], {"two": number_of(3, 1)}),
+    Case("not assigned at all", [("two", 5, [])], {"two": number_of(3, 0)}),
+    Case("assigned to no broker", [("two", 3, [[]])], {"two": includes("an empty replica list")}),
+    Case("last one assigned to no broker", [("two", 4, [[1], []])], {"two": includes("an empty replica list")}),
     Case(
-        "assigned to strangers",
+        "assigned to unknown brokers",
         [("two", 3, [[7]]), ("one", 2, [[-1]])],
         {
             "two": includes("broker 7, but no such broker is registered"),
@@ -123,21 +123,21 @@ CASES = [
         },
     ),
     Case(
-        "assigned to a stranger twice",
+        "assigned to an unknown broker twice",
         [("two", 3, [[7, 7]])],
         {"two": includes("broker 7, but no such broker is registered")},
     ),
     Case("assigned to one twice", [("two", 3, [[1, 1]])], {"two": includes("the broker 1 more than once")}),
     Case("the lowest id counts", [("two", 3, [[7, 1, 1]])], {"two": includes("the broker 1 more than once")}),
     Case(
-        "the lowest id is a stranger's",
+        "the lowest id is unknown",
         [("two", 3, [[1, 1, 0]])],
         {"two": includes("broker 0, but no such broker is registered")},
     ),
     Case("as many, and assigned", [("two", 2, [[1]])], {"two": SAME}),
     Case("fewer, and assigned", [("two", 1, [[]])], {"two": fewer("two", 2, 1)}),
     Case("without time", [("two", 3, None), ("none", 3, None)], {"two": LATE, "none": LATE}, 0),
-    Case("without time, really", [("two", 3, None)], {"two": LATE}, -1, True),
+    Case("without time, for real", [("two", 3, None)], {"two": LATE}, -1, True),
     Case("without time, named twice", [("two", 3, None), ("two", 3, None)], {"two": TWICE}, 0),
     Case(
         "refused, really",

@@ -1,4 +1,4 @@
-"""The image of a cluster of several brokers: one lacks a listener, another is not alive."""
+"""The image of a cluster with several brokers: one lacks a listener, another is not alive."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ BROKERS: Final = {
     3: BrokerRegistration(3, {"INTERNAL": Address("inside3", 9093)}),
 }
 
-#: A client that came through the listener INTERNAL.
+#: A client connected to the listener INTERNAL.
 INSIDE: Final = Peer(Listener("INTERNAL", Address("", 9093), Address("inside1", 9093)), "host")

@@ -1,4 +1,4 @@
-"""AllocateProducerIds hands out blocks that follow each other, to brokers that are registered.
+"""AllocateProducerIds hands out consecutive blocks to registered brokers.
 
 Method: the handlers of the controller's broker, without sockets.
 """

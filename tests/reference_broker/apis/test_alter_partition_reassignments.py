@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments begins, replaces and cancels moves, with Kafka's code and text for what it refuses.
+"""AlterPartitionReassignments starts, replaces and cancels moves, and refuses others with Kafka's code and text.
 
 Method: the handlers of the controller's broker, without sockets.
 """

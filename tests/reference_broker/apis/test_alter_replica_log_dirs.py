@@ -1,6 +1,6 @@
 """AlterReplicaLogDirs finds replicas where they are, and has no other directory to move them to.
 
-Method: the handler over the replicas of a broker without sockets, one of which has failed.
+Method: the handler over the replicas of a broker without sockets; one of the replicas has failed.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ VERSIONS = versions_of(ApiKey.ALTER_REPLICA_LOG_DIRS)
 Topic = AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic
 Place = AlterReplicaLogDirsRequest.AlterReplicaLogDir
 
-#: With the number 0, the longest one whose folder can be moved, and a longer one.
+#: With number 0: the longest name whose folder can be moved, and a longer one.
 LONG, TOO_LONG = "l" * 213, "l" * 214
 
 
 @pytest.fixture
 def bench(tmp_path: Path) -> BrokerBench:
-    """A broker that has t-0 and t-1, of which the second has failed."""
+    """A broker that hosts t-0 and t-1; the second has failed."""
     bench = BrokerBench(tmp_path / "data")
     bench.create("t", 2)
     log = bench.core.directory.log("t", 1)

@@ -1,4 +1,4 @@
-"""ApiVersions lists the APIs that are served, in every version, and responds to an unknown version.
+"""ApiVersions lists the served APIs in every version, and responds to an unknown version.
 
 Method: a broker without sockets; an unknown version is a request without a message, as the connection passes it on.
 """
@@ -21,7 +21,7 @@ def test_every_version(bench, version):
     assert response.error_code == ErrorCode.NONE
     listed = {entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys}
     assert listed == bench.core.parts["advertised"]
-    assert listed[ApiKey.PRODUCE] == (0, 13), "librdkafka until 2.5 compresses only then"
+    assert listed[ApiKey.PRODUCE] == (0, 13), "otherwise librdkafka up to 2.5 does not compress"
     assert bench.core.requests.served[ApiKey.PRODUCE].first == 3
 
 

@@ -1,4 +1,4 @@
-"""ControlledShutdown in all versions moves leaders, and tells those that remain.
+"""ControlledShutdown, in all versions, moves leaders and tells the remaining brokers.
 
 Method: the handlers of the controller's broker, without sockets.
 """
@@ -16,13 +16,13 @@ from tests.reference_broker.apis.controlling_broker import ControllingBroker
 
 VERSIONS = removed_versions(ApiKey.CONTROLLED_SHUTDOWN)
 
-#: The first version with the epoch of the broker.
+#: The first version with the broker's epoch.
 _WITH_EPOCH = 2
 
 
 @pytest.fixture
 def broker() -> ControllingBroker:
-    """The controller of broker 0; broker 1 leads t-0, t-1, where no other replica is in sync, and t-2, its own."""
+    """The controller on broker 0; broker 1 leads t-0, t-1, where no other replica is in sync, and t-2, its own."""
     broker = ControllingBroker(0, 1)
     broker.cluster.create("t", (1, 0), (1, 0), (1,))
     broker.cluster.alter("t", [1], 1)

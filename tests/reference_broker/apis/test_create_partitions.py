@@ -1,7 +1,7 @@
-"""Topics get more partitions, which can be used at once; impossible requests are refused as Apache Kafka refuses them.
+"""Topics gain partitions that are usable immediately; impossible requests are refused as in Apache Kafka.
 
 Method: the cases that `tests/kafka/test_create_partitions.py` also sends to a real Kafka; then new partitions in use,
-in a broker without sockets on a disk in memory.
+on a broker without sockets and with an in-memory disk.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def test_what_apache_kafka_answers(bench: BrokerBench, case: Case) -> None:
     for name, count in PRESENT.items():
         bench.create(name, count)
     assert answers_of(bench.ask(case.request({}))) == case.expected({})
-    assert {name: count_of(bench, name) for name in PRESENT} == PRESENT, "nothing is asked for in earnest"
+    assert {name: count_of(bench, name) for name in PRESENT} == PRESENT, "no request is for real"
 
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.CREATE_PARTITIONS))
@@ -169,7 +169,7 @@ def test_a_request_adds_a_number_of_partitions_at_most(
 
 
 def test_groups_stay_where_they_are_when_their_topic_grows() -> None:
-    """As in Kafka, until the next start: a transaction's offsets must be committed where the group is."""
+    """As in Kafka, until the next startup: a transaction's offsets must be committed where the group is."""
     bench = BrokerBench(MemoryDisk(), offsets_topic_num_partitions=2)
     bench.offsets_topic()
     client = Transacting(bench)

@@ -124,7 +124,7 @@ def test_full_disk():
 
 @pytest.mark.parametrize("length", range(245, 250))
 def test_longest_names(bench, length):
-    """With a name of 246 characters or more, the file of the topic could not be written."""
+    """With a name of 246 characters or more, the topic's file could not be written."""
     bench.create("x" * length, 2)
     bench.produce(produced(b"x"), "x" * length)
     bench.crash()

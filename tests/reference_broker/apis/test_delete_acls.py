@@ -1,6 +1,6 @@
-"""DeleteAcls refuses each filter without an authorizer, as Apache Kafka does.
+"""DeleteAcls refuses every filter without an authorizer, as Apache Kafka does.
 
-Method: a broker without sockets, sent the cases of a table that holds Kafka's answers.
+Method: a broker without sockets receives the cases of a table with Kafka's answers.
 """
 
 import pytest

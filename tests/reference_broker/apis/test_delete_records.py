@@ -1,4 +1,4 @@
-"""DeleteRecords moves the start of a partition durably, or answers with the reason why not.
+"""DeleteRecords moves the start of a partition durably, or says why it cannot.
 
 Method: a broker without sockets; the table of answers is Kafka's.
 """
@@ -33,7 +33,7 @@ def filled(bench):
 
 
 def ask(bench, *asked, version=None) -> Any:
-    """Send DeleteRecords for (topic, partition, offset); return (partition, low watermark, error) of each."""
+    """Send DeleteRecords for (topic, partition, offset); return (partition, low watermark, error) for each."""
     topics = [Topic(name, [Partition(number, offset)]) for name, number, offset in asked]
     response = bench.ask(DeleteRecordsRequest(topics, 1000), version)
     if isinstance(response, DelayedOperation):
@@ -177,7 +177,7 @@ def test_topics_that_are_created_hold_up_nothing():
     while waiting.response is None:
         work.run(1)
     assert results(waiting.response) == [(0, 0, ErrorCode.NONE)]
-    assert len(created) == 2, "the one that was under way, and one so that they come forward too"
+    assert len(created) == 2, "one already in progress, and one for all the others"
 
 
 def test_failed_checkpoint_is_reported():
@@ -191,4 +191,4 @@ def test_failed_checkpoint_is_reported():
     log.fail(OSError("gone"))
     assert ask(bench, ("t", 0, 1)) == [(0, -1, ErrorCode.KAFKA_STORAGE_ERROR)]
     assert log.error is not None
-    assert log.error.__traceback__ is None, "the log keeps it, and it would grow with every request"
+    assert log.error.__traceback__ is None, "the log keeps the error, so it would grow with every request"

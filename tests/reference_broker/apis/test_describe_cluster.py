@@ -1,6 +1,6 @@
-"""DescribeCluster lists the brokers that the client can reach, and refuses the endpoints that only controllers list.
+"""DescribeCluster lists the brokers that the client can reach, and refuses endpoints that only controllers list.
 
-Method: a broker without sockets, sent the cases of a table that holds Kafka's answers, and one that knows others.
+Method: a broker without sockets receives the cases of a table with Kafka's answers; another one knows other brokers.
 """
 
 import pytest

@@ -196,7 +196,7 @@ def test_resource_of_an_unknown_type_spoils_the_request(bench, unknown):
 
 
 def test_the_rates_of_throttled_replication(bench):
-    """As in Kafka, they exist only where they are set, and are shown as read-only, although they are dynamic."""
+    """As in Kafka, they exist only where they are set, and are shown as read-only although they are dynamic."""
     kind, name = ConfigResourceType.BROKER, "follower.replication.throttled.rate"
     Change = IncrementalAlterConfigsRequest.AlterableConfig
 

@@ -1,4 +1,4 @@
-"""DescribeGroups shows groups in every version; an unknown group is reported as dead, or, since version 6, as an error.
+"""DescribeGroups shows groups in every version; an unknown group is reported as dead or, since version 6, as an error.
 
 Method: a broker without sockets and a group of one member.
 """

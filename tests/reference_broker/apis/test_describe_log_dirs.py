@@ -1,7 +1,7 @@
 """DescribeLogDirs shows the contents of the data directory and its free space.
 
-Method: a broker without sockets, sent the cases of a table that holds Apache Kafka's answers; then disks of known
-sizes, and disks and logs that have failed.
+Method: a broker without sockets receives the cases of a table with Apache Kafka's answers; then disks of known sizes,
+and disks and logs that have failed.
 """
 
 import errno

@@ -1,7 +1,7 @@
 """DescribeTopicPartitions lists topics by name, page by page.
 
-Method: a broker without sockets, sent the cases of a table that holds Apache Kafka's answers; then pages of all sizes
-up to the last one, topics that are deleted between pages, and a log that is offline.
+Method: a broker without sockets receives the cases of a table with Apache Kafka's answers; then pages of all sizes up
+to the last one, topics that are deleted between pages, and an offline log.
 """
 
 import pytest
@@ -76,7 +76,7 @@ def test_partition_on_a_disk_that_has_failed(bench):
 
 
 def test_partitions_that_the_broker_has_not_heard_of_are_left_out(bench):
-    """They count for the page, so that the cursor is a number of a partition."""
+    """They count towards the page, so that the cursor is a partition number."""
     known = PartitionImage(1, 0, (1,), (1,))
     topic = TopicImage("t", b"t" * 16, (known, UNKNOWN_PARTITION, known, UNKNOWN_PARTITION, known), {})
     bench.core.metadata.publish([topic])

@@ -1,4 +1,4 @@
-"""ElectLeaders answers when the image shows the elected leaders, with Kafka's code and text for each other partition.
+"""ElectLeaders answers when the image shows the elected leaders, and has Kafka's code and text for other partitions.
 
 Method: the handlers of the controller's broker, without sockets; the test changes the image and moves the clock.
 """
@@ -25,7 +25,7 @@ TIMEOUT_MS = 1_000
 
 @pytest.fixture
 def broker() -> ControllingBroker:
-    """Broker 0, which leads t-0 and t-1, of which broker 1 is the preferred leader; t-2 has its preferred leader."""
+    """Broker 0, which leads t-0 and t-1 although broker 1 is their preferred leader; t-2 has its preferred leader."""
     broker = ControllingBroker(0, 1)
     broker.cluster.create("t", (1, 0), (1, 0), (0, 1))
     broker.cluster.kill(1)
@@ -76,7 +76,7 @@ def test_what_the_image_does_not_show_in_time(broker: ControllingBroker) -> None
 
 
 def test_a_leader_that_was_shown_counts(broker: ControllingBroker) -> None:
-    """The image shows one of two leaders, and another one for the same partition before the time is over."""
+    """The image shows one of two leaders, then another one for the same partition before the time runs out."""
     before = broker.metadata.image.topics["t"]
     answer = broker.begin(request(0, 1), NEWEST)
     shown = before.partitions[0]._replace(leader=1)
@@ -90,7 +90,9 @@ def test_a_leader_that_was_shown_counts(broker: ControllingBroker) -> None:
 def test_all_partitions(broker: ControllingBroker, version: int) -> None:
     answer = broker.begin(ElectLeadersRequest(topic_partitions=None), version)
     broker.show()
-    assert results(broker.read(answer, version)) == {("t", 0): DONE, ("t", 1): DONE}, "without those that are right"
+    assert results(broker.read(answer, version)) == {("t", 0): DONE, ("t", 1): DONE}, (
+        "without partitions that have the right leader"
+    )
     assert results(broker.ask(ElectLeadersRequest(topic_partitions=None), version)) == {}
 
 

@@ -1,4 +1,4 @@
-"""Fetch reads in every version, waits for data, respects its limits, and returns errors at once.
+"""Fetch reads in every version, waits for data, respects its limits, and returns errors immediately.
 
 Method: a broker without sockets; a delayed fetch completes when a test produces or lets time pass.
 """
@@ -118,7 +118,7 @@ def test_what_is_unknown_does_not_keep_the_rest_from_waiting(bench, unknown, ver
     bench.advance(500)
     session = waiting.response.session_id
     waiting = bench.ask(request(wait=500, session_id=session, session_epoch=1), version)
-    assert isinstance(waiting, DelayedOperation), "a consumer of a deleted topic would ask again and again"
+    assert isinstance(waiting, DelayedOperation), "a consumer of a deleted topic would keep asking"
     bench.advance(500)
     assert only(waiting.response).error_code == code
 
@@ -160,7 +160,7 @@ def test_limit_of_the_whole_response(bench):
     message = request(*(partition(number) for number in range(3)), max_bytes=1500)
     sizes = [len(answer.records) for answer in bench.ask(message, 12).responses[0].partitions]
     assert sizes[0] > 1000
-    assert sizes[1:] == [0, 0], "what is left is too little for a whole batch"
+    assert sizes[1:] == [0, 0], "the remaining size is too small for a whole batch"
 
 
 def test_limit_of_the_broker(tmp_path):
@@ -334,7 +334,7 @@ def test_session_reads_again_only_what_is_not_read_to_its_end(bench, monkeypatch
     bench.ask(request(session_id=session, session_epoch=2), 12)
     assert read == [0, 1, 1]
     bench.ask(request(session_id=session, session_epoch=3), 12)
-    assert read == [0, 1, 1, 1], "the client has not said that it has got it"
+    assert read == [0, 1, 1, 1], "the client has not confirmed that it received it"
 
 
 def test_session_that_waits_forgets_an_error_that_is_over(bench):
@@ -347,7 +347,7 @@ def test_session_that_waits_forgets_an_error_that_is_over(bench):
     waiting = bench.ask(request(wait=500, session_id=session, session_epoch=1), 12)
     bench.create()
     bench.advance(500)
-    assert not waiting.response.responses, "the topic is there again, as the client knows it"
+    assert not waiting.response.responses, "the topic is back, as the client knows it"
 
 
 # An index is lost.
@@ -390,7 +390,7 @@ def test_what_a_client_cannot_read_however_often_is_reported_now_and_then(failur
     bench = BrokerBench(disk)
     bench.create()
     size = len(produced(b"v"))
-    for _ in range(20):  # the places of the last ones are known without the file
+    for _ in range(20):  # the positions of the last ones are known without the file
         bench.produce(produced(b"v"))
     content = bytearray(disk.open("t-0/00000000000000000000.log").read(0, 20 * size))
     content[size + 16] = 9  # the format of the second batch

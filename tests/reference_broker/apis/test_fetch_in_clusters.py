@@ -1,6 +1,6 @@
 """Followers fetch from their leader, and consumers from either, as in Apache Kafka.
 
-Method: a broker without sockets that leads a partition, or follows in it; the test plays the other brokers.
+Method: a broker without sockets that leads or follows a partition; the test plays the other brokers.
 """
 
 import pytest
@@ -28,7 +28,7 @@ def records_of(partition):
 
 
 def begun(bench, offset, broker_id=2):
-    """Begin a session of a follower; return its id."""
+    """Start a follower's session; return its id."""
     response = bench.follow(offset, broker_id, session_epoch=0, max_wait_ms=0)
     assert response.session_id
     return response.session_id
@@ -70,7 +70,7 @@ def test_a_follower_waits_for_records(bench):
 
 
 def test_what_a_follower_at_the_end_gets_is_not_read(bench):
-    """It is a region of a file, which the kernel sends, and its place is still known."""
+    """It is a region of a file, which the kernel sends, and its position is still known."""
     bench.leader.append()
     session_id = begun(bench, 1)
     reads = []
@@ -84,7 +84,7 @@ def test_what_a_follower_at_the_end_gets_is_not_read(bench):
 
 
 def test_what_the_next_partition_causes_to_be_appended_is_sent(bench):
-    """A coordinator, elected once its partition is committed, writes markers into a partition that was just read."""
+    """A coordinator, elected once its partition is committed, writes markers to a partition that was just read."""
     other = LeaderBench(isr=(1, 2)).lead(topic_id=bench.topic_id)
     bench.replicas.others["t", 1] = other.replica
     other.append()
@@ -135,7 +135,7 @@ def test_nothing_is_read_for_an_idle_follower(bench, monkeypatch):
         bench.advance(500)
         assert response.response.responses in ((), [])
     assert reads == []
-    # All the same, it was caught up at its last fetch.
+    # Nevertheless, it was caught up at its last fetch.
     bench.leader.fetch_all(3)
     bench.leader.append()
     bench.leader.pass_time(0)
@@ -147,7 +147,7 @@ def test_nothing_is_read_for_an_idle_follower(bench, monkeypatch):
 
 
 def test_an_idle_follower_that_is_out_of_sync_is_read(bench):
-    """It joins when the controller takes it, without any change of the log."""
+    """It joins once the controller accepts it, without any change to the log."""
     bench.leader.lead(EPOCH + 1, isr=(1, 3))
     bench.leader.append()
     session_id = begun(bench, 1)
@@ -159,7 +159,7 @@ def test_an_idle_follower_that_is_out_of_sync_is_read(bench):
 
 
 def test_a_follower_that_catches_up_before_it_is_removed_joins_again(bench):
-    """It has all records when the answer comes, and nothing else would have the partition read."""
+    """It has all records when the answer arrives, and nothing else would cause the partition to be read."""
     bench.leader.append()
     session_id = begun(bench, 0)
     bench.leader.fetch_all(3)
@@ -181,7 +181,7 @@ def test_an_idle_follower_is_read_in_a_new_epoch(bench):
 
 
 def test_an_idle_follower_that_a_new_epoch_removes_is_not_waited_for(bench):
-    """It shuts down, and is still alive; what is acknowledged without it must not wait for it."""
+    """It is shutting down but still alive; records acknowledged without it must not wait for it."""
     bench.leader.append()
     bench.leader.fetch_all(3)
     session_id = begun(bench, 1)
@@ -215,7 +215,7 @@ def test_a_divergence_is_an_answer(bench):
     assert (partition.diverging_epoch.epoch, partition.diverging_epoch.end_offset) == (EPOCH, 2)
     session_id = begun(bench, 2)
     response = bench.follow(2, session_id=session_id, session_epoch=1, last_fetched_epoch=EPOCH + 1)
-    assert partition_in(response).diverging_epoch.end_offset == 2, "also if nothing else is new"
+    assert partition_in(response).diverging_epoch.end_offset == 2, "even if nothing else is new"
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ def test_a_consumer_that_names_its_last_epoch_learns_of_a_divergence(bench, offs
 
 @pytest.fixture
 def follower(bench):
-    """Return a broker that follows, with two records of which one is committed."""
+    """Return a broker that follows, with two records, one of them committed."""
     bench.leader.append(2)
     bench.leader.replica.follow(bench.leader.term(EPOCH + 1, leader=2))
     bench.leader.replica.followed(1, 0)
@@ -373,7 +373,7 @@ def test_a_topic_that_was_created_again(bench):
 
 
 def test_a_replica_without_a_role_does_not_say_that_its_topic_is_another_one(tmp_path):
-    """After a restart, the controller has not told the broker of the role and of the id yet."""
+    """After a restart, the controller has not yet told the broker the role and the topic id."""
     bench = ClusterBench(tmp_path / "data")
     for partition in (bench.consume(0), partition_in(bench.follow(0, current_leader_epoch=-1))):
         assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -392,7 +392,7 @@ def test_committed_reads_of_a_leader_end_at_the_high_watermark(bench):
 
 @pytest.fixture
 def throttled(bench):
-    """Followers 2 and 3 are in the ISR, follower 4 is not, and the quota is one byte in a second."""
+    """Followers 2 and 3 are in the ISR, follower 4 is not, and the quota is one byte per second."""
     bench.leader.replicas = (1, 2, 3, 4)
     bench.leader.lead(EPOCH + 1)
     bench.leader.quota.bytes_per_second = 1
@@ -401,7 +401,7 @@ def throttled(bench):
 
 
 def exceed(bench):
-    """Let follower 4 fetch a batch, which exceeds the quota; return the size of the batch."""
+    """Let follower 4 fetch a batch, which exceeds the quota; return the batch's size."""
     bench.leader.append()
     size = len(records_of(partition_in(bench.follow(0, broker_id=4))))
     assert size
@@ -419,7 +419,7 @@ def test_an_exceeded_quota_holds_back_who_is_not_in_sync(throttled):
 
 
 def test_who_is_held_back_gets_the_rest_once_the_quota_is_free(throttled):
-    """All samples of the quota are too old after eleven seconds."""
+    """All samples of the quota have expired after eleven seconds."""
     exceed(throttled)
     throttled.advance(10_999)
     assert not throttled.follow(0, broker_id=4, max_wait_ms=0).responses[0].partitions[0].records
@@ -428,7 +428,7 @@ def test_who_is_held_back_gets_the_rest_once_the_quota_is_free(throttled):
 
 
 def test_new_records_do_not_end_the_wait_of_who_is_held_back(throttled):
-    """Otherwise the follower would fetch in vain again and again."""
+    """Otherwise the follower would keep fetching in vain."""
     exceed(throttled)
     waiting = throttled.follow(0, broker_id=4)
     throttled.leader.append(10)
@@ -452,7 +452,7 @@ def test_an_offset_out_of_range_is_told_in_spite_of_the_quota(throttled):
 
 @pytest.mark.parametrize("broker_id", [2, 4])
 def test_what_followers_get_counts_once(throttled, broker_id):
-    """Also of those in sync; a fetch that has waited is read twice, and counts once."""
+    """This includes followers in sync; a fetch that has waited is read twice, but counts once."""
     quota = throttled.leader.quota
     waiting = throttled.follow(0, broker_id)
     throttled.leader.append()

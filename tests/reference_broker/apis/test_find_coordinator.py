@@ -1,6 +1,6 @@
-"""FindCoordinator names the broker that leads the partition of a group or a transactional id, if clients can reach it.
+"""FindCoordinator names the broker that leads the partition of a group or transactional id, if clients can reach it.
 
-Method: a broker without sockets, alone or with the image of several brokers.
+Method: a broker without sockets, alone or with an image of several brokers.
 """
 
 import pytest
@@ -120,7 +120,7 @@ def test_failing_disk(version):
 @pytest.mark.parametrize("kind", [CoordinatorType.GROUP, CoordinatorType.TRANSACTION])
 @pytest.mark.parametrize("known", range(4))
 def test_nobody_coordinates_from_a_partition_that_the_broker_has_not_heard_of(bench, kind, version, known):
-    """The number of partitions comes from the controller of topics: the image may lack the last ones."""
+    """The number of partitions comes from the controller of topics, since the image may lack the last ones."""
     size, partition = 4, PartitionImage(1, 0, (1,), (1,))
     partitions = (*(UNKNOWN_PARTITION,) * known, partition)
     names = ("__consumer_offsets", "__transaction_state")

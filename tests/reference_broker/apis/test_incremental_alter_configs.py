@@ -1,6 +1,6 @@
-"""IncrementalAlterConfigs changes single configurations, which take effect, and survive a restart and a crash.
+"""IncrementalAlterConfigs changes single configurations, which take effect and survive restarts and crashes.
 
-Method: the table of answers that Apache Kafka also gives (`config_cases.py`); changes of each kind of resource on a
+Method: a table of answers that Apache Kafka gives as well (`config_cases.py`); changes to each kind of resource on a
 broker without sockets, with restarts and crashes after each, and with a disk that fails.
 """
 
@@ -36,7 +36,7 @@ def bench(tmp_path: Path) -> BrokerBench:
 
 
 def alter(bench, *resources, version=None, validate_only=False):
-    """Request the changes, each (kind, name, operations), and return (code, message) for each."""
+    """Request changes, each (kind, name, operations), and return (code, message) for each."""
     asked = [Resource(kind, name, [Config(*each) for each in operations]) for kind, name, operations in resources]
     response = bench.ask(IncrementalAlterConfigsRequest(asked, validate_only), version)
     assert [(each.resource_type, each.resource_name) for each in response.responses] == [
@@ -46,7 +46,7 @@ def alter(bench, *resources, version=None, validate_only=False):
 
 
 def described(bench, kind, name, config):
-    """Return the value of a configuration and its source; (None, None) if it is not shown."""
+    """Return a configuration's value and source, or (None, None) if it is not shown."""
     resource = DescribeConfigsRequest.DescribeConfigsResource(kind, name, [config])
     (result,) = bench.ask(DescribeConfigsRequest([resource])).results
     return next(((entry.value, entry.config_source) for entry in result.configs), (None, None))
@@ -73,7 +73,7 @@ def test_nothing_is_changed_if_only_validated(bench: BrokerBench) -> None:
         assert described(bench, kind, name, config) == before
 
 
-#: Kind and name of a resource, configuration, value.
+#: The kind and name of a resource, a configuration, a value.
 CHANGES = [
     (ConfigResourceType.TOPIC, "t", "retention.ms", "1000"),
     (ConfigResourceType.BROKER, "1", "log.retention.ms", "2000"),

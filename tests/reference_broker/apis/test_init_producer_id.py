@@ -1,6 +1,6 @@
 """InitProducerId gives each producer a unique id, even after a restart, in every version.
 
-Method: a broker without sockets; the test holds back background work where it matters.
+Method: a broker without sockets; the test delays background work where it matters.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A fetch of many partitions is handled in pieces, and no change between two of them is lost.
+"""A fetch of many partitions is handled in steps, and no change between two steps is lost.
 
 Method: a broker without sockets, and requests that are handled one step at a time.
 """
@@ -18,13 +18,13 @@ MANY = 2_000
 
 
 def of_many(first: int = 0, **fields: Any) -> FetchRequest:
-    """Fetch partition 0 of `t`, and many partitions that do not exist."""
+    """Return a fetch of partition 0 of `t` and of many partitions that do not exist."""
     partitions = [FetchRequest.FetchPartition(number, partition_max_bytes=1000) for number in range(first, MANY)]
     return FetchRequest(topics=[FetchRequest.FetchTopic("t", partitions=partitions)], **fields)
 
 
 def begun(bench, request: FetchRequest) -> DelayedOperation:
-    """Return the answer to a request after its first piece was handled."""
+    """Return the answer to a request after its first step."""
     answer = bench.begin(request, 12)
     assert answer.response is None
     return answer
@@ -79,7 +79,7 @@ def test_session_of_a_client_that_goes_while_it_is_brought_up_to_date_is_known_n
     bench.create()
     session = bench.ask(fetch_of_one(session_epoch=0), 12).session_id
     request = of_many(first=1, session_id=session, session_epoch=1)
-    request.topics = [*request.topics] * 10  # too many for the first piece
+    request.topics = [*request.topics] * 10  # too many for the first step
     begun(bench, request).cancel()
     assert not bench.core.fetch_sessions
     refused = bench.ask(fetch_of_one(session_id=session, session_epoch=2), 12)
@@ -110,8 +110,8 @@ def fetch_of_one(**fields: Any) -> FetchRequest:
 
 
 def test_records_that_come_at_any_time_are_sent(bench):
-    """Those of a partition that was just read come with the next response."""
-    count = 510  # the last ten are not watched before the response is made
+    """Records of a partition that was just read come with the next response."""
+    count = 510  # the last ten are not watched before the response is built
     bench.create(partitions=count)
     wanted = [FetchRequest.FetchPartition(number, partition_max_bytes=1000) for number in range(count)]
     whole = FetchRequest(topics=[FetchRequest.FetchTopic("t", partitions=wanted)], session_epoch=0, max_wait_ms=0)

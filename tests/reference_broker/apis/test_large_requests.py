@@ -1,7 +1,7 @@
-"""A large request of any kind is handled in pieces: each entry of each loop over it counts, even an empty one.
+"""A large request of any kind is handled in steps: every entry of every loop over it counts, even an empty one.
 
 Method: a broker without sockets; the test counts the turns that a request takes, both until it waits for another part
-of the broker and while its response is built afterwards.
+of the broker, and while its response is built afterwards.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ from tests.reference_broker.storage.produced_batches import produced
 #: Enough entries to take many turns, both in a request and in the work after a wait.
 MANY = 1_000
 
-#: Entries per turn after a wait.
+#: Entries handled per turn after a wait.
 LATE_AT_A_TIME = 500
 
-#: Partitions of a produce request that are handled in one turn.
+#: Partitions of a produce request handled per turn.
 LOOKED_AT_A_TIME = 2_000
 
 NUMBERS = list(range(MANY))
@@ -171,7 +171,7 @@ def test_all_topics_are_described_in_turns_but_those_deleted_meanwhile(bench: Br
     delayed = bench.begin(MetadataRequest(None))
     assert delayed.response is None
     bench.ask(DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState(f"t{2 * AT_A_TIME - 1}")], timeout_ms=1))
-    # Each topic counts, and each partition.
+    # Both topics and partitions count.
     assert all_steps(delayed) >= 3
     assert isinstance(delayed.response, MetadataResponse)
     assert len(delayed.response.topics) == 2 * AT_A_TIME - 1
@@ -193,7 +193,7 @@ def test_all_offsets_of_a_group_are_fetched_in_turns(bench: BrokerBench) -> None
         commit(bench, 0, topic=f"t{number}")
     of_any, of_one = OffsetFetchRequest(groups=[FetchedGroup("g", topics=None)]), OffsetFetchRequest("g", None)
     for request, version in ((of_any, None), (of_one, 7)):
-        # Each topic counts, and each partition.
+        # Both topics and partitions count.
         assert all_steps(bench.begin(request, version)) >= 4
 
 

@@ -1,4 +1,4 @@
-"""LeaderAndIsr in all versions; a response waits for logs, and a request that has no place closes the connection.
+"""LeaderAndIsr in all versions: the response waits for logs, and a request that finds no room closes the connection.
 
 Method: the handlers of a broker in a cluster, without sockets.
 """

@@ -1,6 +1,6 @@
-"""ListGroups lists groups in every version, by state and type in the versions that have these filters.
+"""ListGroups lists groups in every version, filtered by state and type in the versions that support this.
 
-Method: a broker without sockets, one stable and one empty group; then a log with a group of each type.
+Method: a broker without sockets, with one stable and one empty group; then a log with a group of each type.
 """
 
 import pytest

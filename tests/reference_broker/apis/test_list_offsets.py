@@ -1,6 +1,6 @@
 """ListOffsets finds ends, timestamps and the newest record, each since the version that introduced it.
 
-Method: a broker without sockets, a log of three batches with known timestamps.
+Method: a broker without sockets, with a log of three batches with known timestamps.
 """
 
 import pytest

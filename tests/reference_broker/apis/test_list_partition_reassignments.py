@@ -20,7 +20,7 @@ Asked = ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics
 
 @pytest.fixture
 def broker() -> ControllingBroker:
-    """The controller of a cluster that moves t-0 and u-1, and not t-1 or u-0."""
+    """The controller of a cluster that is moving t-0 and u-1, but not t-1 or u-0."""
     broker = ControllingBroker(0, 1, 2)
     for topic, number in (("t", 0), ("u", 1)):
         broker.cluster.create(topic, (0, 1), (0, 1))

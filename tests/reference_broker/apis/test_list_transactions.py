@@ -34,7 +34,7 @@ def listed(bench, version=2, **filters):
 
 
 def turns_until(bench, delayed):
-    """Return the number of turns that other requests got before the answer came."""
+    """Return the number of turns that other requests got before the answer arrived."""
     turns = 0
     while delayed.response is None:
         bench.advance(0)
@@ -89,20 +89,20 @@ def test_expressions_that_take_long_are_answered_later(filled):
 
 
 def test_ids_of_many_characters(filled):
-    """Sets of all their characters together would take memory that grows with the square of their number."""
+    """Sets of all their characters together would take memory proportional to the square of their number."""
     ids = [name + "".join(map(chr, range(first, first + 3_000))) for name, first in (("p-", 0x4E00), ("q-", 0xAC00))]
     for each in ids:
         assert filled.ask(InitProducerIdRequest(each, 1_000)).error_code == ErrorCode.NONE
     delayed = filled.ask(ListTransactionsRequest(transactional_id_pattern="(?i)[P-Q]-.*|G.*"))
-    assert turns_until(filled, delayed), "others are served between those that have few characters in common"
+    assert turns_until(filled, delayed), "others are served between ids with few common characters"
     assert {state.transactional_id for state in delayed.response.transaction_states} == {*ids, "Grüße 1"}
     refused = filled.ask(ListTransactionsRequest(transactional_id_pattern=r"\p{Han}"))
-    assert refused.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION, "scripts of other than ASCII"
+    assert refused.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION, "scripts other than ASCII"
 
 
 def test_others_are_served_between_ids_that_are_many(monkeypatch):
     monkeypatch.setattr(list_transactions, "_SLICE_CHARACTERS", 7)
-    assert list(list_transactions._matching("a*", ["aaaa"] * 5)) == [None] * 2, "after each second id"
+    assert list(list_transactions._matching("a*", ["aaaa"] * 5)) == [None] * 2, "after every second id"
 
 
 def test_ids_without_common_characters_are_matched_in_turns(filled):
@@ -110,7 +110,7 @@ def test_ids_without_common_characters_are_matched_in_turns(filled):
     for each in ids:
         assert filled.ask(InitProducerIdRequest(each, 1_000)).error_code == ErrorCode.NONE
     delayed = filled.ask(ListTransactionsRequest(transactional_id_pattern="[^G].*"))
-    assert turns_until(filled, delayed) == len(ids) - 1, "the first are matched at once"
+    assert turns_until(filled, delayed) == len(ids) - 1, "the first ids are matched immediately"
     assert {state.transactional_id for state in delayed.response.transaction_states} == {*ids, "x", "y"}
 
 

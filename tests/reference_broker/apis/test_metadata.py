@@ -96,7 +96,7 @@ def test_a_missing_topic_comes_in_every_version(bench, version):
 def test_the_log_says_why_a_topic_does_not_come(bench, caplog, name, line):
     bench.create("o.ld")
     bench.ask(MetadataRequest([Topic(name=name)]))
-    assert [record.message for record in caplog.records] == [f"the topic {name} is not created: {line}"]
+    assert [record.message for record in caplog.records] == [f"could not create the topic {name}: {line}"]
 
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.METADATA)[12:])
@@ -130,16 +130,14 @@ def test_one_request_makes_no_more_partitions_than_create_topics_would(caplog, n
     lines = [record.message for record in caplog.records]
     assert (
         lines
-        == ["3 topics of 15000 partitions are not created: one request creates at most 10000 partitions"][
-            : int(are_too_many)
-        ]
+        == ["not creating 3 topics with 15000 partitions: one request can create at most 10000"][: int(are_too_many)]
     )
 
 
 @pytest.mark.parametrize("version", [10, 11])
 @pytest.mark.parametrize("by_name", [False, True])
 def test_ids_are_not_taken_in_the_first_versions_that_have_them(bench, version, by_name):
-    """The topic name in the response cannot be null in these versions."""
+    """In these versions, the topic name in the response cannot be null."""
     topic_id = bench.create()
     asked = Topic(topic_id, "t") if by_name else Topic(name=None)
     (topic,) = bench.ask(MetadataRequest([asked], False), version).topics
@@ -154,7 +152,7 @@ def test_topics_of_the_broker_are_internal(bench):
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.METADATA))
 def test_leaders_that_the_client_cannot_reach(bench, version):
-    """Broker 3 lacks the listener of the client, broker 4 is not alive."""
+    """Broker 3 lacks the client's listener, and broker 4 is not alive."""
     partitions = tuple(PartitionImage(leader, 5, (leader,), (leader, 2)) for leader in (1, 2, 3, 4))
     topic = TopicImage("t", b"t" * 16, partitions, {})
     bench.core.metadata.publish([topic], brokers=BROKERS, controller_id=NO_CONTROLLER_ID)

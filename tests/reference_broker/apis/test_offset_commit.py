@@ -1,6 +1,6 @@
 """OffsetCommit stores offsets in every version, across restarts and crashes, and refuses what Kafka refuses.
 
-Method: a broker without sockets; the committed offsets are read from the store, also after a restart on the same
+Method: a broker without sockets; the committed offsets are read from the store, and again after a restart on the same
 files.
 """
 
@@ -119,7 +119,7 @@ def test_response_to_a_commit_of_many_partitions_is_made_in_turns(bench):
     many = range(2_000)
     delayed = bench.ask(request(*(Partition(number, 3) for number in many)), 9)
     assert isinstance(delayed, DelayedOperation)
-    assert bench.core.groups.offsets("g"), "it is committed"
+    assert bench.core.groups.offsets("g"), "the offset is committed"
     for _ in many:
         bench.advance(0)
     (topic,) = bench.through(delayed.response, 9).topics
@@ -127,7 +127,7 @@ def test_response_to_a_commit_of_many_partitions_is_made_in_turns(bench):
 
 
 def test_long_run_of_commits_stays_small_and_is_loaded_after_compaction():
-    """After 60,000 commits of 10 partitions, the log took 42 MB, and a start took 4 s."""
+    """After 60,000 commits of 10 partitions, the log used to take 42 MB, and startup 4 s."""
     bench = BrokerBench(MemoryDisk())
     bench.create(partitions=10)
     small = {"cleanup.policy": "compact", "segment.ms": "1000", "segment.index.bytes": "240"}

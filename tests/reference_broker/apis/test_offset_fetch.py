@@ -1,4 +1,4 @@
-"""OffsetFetch returns committed offsets in every version: of one group, of several, of all partitions.
+"""OffsetFetch returns committed offsets in every version: of one group, of several groups, of all partitions.
 
 Method: a broker without sockets, with offsets already committed.
 """

@@ -1,6 +1,6 @@
-"""OffsetForLeaderEpoch returns where epochs end, from the checkpoint, and fences clients with another leader epoch.
+"""OffsetForLeaderEpoch returns where epochs end, from the checkpoint, and fences clients with a different leader epoch.
 
-Method: a broker without sockets; a log whose epochs begin at 2 and 4, with the answers of Apache Kafka to the same log.
+Method: a broker without sockets; a log whose epochs begin at 2 and 4, with Apache Kafka's answers for the same log.
 """
 
 import pytest
@@ -17,7 +17,7 @@ Partition = OffsetForLeaderEpochRequest.OffsetForLeaderPartition
 
 
 def filled():
-    """Return a broker with six records: two of epoch 0, two of epoch 2, two of epoch 6."""
+    """Return a broker with six records: two each of the epochs 0, 2 and 6."""
     bench = BrokerBench(MemoryDisk())
     bench.create()
     log = bench.core.directory.of("t")[0]

@@ -1,6 +1,6 @@
 """ListOffsets and DeleteRecords take the other replicas of a partition into account.
 
-Method: a broker without sockets that leads a partition, or follows in it; the test plays the other brokers.
+Method: a broker without sockets that leads or follows a partition; the test plays the other brokers.
 """
 
 import pytest
@@ -18,7 +18,7 @@ CONSUMER, TOOL, FOLLOWER = -1, -2, 2
 
 @pytest.fixture
 def bench(tmp_path):
-    """Return a leader with four records, of which one is committed."""
+    """Return a leader with four records, one of which is committed."""
     bench = ClusterBench(tmp_path / "data")
     bench.leader.lead()
     bench.leader.append(4)

@@ -372,7 +372,7 @@ def test_producers_are_believed_if_the_options_say_so(tmp_path, monkeypatch):
     assert transact(bench, in_transaction(0), version=11) == [ErrorCode.NONE]
     assert not desk.asked
     assert transact(bench, in_transaction(0, producer_id=2)) == [ErrorCode.NONE]
-    assert [asked[1] for asked in desk.asked] == [2], "a producer that has partitions added is always checked"
+    assert [asked[1] for asked in desk.asked] == [2], "a producer whose partitions the broker adds is always checked"
 
 
 def test_leader_that_lost_its_role_while_the_coordinator_was_asked_appends_nothing(bench, desk):

@@ -1,4 +1,4 @@
-"""Produce waits for the in-sync replicas, and refuses batches that too few of them would get.
+"""Produce waits for the in-sync replicas, and refuses batches that would reach too few of them.
 
 Method: a broker without sockets that leads a partition; the test plays the followers.
 """
@@ -21,7 +21,7 @@ def bench(tmp_path):
 
 
 def outcome(delayed):
-    """Return the error and the offset in a response, None while there is none."""
+    """Return the error and the offset in a response, or None while there is none."""
     if delayed.response is None:
         return None
     (partition,) = delayed.response.responses[0].partition_responses
@@ -51,7 +51,7 @@ def test_the_timeout(bench, timeout_ms):
         bench.advance(1)
     assert outcome(waiting) == (ErrorCode.REQUEST_TIMED_OUT, 0)
     bench.leader.fetch_all(2, 3)
-    assert bench.leader.log.high_watermark == 1, "the batch is committed all the same"
+    assert bench.leader.log.high_watermark == 1, "the batch is committed nevertheless"
 
 
 def test_an_outcome_before_the_timeout_stands(bench):

@@ -1,6 +1,6 @@
 """SaslAuthenticate answers that the listener has no authentication, as Apache Kafka does.
 
-Method: a broker without sockets, sent the cases of a table that holds Kafka's answers.
+Method: a broker without sockets receives the cases of a table with Kafka's answers.
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""StopReplica in all versions; the response waits for deletions.
+"""StopReplica in all versions: the response waits for deletions.
 
 Method: the handlers of a broker in a cluster, without sockets.
 """
@@ -15,7 +15,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.apis.controlled_apis import ControlledApis, removed_versions
 from tests.reference_broker.replicas.controlled_broker import leader_and_isr, state, stop_by_partition
 
-#: The first versions with partitions by topic, and with states of partitions.
+#: The first versions with partitions by topic, and with partition states.
 _BY_TOPIC, _BY_STATE = 1, 3
 
 

@@ -1,4 +1,4 @@
-"""CreateTopics, CreatePartitions and DeleteTopics of a cluster take effect through the registry and the controller.
+"""CreateTopics, CreatePartitions and DeleteTopics take effect in a cluster through the registry and the controller.
 
 Method: the handlers of the controller's broker, without sockets; the image changes when the test says so.
 """
@@ -45,14 +45,14 @@ def assigned(*replicas: Sequence[int]) -> list[Assignment]:
 
 
 def _results_of(request: Message) -> str:
-    """Return the name of the field with the results of a request."""
+    """Return the name of the field that holds a request's results."""
     if isinstance(request, CreateTopicsRequest):
         return "topics"
     return "responses" if isinstance(request, DeleteTopicsRequest) else "results"
 
 
 def outcome(broker: ControllingBroker, request: Message, version: int) -> Any:
-    """Return the result of the only topic of a request, once the image shows all changes."""
+    """Return the result for the only topic of a request, once the image shows all changes."""
     answer = broker.begin(request, version)
     broker.show()
     (result,) = getattr(broker.read(answer, version), _results_of(request))
@@ -73,7 +73,7 @@ def test_a_topic_is_there_when_the_image_shows_it(broker: ControllingBroker, ver
         assert result.topic_id == broker.cluster.assignment("t").topic_id
 
 
-#: Topics that are refused, with the code.
+#: Refused topics, with the error code.
 REFUSED = [
     (Creatable("t", 1, 4), ErrorCode.INVALID_REPLICATION_FACTOR),
     (Creatable("t", 1, 0), ErrorCode.INVALID_REPLICATION_FACTOR),
@@ -128,7 +128,7 @@ def test_partitions_are_added(broker: ControllingBroker, version: int) -> None:
     assert broker.cluster.assignment("t").partitions[3] == (2, 1)
 
 
-#: Increases that are refused, with the code.
+#: Refused increases, with the error code.
 REFUSED_GROWTH = [
     (Growing("none", 2, None), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     (Growing("t", 1, None), ErrorCode.INVALID_PARTITIONS),
@@ -196,7 +196,7 @@ def test_a_broker_that_is_not_the_controller(broker: ControllingBroker, request_
 
 
 def test_clients_that_give_no_time(broker: ControllingBroker) -> None:
-    """A client of librdkafka takes REQUEST_TIMED_OUT for success if it has given no time, which is its default."""
+    """With a timeout of zero, its default, librdkafka takes REQUEST_TIMED_OUT for success."""
     late = ErrorCode.REQUEST_TIMED_OUT
     assert soon(broker, CreateTopicsRequest([Creatable("t", 1, 1)], 0), CREATE) == late
     assert broker.cluster.assignment("t").partitions == {0: (0,)}
@@ -210,7 +210,7 @@ def test_clients_that_give_no_time(broker: ControllingBroker) -> None:
 
 
 def soon(broker: ControllingBroker, request: Message, version: int) -> int:
-    """Return the code of the only topic of a request that is answered at once, and show the image afterwards."""
+    """Return the code for the only topic of a request that is answered immediately, then show the image."""
     answer = broker.begin(request, version)
     broker.advance(0)
     (result,) = getattr(broker.read(answer, version), _results_of(request))

@@ -146,11 +146,11 @@ def test_pending_offsets_keep_a_group():
     x.commit_offset(7)
     x.end()
     x.commit_offset(9)
-    bench.core.transactions.unload()  # nothing aborts it
+    bench.core.transactions.unload()  # nothing aborts the transaction
     bench.advance(600_000)
     assert [group.group_id for group in bench.core.groups.classic_groups()] == ["g"]
     assert x.fetch_offset(is_stable=False) == (7, NONE)
     bench.elect()
-    for _ in range(8):  # load, look, abort, look again
+    for _ in range(8):  # load, check, abort, check again
         bench.advance(600_000)
     assert list(bench.core.groups.classic_groups()) == []

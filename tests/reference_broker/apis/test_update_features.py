@@ -1,4 +1,4 @@
-"""UpdateFeatures disables features, and refuses all else as a controller of Apache Kafka 3 without features does.
+"""UpdateFeatures disables features, and refuses anything else, as an Apache Kafka 3 controller without features does.
 
 Method: the handlers of the controller's broker, without sockets; another program has finalized a feature.
 """
@@ -22,7 +22,7 @@ Update = UpdateFeaturesRequest.FeatureUpdateKey
 
 @pytest.fixture
 def broker() -> ControllingBroker:
-    """The controller of a cluster that has finalized the level 3 of `f`, and a level of `g`."""
+    """The controller of a cluster that has finalized level 3 of `f`, and a level of `g`."""
     broker = ControllingBroker(0)
     content = FEATURE.encode(FinalizedFeatures({name: FinalizedFeature(3) for name in "fg"}))
     broker.cluster.tree.change(SetData(FEATURE.path(), content), 0)

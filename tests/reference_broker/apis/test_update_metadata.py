@@ -1,4 +1,4 @@
-"""UpdateMetadata in all versions changes what clients are answered with.
+"""UpdateMetadata, in all versions, changes the answers that clients get.
 
 Method: the handlers of a broker in a cluster, without sockets.
 """

@@ -1,6 +1,6 @@
-"""WriteTxnMarkers ends transactions in every version, and gives a result for each partition, as Apache Kafka does.
+"""WriteTxnMarkers ends transactions in every version, with a result for each partition, as Apache Kafka does.
 
-Method: a broker without sockets; the answers are those that Apache Kafka 4.3.0 gave to the same requests.
+Method: a broker without sockets; Apache Kafka 4.3.0 gave the same answers to these requests.
 """
 
 import pytest
@@ -71,7 +71,7 @@ def test_answers(bench, markers, codes):
 
 
 def test_a_hanging_transaction_is_aborted_by_hand(bench):
-    """As an administrator does it: with the producer's epoch, and without the transaction version."""
+    """As an administrator does: with the producer's epoch, and without the transaction version."""
     bench.create()
     log = bench.core.directory.of("t")[0]
     Transactions(log).append(7, b"x", epoch=3)

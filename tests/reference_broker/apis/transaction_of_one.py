@@ -1,4 +1,4 @@
-"""Shortcuts for the transactional requests of one transactional id, for the tests of their APIs."""
+"""Shortcuts for the transactional requests of a single transactional id, for the tests of their APIs."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["Transacting"]
 
 
 class Transacting:
-    """The transactional id `x`, with a producer that was just initialized.
+    """The transactional id `x`, with a producer that has just been initialized.
 
     Args:
-        bench: the broker; topics `a` and `b` and the coordinators' topics are created.
+        bench: the broker; the topics `a` and `b` and the coordinators' topics exist.
     """
 
     def __init__(self, bench: BrokerBench) -> None:
@@ -66,7 +66,7 @@ class Transacting:
     def add_offsets(
         self, group_id: str = "g", version: int | None = None, producer: tuple[int, int] | None = None
     ) -> int:
-        """Add the offsets of a group; return the code."""
+        """Add a group's offsets; return the code."""
         request = AddOffsetsToTxnRequest("x", *(producer or self.producer), group_id)
         return ErrorCode(self.bench.ask(request, version).error_code)
 
@@ -98,7 +98,7 @@ class Transacting:
     def end(
         self, is_commit: bool = True, version: int | None = None, producer: tuple[int, int] | None = None
     ) -> ErrorCode:
-        """End the transaction, and go on with the producer that the response names."""
+        """End the transaction, and continue with the producer that the response names."""
         response = self.bench.ask(EndTxnRequest("x", *(producer or self.producer), is_commit), version)
         if response.producer_id >= 0:
             self.producer = (response.producer_id, response.producer_epoch)

@@ -1,4 +1,4 @@
-"""A registry with the nodes of a cluster, for tests of what brokers read and write."""
+"""A registry with a cluster's nodes, for tests of what brokers read and write."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ TOPIC_ID = bytes(range(16))
 
 
 class ClusterBench(EmbeddedBench):
-    """A registry that a controller and brokers have started with.
+    """A registry in which a controller and brokers have started.
 
     Attributes:
         one: the session of the broker under test.
-        other: that of another program.
+        other: the session of another program.
     """
 
     def __init__(self) -> None:
@@ -49,13 +49,13 @@ class ClusterBench(EmbeddedBench):
             self.write(SetData(path, data))
 
     def data(self, path: str) -> str | None:
-        """Return the content of a node; None if there is no node."""
+        """Return the content of a node, or None if it does not exist."""
         (outcome,) = self.write(GetData(path))
         data = getattr(outcome, "data", None)
         return None if data is None else data.decode()
 
     def writes(self) -> list[Operation]:
-        """Note the changes that the broker under test makes from now on; return the list that will have them."""
+        """Record the changes that the broker under test makes from now on, in the list that is returned."""
         changes: list[Operation] = []
 
         def note(call: RegistryCall) -> None:
@@ -68,7 +68,7 @@ class ClusterBench(EmbeddedBench):
 
 
 def fault_at(bench: ClusterBench, number: int, fault: Fault | RegistryCode) -> list[RegistryCall]:
-    """Let something go wrong with an operation of the broker under test; return the list that will have it."""
+    """Make an operation of the broker under test fail; return the list that will contain it."""
     met: list[RegistryCall] = []
     own = 0
 

@@ -16,7 +16,7 @@ __all__ = ["Bench", "Outcomes"]
 
 
 class Outcomes:
-    """The outcomes of one request, which must be one at most, and not come before `ask` has returned."""
+    """The outcomes of one request: there must be at most one, and it must not come before `ask` has returned."""
 
     def __init__(self) -> None:
         self.all: list[Message | Exception] = []
@@ -48,7 +48,7 @@ class Bench:
         self.simulation.at(0, step)
 
     def later(self, delay_ms: int, action: Callable[[], None]) -> Cancel:
-        """Call an action after this time, unless it is prevented."""
+        """Call an action after a delay, unless it is cancelled."""
         pending = [action]
 
         def fire() -> None:
@@ -67,5 +67,5 @@ class Bench:
         return {node: address((moved or {}).get(node, node)) for node in nodes}
 
     def nodes(self) -> list[int]:
-        """Return the brokers to which requests were sent."""
+        """Return the brokers that requests were sent to."""
         return [node for _, node, _, _ in self.simulation.sent]

@@ -1,4 +1,4 @@
-"""A broker gets blocks of producer ids from the controller; what cannot be a block is an error that clients wait out.
+"""A broker gets blocks of producer ids from the controller; an impossible block becomes an error that clients retry.
 
 Method: a client of the controller that answers as the test says.
 """
@@ -20,7 +20,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 
 class Client:
-    """Notes requests, and answers them."""
+    """Records requests and answers them."""
 
     def __init__(self, outcome: Message | Exception) -> None:
         self.outcome = outcome

@@ -1,6 +1,6 @@
-"""The controller's requests reach their broker once, in their version, and those to its own broker stay in the process.
+"""The controller's requests reach each broker once, in the right version; those to its own broker stay in the process.
 
-Method: channels over links to simulated brokers, which record what they get, and die, move, or answer nothing.
+Method: channels over links to simulated brokers, which record what they receive, and which die, move, or do not answer.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RESPONSES: dict[type[Message], type[Message]] = {
 
 
 class Channeled:
-    """Channels of a controller on broker 9, and other brokers."""
+    """The channels of a controller on broker 9, and other brokers."""
 
     def __init__(self) -> None:
         self.bench = Bench()
@@ -59,7 +59,7 @@ class Channeled:
 
 
 def live(node: int, at: int | None = None) -> LiveBroker:
-    """Return a broker with two listeners; that of the control plane has the address of a simulated broker."""
+    """Return a broker with two listeners; the control plane's has the address of a simulated broker."""
     place = address(at or node)
     return LiveBroker(node, 1, (Endpoint("PLAINTEXT", "data", 1, 0), Endpoint("CONTROL", *place, 0)))
 
@@ -106,7 +106,7 @@ def test_a_broker_without_the_listener_is_not_reached(channeled: Channeled, capl
 
 
 def test_a_broker_that_dies_is_not_asked_twice(channeled: Channeled) -> None:
-    """The controller repeats requests, after it has looked whether they still make sense."""
+    """The controller repeats requests itself, after checking whether they still make sense."""
     channeled.simulation.handlers[LeaderAndIsrRequest] = lambda request, version: SILENT
     channeled.connect(1)
     outcomes = channeled.send(1)

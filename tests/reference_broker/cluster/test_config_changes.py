@@ -36,8 +36,8 @@ class Bench(ClusterBench):
     """Broker 1 follows the topics t and u.
 
     Attributes:
-        ready: what `start` has reported.
-        told: resources that have changed.
+        ready: the outcomes reported by `start`.
+        told: the resources that have changed.
     """
 
     def __init__(self) -> None:
@@ -58,12 +58,12 @@ class Bench(ClusterBench):
         self.owner.run_all()
 
     def notify(self, content: bytes) -> None:
-        """Have the other program make a notification."""
+        """Have the other program create a notification."""
         self.write(Create(CHANGE, content, CreateMode.PERSISTENT_SEQUENTIAL))
         self.owner.run_all()
 
     def configure(self, entity: str, value: int) -> None:
-        """Have the other program change a configuration, and announce it."""
+        """Have the other program change a configuration and announce it."""
         self.put(f"/config/{entity}", CONFIG % value)
         self.notify(b'{"version":2,"entity_path":"%s"}' % entity.encode())
 
@@ -111,7 +111,7 @@ def test_only_what_a_notification_names_is_read(registry: Bench) -> None:
     assert reads[-1] == "/config/topics/u", "the form of releases before 0.10.1"
 
 
-#: Notifications that name nothing that this broker follows, or are damaged.
+#: Notifications that are damaged, or name nothing that this broker follows.
 OTHERS = [
     b"",
     b"{",
@@ -136,7 +136,7 @@ OTHERS = [
 @pytest.mark.parametrize("content", OTHERS, ids=repr)
 def test_a_notification_about_something_else(registry: Bench, content: bytes) -> None:
     registry.start()
-    registry.put("/config/topics/u", CONFIG % 9)  # to be seen if everything is read
+    registry.put("/config/topics/u", CONFIG % 9)  # visible only if everything is read
     registry.notify(content)
     assert registry.told == []
     registry.configure("topics/t", 2)
@@ -169,7 +169,7 @@ def test_a_notification_that_is_deleted_before_it_is_read(registry: Bench) -> No
     registry.put("/config/topics/u", CONFIG % 3)
     registry.configure("topics/t", 2)
     assert registry.data(f"{CHANGE}0000000000") is None
-    assert (registry.value("t"), registry.value("u")) == ("2", "3"), "whatever it has named"
+    assert (registry.value("t"), registry.value("u")) == ("2", "3"), "whatever the notification named"
 
 
 def test_a_notification_that_comes_while_another_is_read(registry: Bench) -> None:
@@ -201,7 +201,7 @@ def test_a_number_that_no_notification_should_have(registry: Bench) -> None:
     registry.write(Create(f"{CHANGE}2147483647", b""))
     registry.owner.run_all()
     registry.configure("topics/t", 2)
-    assert registry.value("t") == "2", "although its number is lower than the last one"
+    assert registry.value("t") == "2", "although the notification's number is lower than the last one"
 
 
 def test_a_parent_that_was_made_anew(registry: Bench) -> None:
@@ -231,7 +231,7 @@ def test_notifications_are_deleted_when_they_are_old(registry: Bench) -> None:
     registry.configure("topics/t", 2)
     registry.now_ms += EXPIRATION_MS
     registry.configure("topics/t", 3)
-    assert registry.data(f"{CHANGE}0000000000") is not None, "it is not older than 15 minutes yet"
+    assert registry.data(f"{CHANGE}0000000000") is not None, "it is not 15 minutes old yet"
     registry.now_ms += 1
     registry.configure("topics/t", 4)
     assert [registry.data(f"{CHANGE}000000000{number}") is None for number in range(3)] == [True, False, False]
@@ -247,7 +247,7 @@ def test_an_old_notification_that_cannot_be_deleted(registry: Bench, code: Regis
     registry.now_ms += EXPIRATION_MS + 1
     registry.configure("topics/t", 3)
     assert registry.value("t") == "3"
-    assert registry.timers.next_deadline_ms is None, "nothing is read again for that"
+    assert registry.timers.next_deadline_ms is None, "this causes no re-read"
     registry.configure("topics/t", 4)
     assert registry.value("t") == "4"
 
@@ -259,7 +259,7 @@ def test_a_new_session_reads_everything(registry: Bench) -> None:
     registry.start()
     registry.one.disconnect()
     registry.expire(registry.one)
-    registry.put("/config/topics/u", CONFIG % 7)  # announced, and the notification deleted
+    registry.put("/config/topics/u", CONFIG % 7)  # announced, but the notification has been deleted
     registry.one.reconnect()
     registry.owner.run_all()
     assert registry.value("u") == "7"
@@ -320,7 +320,7 @@ def test_a_failure_is_told_and_mended_later(registry: Bench, caplog: pytest.LogC
     (error,) = registry.ready
     assert isinstance(error, RegistryError)
     assert error.code is RegistryCode.NO_AUTH
-    assert "changed configurations cannot be read, and are read again later: NO_AUTH" in caplog.text
+    assert "changed configurations cannot be read, and will be re-read later: NO_AUTH" in caplog.text
     registry.embedded.plan = None
     registry.advance(RETRY_MS - 1)
     assert registry.value("t") == "1"

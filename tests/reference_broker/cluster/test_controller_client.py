@@ -1,7 +1,7 @@
 """A request to the controller has exactly one outcome, and reaches the controller wherever it has moved.
 
-Method: simulated brokers, one of which is the controller, that answer, refuse, die, pause, and answer late or with
-damage; this broker may be the controller, too. Outcomes are counted long after the deadline.
+Method: simulated brokers, one of which is the controller, that answer, refuse, die, pause, answer late or send damaged
+data; this broker may be the controller as well. Outcomes are counted long after the deadline.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Asking:
         )
 
     def answers(self, node: int, *codes: int) -> None:
-        """Let a broker answer with these codes in turn, the last one for ever."""
+        """Let a broker answer with these codes in turn, repeating the last one forever."""
         left = list(codes)
         self.simulation.handlers[node, AllocateProducerIdsRequest] = lambda request, version: response(
             left.pop(0) if len(left) > 1 else left[0]
@@ -120,7 +120,7 @@ def test_other_error_codes_are_left_to_the_caller(asking: Asking, code: ErrorCod
 
 @pytest.mark.parametrize("code", [ErrorCode.NOT_CONTROLLER, ErrorCode.STALE_CONTROLLER_EPOCH])
 def test_not_controller_is_repeated_with_growing_pauses(asking: Asking, code: ErrorCode) -> None:
-    """The former controller knows earlier than this broker that it is no longer the controller."""
+    """The former controller learns before this broker does that it is no longer the controller."""
     asking.answers(1, *[code] * 3, ErrorCode.NONE)
     outcomes = asking.ask()
     asking.simulation.run(LONG_MS)
@@ -184,14 +184,14 @@ def test_a_request_follows_a_controller_that_moves_while_the_former_is_paused(as
     asking.simulation.run(100)
     asking.client.moved(1)
     asking.simulation.run(100)
-    assert asking.bench.nodes() == [1], "it has not moved"
+    assert asking.bench.nodes() == [1], "the controller has not moved"
     asking.client.moved(2)
     asking.simulation.run(100)
     assert isinstance(outcomes.one, AllocateProducerIdsResponse)
     assert asking.bench.nodes() == [1, 2]
     late.answer(response())
     asking.simulation.run(LONG_MS)
-    assert len(outcomes.all) == 1, "the answer of the former controller comes too late"
+    assert len(outcomes.all) == 1, "the former controller's answer comes too late"
 
 
 @pytest.mark.parametrize("trouble", ["none", "other", "down", "lost", "paused"])
@@ -238,7 +238,7 @@ def test_a_pause_ends_when_the_controller_moves(asking: Asking) -> None:
 
 
 def test_a_pause_that_was_ended_does_not_end_again(asking: Asking) -> None:
-    """A second attempt would give up the first, which is about to be answered."""
+    """A second attempt would abandon the first, which is about to be answered."""
     asking.answers(1, ErrorCode.NOT_CONTROLLER)
     late = Later()
     asking.handle(2, lambda request, version: late)
@@ -329,7 +329,7 @@ def test_closing_ends_what_waits_and_refuses_more(asking: Asking) -> None:
     asking.handle(1, lambda request, version: SILENT)
     under_way = asking.ask()
     asking.simulation.run(100)
-    error = Closed("the broker stops")
+    error = Closed("the broker is stopping")
     asking.client.close(error)
     refused = asking.ask()
     asking.simulation.run(LONG_MS)

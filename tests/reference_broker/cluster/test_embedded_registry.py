@@ -1,7 +1,7 @@
 """The embedded registry behaves like any other; what it reports is durable; a simulation decides what goes wrong.
 
-Method: the suite of registries, without a journal and with one; a sequence of steps in which each operation meets each
-fault in turn; a disk whose work is held back, and one that fails.
+Method: the registry suite, with and without a journal; a sequence of steps in which each operation meets each fault in
+turn; a disk whose work is delayed, and one that fails.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def test_case(case: Callable[[RegistryBench], None], has_journal: bool) -> None:
 
 
 def registration(registry: EmbeddedSession) -> Steps[bytes]:
-    """Register a broker and write a fact under the check of an epoch, such that each step may be done twice."""
+    """Register a broker and write a fact while checking an epoch, such that each step may be repeated."""
     yield from create_with_parents("/brokers/ids")
     yield from set_or_create("/epoch", b"")
     epoch = yield from set_data("/epoch", b"1")
@@ -107,7 +107,7 @@ def test_each_operation_meets_each_fault(fault: Fault, number: int) -> None:
             bench.owner.run(one, registration(one))
         bench.owner.run_all()
         assert notes.told == ["opened", "expired", "opened"]
-        # The owner begins again, as after every expiry.
+        # The owner starts over, as after every expiry.
         assert bench.owner.run(one, registration(one)) == b"one"
     assert len(met) == 1
     nodes = {node.path: node.ephemeral_owner for node in bench.embedded.tree.nodes()}
@@ -150,7 +150,7 @@ def test_operations_wait_for_a_connection() -> None:
     one.reconnect()
     one.reconnect()
     owner.until(lambda: bool(ended))
-    # The event was missed by a connection, not by the session; it comes before the outcome that shows the change.
+    # The connection missed the event, but the session did not; it comes before the outcome that shows the change.
     assert owner.events == [WatchEvent("/a", EventKind.CHANGED)]
     assert notes.told == ["opened", "suspended", "connected"]
     data = ended[0][1]
@@ -159,7 +159,7 @@ def test_operations_wait_for_a_connection() -> None:
 
 
 def test_events_that_a_lost_connection_has_not_delivered() -> None:
-    """The owner learns what is different now, not what has happened; a watch that was told is not told again."""
+    """The owner learns what differs now, not what has happened; a watch that was reported is not reported again."""
     work = HeldWork()
     bench = EmbeddedBench(MemoryDisk(), work)
     one, two, owner = bench.registry(), bench.registry(), bench.owner
@@ -176,8 +176,8 @@ def test_events_that_a_lost_connection_has_not_delivered() -> None:
     owner.submit(two, SetData("/b", b"1"))
     settle()
     assert owner.events == [WatchEvent("/b", EventKind.CHANGED)]
-    # One change, and an operation of its own, is not durable yet when the connection is lost; the others are made
-    # without a connection.
+    # When the connection is lost, one change and one of its own operations are not durable yet; the other changes are
+    # made without a connection.
     owner.submit(two, SetData("/a", b"1"))
     own = owner.submit(one, Create("/own"))
     owner.run_all()
@@ -189,7 +189,7 @@ def test_events_that_a_lost_connection_has_not_delivered() -> None:
     settle()
     told = [WatchEvent("/a", EventKind.CHANGED), WatchEvent("/c", EventKind.DELETED)]
     assert owner.events[1:] == [*told, WatchEvent("/a", EventKind.CHILDREN_CHANGED)]
-    # It is carried out a second time.
+    # The operation is carried out a second time.
     assert [str(outcome) for outcome in own[0]] == ["NODE_EXISTS: /own"]
 
 
@@ -379,7 +379,7 @@ def test_nothing_is_told_before_it_is_durable() -> None:
     assert (written, read_later, owner.events) == ([], [], [])
     work.run(1)
     owner.run_all()
-    # The second write was made during the write of the first, and follows it.
+    # The second write was made during the first, and follows it.
     assert (written, owner.events) == ([], [WatchEvent("/a", EventKind.CREATED)])
     work.run()
     owner.run_all()
@@ -436,7 +436,7 @@ def test_a_failed_disk_ends_the_registry(caplog: pytest.LogCaptureFixture) -> No
         for operation in (GetData("/a"), Create("/b"), Delete("/a"), GetChildren("/")):
             assert owner.code(registry, operation) == "STORAGE_FAILED"
     assert owner.events == []
-    assert "the registry cannot be written, and ends" in caplog.text
+    assert "the registry cannot be written, and is shutting down" in caplog.text
     after = EmbeddedBench(disk.crash())
     data = after.owner.ask(after.registry(), GetData("/a"))
     assert isinstance(data, Data)
@@ -445,7 +445,7 @@ def test_a_failed_disk_ends_the_registry(caplog: pytest.LogCaptureFixture) -> No
 
 # A full disk.
 
-#: What else is on the disk.
+#: The size of everything else on the disk.
 OTHER = "other"
 
 
@@ -462,12 +462,12 @@ def test_everything_waits_for_room(caplog: pytest.LogCaptureFixture) -> None:
     owner.run_all()
     assert (written, read_later, owner.events) == ([], [], [])
     assert str(bench.embedded.shortage).startswith("[Errno 28] No space left on device")
-    assert disk.used_bytes == 100_000, "a part of a write was left"
+    assert disk.used_bytes == 100_000, "part of a write was left behind"
     bench.embedded.write_again()
     owner.run_all()
-    assert (written, caplog.text.count("the registry cannot be written, and waits")) == ([], 1)
+    assert (written, caplog.text.count("the registry cannot be written, and is waiting")) == ([], 1)
     other.truncate(0)
-    # An operation repeats the write, but not immediately.
+    # An operation retries the write, but not immediately.
     more = owner.submit(one, Exists("/a"))
     owner.run_all()
     assert not more
@@ -496,7 +496,7 @@ def test_a_full_disk_does_not_keep_the_registry_from_loading(has_torn_tail: bool
     one, owner = after.registry(), after.owner
     asked = owner.submit(one, GetData("/a"), Create("/b"))
     owner.run_all()
-    assert not asked, "what was read is told before it is durable"
+    assert not asked, "a read is reported before it is durable"
     other.truncate(0)
     after.embedded.write_again()
     owner.run_all()

@@ -1,7 +1,7 @@
-"""What other brokers send that cannot be right is refused with Kafka's code, and harms nothing else.
+"""Impossible requests and responses of other brokers are refused with Kafka's code, and harm nothing else.
 
 Method: a broker with its logs in a folder, whose controller is the test; a leader with scripted followers; a controller
-with brokers whose responses the test makes. Each is used as it should be afterwards.
+with brokers whose responses the test makes up. Each is then used normally.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ STORAGE, UNKNOWN = ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.UNKNOWN_TOPIC_OR_PAR
 
 
 def codes(response: Message) -> list[int]:
-    """Return the codes of the partitions in a response."""
+    """Return the partitions' codes in a response."""
     if isinstance(response, StopReplicaResponse):
         return [each.error_code for each in response.partition_errors]
     assert isinstance(response, LeaderAndIsrResponse)
@@ -56,7 +56,7 @@ class Hosting:
     """A broker with its logs in a folder.
 
     Attributes:
-        root: the folder in which the data directory is the only thing.
+        root: the folder that contains only the data directory.
         broker: see `Controlled`.
     """
 
@@ -102,13 +102,13 @@ def test_topics_that_no_folder_can_have(hosting: Hosting, caplog: pytest.LogCapt
 
 
 def test_numbers_that_are_those_of_other_partitions(hosting: Hosting) -> None:
-    """The folder of partition -1 of `t` would be that of partition 1 of `t-`."""
+    """The folder of partition -1 of `t` would be the same as that of partition 1 of `t-`."""
     assert codes(hosting.broker.ask(leader_and_isr(state(-1), state(0)), 7)) == [STORAGE, ErrorCode.NONE]
     assert hosting.folders() == ["data", "data/t-0"]
     hosting.goes_on()
 
 
-#: Fields of a state, the code, and the role after it.
+#: The fields of a state, the code, and the resulting role.
 STATES: list[tuple[dict[str, Any], ErrorCode, Role | None]] = [
     ({"replicas": []}, UNKNOWN, None),
     ({"replicas": [2, 3]}, UNKNOWN, None),
@@ -129,14 +129,14 @@ STATES: list[tuple[dict[str, Any], ErrorCode, Role | None]] = [
 
 @pytest.mark.parametrize(("fields", "code", "role"), STATES, ids=[str(each[0]) for each in STATES])
 def test_states_of_partitions(hosting: Hosting, fields: dict[str, Any], code: ErrorCode, role: Role | None) -> None:
-    """Kafka's brokers believe the controller, too, except about the epoch and the assignment."""
+    """Kafka's brokers also believe the controller, except about the epoch and the assignment."""
     asked = state()
     for name, value in fields.items():
         setattr(asked, name, value)
     assert codes(hosting.broker.ask(leader_and_isr(asked), 7)) == [code]
     assert hosting.broker.role() is role
     assert codes(hosting.broker.ask(leader_and_isr(state(leader_epoch=8, partition_epoch=1)), 7)) == [ErrorCode.NONE]
-    assert hosting.broker.role() is Role.LEADER, "a state that is right makes good"
+    assert hosting.broker.role() is Role.LEADER, "a valid state restores the role"
     hosting.goes_on()
 
 
@@ -160,7 +160,7 @@ def test_a_leader_epoch_that_goes_back(hosting: Hosting) -> None:
     ],
 )
 def test_epochs_of_others(hosting: Hosting, make: Callable[..., Any], epochs: dict[str, int], code: ErrorCode) -> None:
-    """A request of another epoch is refused as a whole, and what was there stays."""
+    """A request with a wrong epoch is refused as a whole, and the existing roles stay."""
     before = hosting.broker.cluster.metadata.image
     response: Any = hosting.broker.ask(make(**epochs), {leader_and_isr: 7, stop_by_partition: 4, alive: 8}[make])
     assert isinstance(response, LeaderAndIsrResponse | StopReplicaResponse | UpdateMetadataResponse)
@@ -170,7 +170,7 @@ def test_epochs_of_others(hosting: Hosting, make: Callable[..., Any], epochs: di
 
 
 def test_partitions_that_nobody_has(hosting: Hosting) -> None:
-    """As in Kafka, what is not there is stopped."""
+    """As in Kafka, a missing partition can be stopped."""
     wanted = [(number, -2, is_deleted) for number in (-1, 0, 5, 2**31 - 1) for is_deleted in (False, True)]
     response = hosting.broker.ask(stop_by_partition(*wanted), 4)
     assert codes(response) == [ErrorCode.NONE] * 4
@@ -197,14 +197,14 @@ def test_metadata_that_cannot_be_right(hosting: Hosting, caplog: pytest.LogCaptu
     assert [each.leader for each in image.topics["t"].partitions] == [1, -1]
     assert sorted(image.topics) == ["t"]
     (line,) = [record.getMessage() for record in caplog.records]
-    assert "4 entries are ignored, the first: " in line
+    assert "ignoring 4 entries, the first: " in line
     hosting.goes_on()
 
 
 # A leader and its followers.
 
 
-#: Fields of a fetch, and the code.
+#: The fields of a fetch, and the code.
 FETCHES: list[tuple[dict[str, Any], ErrorCode]] = [
     ({"broker_id": 1}, ErrorCode.UNKNOWN_LEADER_EPOCH),
     ({"broker_id": 77}, ErrorCode.UNKNOWN_LEADER_EPOCH),
@@ -233,7 +233,7 @@ def test_fetches_that_acknowledge_nothing(fields: dict[str, Any], code: ErrorCod
 
 
 def test_a_replica_that_is_named_twice_is_one() -> None:
-    """Otherwise one replica could be acknowledged as the two that min.insync.replicas requires."""
+    """Otherwise one replica could count as the two that min.insync.replicas requires."""
     bench = LeaderBench(isr=(1, 1), min_insync_replicas="2").lead()
     bench.produce()
     assert bench.acknowledged == [ErrorCode.NOT_ENOUGH_REPLICAS]
@@ -247,7 +247,7 @@ def test_a_replica_that_is_named_twice_is_one() -> None:
 
 @pytest.mark.parametrize(("leader_epoch", "partition_epoch"), [(EPOCH + 1, 99), (EPOCH - 1, 99), (EPOCH, 0), (-1, -1)])
 def test_an_isr_of_another_epoch(leader_epoch: int, partition_epoch: int) -> None:
-    """An answer for another term, or of an older state, commits nothing; the replica waits for a new term."""
+    """An answer for another term, or with an older state, commits nothing; the replica waits for a new term."""
     bench = LeaderBench(isr=(1, 2)).lead()
     bench.fetch_all(2, 3)
     assert bench.wanted() == (1, 2, 3)
@@ -256,14 +256,14 @@ def test_an_isr_of_another_epoch(leader_epoch: int, partition_epoch: int) -> Non
     assert bench.replica.isr == (1, 2)
     bench.produce()
     bench.fetch_all(2)
-    assert bench.acknowledged == [None], "the follower that may be in sync counts until a new term"
+    assert bench.acknowledged == [None], "a follower that may be in sync counts until a new term"
     bench.lead(EPOCH + 2, isr=(1, 2, 3))
     bench.produce()
     bench.fetch_all(2, 3)
     assert bench.acknowledged[-1] == ErrorCode.NONE
 
 
-# A controller and what brokers answer it.
+# A controller and the brokers' answers.
 
 LeaderAndIsrError = LeaderAndIsrResponse.LeaderAndIsrPartitionError
 LeaderAndIsrTopic = LeaderAndIsrResponse.LeaderAndIsrTopicError
@@ -272,7 +272,7 @@ StopReplicaError = StopReplicaResponse.StopReplicaPartitionError
 
 @pytest.fixture
 def cluster() -> Cluster:
-    """A cluster whose controller is broker 0; broker 2 hosts `t`, and not `whole`."""
+    """A cluster whose controller is broker 0; broker 2 hosts `t`, but not `whole`."""
     cluster = Cluster(0, 1, 2)
     cluster.create("whole", (0, 1))
     cluster.create("t", (0, 2))
@@ -280,7 +280,7 @@ def cluster() -> Cluster:
 
 
 def answers(cluster: Cluster, kind: type[Message], response: Callable[[], Message]) -> None:
-    """Have broker 2 answer a kind of request in its own way."""
+    """Have broker 2 answer one kind of request in its own way."""
     broker = cluster.brokers[2]
 
     def answer(request: Message) -> Message:
@@ -290,7 +290,7 @@ def answers(cluster: Cluster, kind: type[Message], response: Callable[[], Messag
 
 
 def goes_on(cluster: Cluster) -> None:
-    """Assert that the controller is in office, that the next one takes over, and that topics are led."""
+    """Assert that the controller is in office, that the next one can take over, and that topics are led."""
     assert (cluster.controller.controller_id, cluster.controller.context.epoch) == (0, 1)
     assert (cluster.state("whole").leader, cluster.state("whole").isr) == (0, (0, 1))
     cluster.create("more", (1, 0))
@@ -345,7 +345,7 @@ def test_answers_to_update_metadata(cluster: Cluster, caplog: pytest.LogCaptureF
     ids=["nothing", "an unknown code", "other partitions", "an unknown code of a partition"],
 )
 def test_answers_to_stop_replica(cluster: Cluster, response: StopReplicaResponse) -> None:
-    """A topic is not deleted before each broker says that its replica is; then it is."""
+    """A topic is not deleted until every broker says that its replica is; then it is."""
     answers(cluster, StopReplicaRequest, lambda: response)
     cluster.tree.change(Create(TOPIC_DELETION.path("t")), 0)
     cluster.settle()

@@ -1,8 +1,8 @@
-"""What other programs write into the registry concerns its own node: it is logged once, and everything else goes on.
+"""What other programs write to the registry affects only its own node: it is logged once, and the rest carries on.
 
-Method: a cluster of scripted brokers, with a topic `whole` that nobody touches. A node gets hostile content, under a
-controller in office and before the next one reads everything; time passes; then a leader fails, and topics are created.
-At the end, a whole broker without sockets, the only one of its cluster, meets all of it together.
+Method: a cluster of scripted brokers, with a topic `whole` that stays untouched. A node gets hostile content, while a
+controller is in office and before the next one reads everything; time passes; then a leader fails, and topics are
+created. Finally, a real broker without sockets, the only one of its cluster, faces all of this together.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def put(cluster: Cluster, path: str, data: bytes) -> None:
 
 
 def pass_time(cluster: Cluster) -> None:
-    """Let everything be tried again, many times."""
+    """Let everything be retried many times."""
     for _ in range(10):
         for delay_ms in (LOOK_AGAIN_DELAY_MS, REELECTION_DELAY_MS, RETRY_BACKOFF_MS):
             cluster.fire(delay_ms)
@@ -112,10 +112,10 @@ def cluster() -> Cluster:
 
 
 def goes_on(cluster: Cluster) -> None:
-    """Assert that the controller stays in office, and that the next one leads everything that is whole."""
+    """Assert that the controller stays in office, and that the next one leads everything that is intact."""
     active = [each for each in cluster.brokers.values() if each.controller and each.controller.is_active]
     assert [each.broker_id for each in active] == [0]
-    assert cluster.controller.context.epoch == 1, "it has not been elected again"
+    assert cluster.controller.context.epoch == 1, "the controller was elected again"
     cluster.create("more", (0, 1))
     assert cluster.state("more").leader == 0
     cluster.kill(0)
@@ -126,7 +126,7 @@ def goes_on(cluster: Cluster) -> None:
     assert cluster.state("last").leader == 2
 
 
-#: Topics that no broker could host: path, content, and what the log says.
+#: Topics that no broker could host: path, content, and the log text.
 TOPICS = [
     ("x", b"", "/brokers/topics/x: has no content"),
     ("x", b"{", "/brokers/topics/x: not JSON"),
@@ -135,7 +135,7 @@ TOPICS = [
     ("x", topic(partitions=[[0]]), "/brokers/topics/x: partitions: "),
     ("x", topic(partitions={"0": 7}), "/brokers/topics/x: partitions.0: "),
     ("x", topic(partitions={"2147483648": [0]}), "/brokers/topics/x: partitions.2147483648: "),
-    ("x", topic(partitions={"0": [0], "-1": [0, 1]}), "/brokers/topics/x: partitions.-1: the number of a partition"),
+    ("x", topic(partitions={"0": [0], "-1": [0, 1]}), "/brokers/topics/x: partitions.-1: a partition number"),
     ("x", topic(topic_id="!"), "/brokers/topics/x: topic_id: "),
     ("n" * 300, topic(), f"/brokers/topics/{'n' * 300}: Topic name is invalid: the length"),
     ("a b", topic(), "/brokers/topics/a b: Topic name is invalid: 'a b' contains"),
@@ -152,12 +152,12 @@ def test_topics_that_cannot_be_hosted(
     pass_time(cluster)
     (line,) = lines(caplog)
     assert said in line
-    assert f"topic {name} is ignored" in line
+    assert f"ignoring topic {name}" in line
     goes_on(cluster)
     (line,) = lines(caplog)
     assert said in line
-    assert TOPIC.path(name) in cluster.tree.nodes, "nothing of it is deleted"
-    assert not cluster.tree.children(TOPIC.path(name)), "nothing is stored of it"
+    assert TOPIC.path(name) in cluster.tree.nodes, "a node of the topic was deleted"
+    assert not cluster.tree.children(TOPIC.path(name)), "something was stored for the topic"
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_topics_that_cannot_be_hosted(
     ids=["no partition", "no replica", "unknown", "negative", "twice", "one unknown", "gaps"],
 )
 def test_odd_assignments(cluster: Cluster, partitions: dict[str, list[int]], leaders: dict[int, int]) -> None:
-    """Partitions are led by those of their replicas that are there."""
+    """Partitions are led by those of their replicas that exist."""
     put(cluster, TOPIC.path("x"), topic(partitions=partitions))
     stored = {number: cluster.state("x", number) for number in leaders}
     assert {number: each.leader for number, each in stored.items()} == leaders
@@ -188,7 +188,7 @@ def test_an_id_of_another_topic(cluster: Cluster, caplog: pytest.LogCaptureFixtu
     put(cluster, TOPIC.path("y"), topic())
     pass_time(cluster)
     (line,) = lines(caplog)
-    assert line.startswith("topic y is ignored, since its id ")
+    assert line.startswith("ignoring topic y, since its id ")
     assert cluster.state("x").leader == 0
     goes_on(cluster)
 
@@ -217,7 +217,7 @@ def test_registrations(
     cluster.start(2)
     assert sorted(cluster.controller.context.brokers) == [0, 1, 2]
     (line,) = lines(caplog)
-    assert line.startswith(f"a registration is ignored: {said}"), "it is said once, however often brokers come and go"
+    assert line.startswith(f"ignoring a registration: {said}"), "logged once, however often brokers come and go"
     goes_on(cluster)
 
 
@@ -232,14 +232,14 @@ def test_a_registration_that_changes_is_told_again(cluster: Cluster, caplog: pyt
     assert len(lines(caplog)) == 1
     put(cluster, BROKER.path(7), registration())
     put(cluster, BROKER.path(7), b"[]")
-    assert any("/brokers/ids/7: " in line for line in lines(caplog)), "it was whole in between"
+    assert any("/brokers/ids/7: " in line for line in lines(caplog)), "it was intact in between"
 
 
 def test_a_broker_that_cannot_be_reached_is_told_once(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
     put(cluster, BROKER.path(7), registration())
     pass_time(cluster)
     (line,) = lines(caplog)
-    assert line == "a request to broker 7 is repeated until it is answered: broker 7 is gone"
+    assert line == "repeating a request to broker 7 until it is answered: broker 7 is gone"
     goes_on(cluster)
 
 
@@ -256,10 +256,10 @@ STATES = [
 
 @pytest.mark.parametrize(("content", "said"), STATES, ids=range(len(STATES)))
 def test_states_of_partitions(cluster: Cluster, caplog: pytest.LogCaptureFixture, content: bytes, said: str) -> None:
-    """A state that cannot be used keeps its partition without a leader, and is not overwritten."""
+    """A state that cannot be used leaves its partition without a leader, and is not overwritten."""
     put(cluster, PARTITION_STATE.path("t", 0), content)
     pass_time(cluster)
-    assert lines(caplog) == [], "nobody has to read it"
+    assert lines(caplog) == [], "no broker has to read it"
     goes_on(cluster)
     found = lines(caplog)
     assert any(said in line for line in found)
@@ -282,18 +282,22 @@ ORDERS = [
     (REASSIGN, b"!", "the order cannot be read: /admin/reassign_partitions: not JSON"),
     (REASSIGN, b"", "the order cannot be read: /admin/reassign_partitions: has no content"),
     (REASSIGN, b"\xff", "the order cannot be read: /admin/reassign_partitions: not UTF-8"),
-    (REASSIGN, order(moved("t", 0, 0, 0)), "/admin/reassign_partitions: the reassignment of t-0 is refused: Duplicate"),
-    (REASSIGN, order(moved("t", 0, -1)), "/admin/reassign_partitions: the reassignment of t-0 is refused: Invalid"),
-    (REASSIGN, order(moved("t", 0)), "/admin/reassign_partitions: the reassignment of t-0 is refused: Empty"),
-    (REASSIGN, order(moved("z", 0, 1)), "/admin/reassign_partitions: the reassignment of z-0 is refused: The part"),
-    (REASSIGN, order(moved("t", -1, 1)), "/admin/reassign_partitions: the reassignment of t--1 is refused: The part"),
+    (REASSIGN, order(moved("t", 0, 0, 0)), "/admin/reassign_partitions: refusing to reassign t-0: Duplicate"),
+    (REASSIGN, order(moved("t", 0, -1)), "/admin/reassign_partitions: refusing to reassign t-0: Invalid"),
+    (REASSIGN, order(moved("t", 0)), "/admin/reassign_partitions: refusing to reassign t-0: Empty"),
+    (REASSIGN, order(moved("z", 0, 1)), "/admin/reassign_partitions: refusing to reassign z-0: The part"),
+    (REASSIGN, order(moved("t", -1, 1)), "/admin/reassign_partitions: refusing to reassign t--1: The part"),
     (ELECT, b"[]", "the order cannot be read: /admin/preferred_replica_election: [] is not an object"),
-    (ELECT, order(moved("z", 0)), "/admin/preferred_replica_election: the preferred leaders of 1 partitions are not"),
-    (ELECT, order(moved("t", -4), moved("z", 1)), "/admin/preferred_replica_election: the preferred leaders of 2"),
-    (ISR_CHANGE, b"\xff", f"the announcement of a changed ISR is ignored: {ISR_CHANGE}: not UTF-8"),
-    (f"{ISR_CHANGES.path()}/other", b"x", "the announcement of a changed ISR is ignored: /isr_change_notification/oth"),
-    (LOG_DIR_EVENT, b"\xff", f"the announcement of a failed log directory is ignored: {LOG_DIR_EVENT}: not UTF-8"),
-    (TOPIC_DELETION.path("z"), b"x", "topics that do not exist are not deleted: ['z']"),
+    (ELECT, order(moved("z", 0)), "/admin/preferred_replica_election: could not elect the preferred leaders of 1"),
+    (
+        ELECT,
+        order(moved("t", -4), moved("z", 1)),
+        "/admin/preferred_replica_election: could not elect the preferred leaders of 2",
+    ),
+    (ISR_CHANGE, b"\xff", f"ignoring the announcement of a changed ISR: {ISR_CHANGE}: not UTF-8"),
+    (f"{ISR_CHANGES.path()}/other", b"x", "ignoring the announcement of a changed ISR: /isr_change_notification/oth"),
+    (LOG_DIR_EVENT, b"\xff", f"ignoring the announcement of a failed log directory: {LOG_DIR_EVENT}: not UTF-8"),
+    (TOPIC_DELETION.path("z"), b"x", "cannot delete topics that do not exist: ['z']"),
 ]
 
 
@@ -301,7 +305,7 @@ ORDERS = [
 def test_orders_and_announcements(
     cluster: Cluster, caplog: pytest.LogCaptureFixture, path: str, content: bytes, said: str
 ) -> None:
-    """They are told once, and removed: tools wait for that."""
+    """They are logged once and removed, which tools wait for."""
     put(cluster, path, content)
     pass_time(cluster)
     (line,) = lines(caplog)
@@ -329,7 +333,7 @@ def test_orders_of_nothing_are_removed(cluster: Cluster, path: str, content: byt
 
 
 def test_the_last_of_several_moves_of_a_partition_counts(cluster: Cluster) -> None:
-    """As in Kafka; a circle of moves ends where it began."""
+    """As in Kafka; a circle of moves ends where it started."""
     put(cluster, REASSIGN, order(moved("t", 0, 1, 2), moved("t", 0, 2, 0), moved("t", 0, 0, 1)))
     assert REASSIGN not in cluster.tree.nodes
     assert cluster.assignment("t").partitions == {0: (0, 1)}
@@ -339,7 +343,7 @@ def test_the_last_of_several_moves_of_a_partition_counts(cluster: Cluster) -> No
 
 
 def test_a_move_to_a_broker_that_does_not_exist_waits(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
-    """As in Kafka: the broker may come. The present replicas go on, and a client can cancel the move."""
+    """As in Kafka: the broker may join later. The present replicas carry on, and a client can cancel the move."""
     put(cluster, REASSIGN, order(moved("t", 0, 77)))
     pass_time(cluster)
     assert lines(caplog) == []
@@ -368,12 +372,12 @@ def test_other_nodes(cluster: Cluster, path: str, content: bytes) -> None:
 
 @pytest.mark.parametrize("content", [b"many", b"", b"-7", b"2147483647", b"9999999999", b"\xff"])
 def test_an_epoch_that_has_no_next_one(cluster: Cluster, caplog: pytest.LogCaptureFixture, content: bytes) -> None:
-    """As in Kafka there is no controller then; brokers look again until it is mended, and say so once."""
+    """As in Kafka, there is no controller then; brokers keep checking until it is repaired, and log this once."""
     put(cluster, CONTROLLER_EPOCH.path(), content)
     cluster.kill(0)
     pass_time(cluster)
     found = lines(caplog)
-    assert len(found) == 2, "each broker tells it once"
+    assert len(found) == 2, "each broker logs it once"
     assert all("/controller_epoch: " in line for line in found)
     assert CONTROLLER.path() not in cluster.tree.nodes
     put(cluster, CONTROLLER_EPOCH.path(), b"8")
@@ -387,15 +391,15 @@ def test_an_epoch_that_has_no_next_one(cluster: Cluster, caplog: pytest.LogCaptu
     cluster.brokers[former].registry.expire()
     cluster.brokers[former].registry.open()
     pass_time(cluster)
-    assert sum("/controller_epoch: " in line for line in lines(caplog)) == 1, "it was mended in between"
+    assert sum("/controller_epoch: " in line for line in lines(caplog)) == 1, "it was repaired in between"
 
 
 def test_a_registration_of_a_controller_that_cannot_be_read(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
-    """Its session counts: if it is that of another program, nobody is the controller until it goes."""
+    """Its session counts: if it belongs to another program, no broker is the controller until the session ends."""
     put(cluster, CONTROLLER.path(), b"{")
     pass_time(cluster)
     found = lines(caplog)
-    assert len(found) == 3, "each broker tells it once"
+    assert len(found) == 3, "each broker logs it once"
     assert all(line.startswith("the controller is unknown: /controller: not JSON") for line in found)
     cluster.tree.change(Delete(CONTROLLER.path()), 0)
     cluster.settle()
@@ -454,7 +458,7 @@ HOSTILE_NODES: dict[str, bytes] = {
     "/admin/delete_topics/z": b"!",
 }
 
-#: What the log says of them.
+#: What the log says about them.
 TOLD = (
     "/brokers/topics/x: ",
     "/brokers/topics/a b: ",
@@ -470,12 +474,12 @@ TOLD = (
     f"{LOG_DIR_EVENT}: ",
     f"{REASSIGN}: ",
     f"{ELECT}: ",
-    "topics that do not exist are not deleted: ['z']",
+    "cannot delete topics that do not exist: ['z']",
 )
 
 
 def test_a_whole_broker(caplog: pytest.LogCaptureFixture) -> None:
-    """It serves its topics, and its log has a few lines, which do not come again."""
+    """It serves its topics, and its log has a few lines, which are not repeated."""
     bench = MemberBench(MemoryDisk())
     bench.create("t")
     retention_ms = bench.core.directory.of("t")[0].config.retention_ms

@@ -1,6 +1,6 @@
-"""A wait ends once, when the image shows the change or its time is over, and there are not too many of them.
+"""A wait ends once, when the image shows the change or its time has run out, and the number of waits is limited.
 
-Method: images that the test publishes, a clock that it moves.
+Method: images that the test publishes, and a clock that it moves.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from kafkawire.sdk.protocol.uuids import ZERO_UUID
 
 
 class Bench:
-    """Waits for topics to be in the image, or to be gone.
+    """Waits for topics to appear in the image, or to disappear.
 
     Attributes:
-        told: the name of each wait that has ended, with the code of its error.
+        told: the name of each finished wait, with its error code.
     """
 
     def __init__(self) -> None:
@@ -113,7 +113,7 @@ def test_waits_that_begin_and_end_inside_a_callback(waiting: Bench) -> None:
     def again(error: BrokerError | None) -> None:
         waiting.note("t", error)
         waiting.wait("t", is_gone=True)
-        waiting.metadata.publish(deleted=["t"])  # told after this delta
+        waiting.metadata.publish(deleted=["t"])  # delivered after this delta
 
     waiting.waits.wait("t", lambda topic: topic is not None, again, 100)
     waiting.wait("t")

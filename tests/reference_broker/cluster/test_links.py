@@ -1,6 +1,6 @@
 """A request over a link has exactly one outcome, whatever happens to its broker.
 
-Method: simulated brokers that answer, stop, move, pause, answer late or with damage; outcomes are counted after
+Method: simulated brokers that answer, stop, move, pause, answer late or send damaged data; outcomes are counted after
 everything that could still happen has happened.
 """
 
@@ -56,7 +56,7 @@ def test_a_response_is_the_outcome(bench: Bench) -> None:
 
 
 def test_a_removed_version_is_sent_as_named(bench: Bench) -> None:
-    """The broker was not asked whether it knows the API, which Kafka 4.0 has removed."""
+    """The broker was not asked whether it supports the API, which Kafka 4.0 has removed."""
     bench.simulation.handlers[StopReplicaRequest] = lambda request, version: StopReplicaResponse()
     bench.know(1)
     outcomes = Outcomes()
@@ -108,11 +108,11 @@ def test_a_broker_that_restarts_on_another_address(bench: Bench, retries: bool) 
     assert isinstance(again.one, HeartbeatResponse)
     assert isinstance(other.one, HeartbeatResponse)
     assert sorted(bench.nodes()[-2:]) == [2, 11]
-    assert len(bench.simulation.opened) == opened + 1, "the connection to the other broker goes on"
+    assert len(bench.simulation.opened) == opened + 1, "the connection to the other broker stays open"
 
 
 def test_two_brokers_that_exchange_their_addresses(bench: Bench) -> None:
-    """A connection reaches whichever process had the address when it was opened."""
+    """A connection reaches whichever process had the address when the connection was opened."""
     bench.know(1, 2)
     for node in (1, 2):
         ask(bench, Node(node))
@@ -142,7 +142,7 @@ def test_a_broker_that_registers_again_at_its_address(bench: Bench) -> None:
 
 
 def test_a_broker_that_is_paused(bench: Bench) -> None:
-    """It accepts the request and answers nothing; requests for other brokers are not affected."""
+    """It accepts the request but does not answer; requests to other brokers are not affected."""
     bench.simulation.handlers[1, HeartbeatRequest] = lambda request, version: SILENT
     bench.know(1, 2)
     outcomes, other = ask(bench), ask(bench, Node(2))
@@ -165,7 +165,7 @@ def test_an_answer_that_comes_late_changes_nothing(bench: Bench) -> None:
 
 
 def test_a_broker_that_answers_with_damage(bench: Bench) -> None:
-    """The transport ends such a connection; every request on it is lost."""
+    """The transport closes such a connection; every request on it is lost."""
     damage = ConnectionLost(f"connection to {address(1)} was given up: data from the broker is damaged")
     bench.simulation.handlers[HeartbeatRequest] = lambda request, version: damage
     bench.know(1)

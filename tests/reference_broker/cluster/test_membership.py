@@ -1,6 +1,6 @@
-"""What a membership passes on: controllers, addresses, requests of its own controller; and how often it asks to leave.
+"""A membership passes on controllers, addresses and its own controller's requests; and how often it asks to leave.
 
-Method: the embedded registry with one broker, links that note what they know, and a clock that the test moves.
+Method: the embedded registry with one broker, links that record what they are told, and a clock that the test moves.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ RETENTION = {"retention.ms": "7"}
 
 
 class Links:
-    """Links that only note what they know; nothing answers."""
+    """Links that only record what they are told; nothing answers."""
 
     def __init__(self) -> None:
         self.known: list[tuple[dict[int, Address], int | None]] = []
@@ -56,10 +56,10 @@ class Links:
 
 
 class Bench(ClusterBench):
-    """Broker 1, whose configurations and topics were read.
+    """Broker 1, whose configurations and topics have been read.
 
     Args:
-        options: of its membership.
+        options: the options of its membership.
     """
 
     def __init__(self, **options: object) -> None:
@@ -115,7 +115,7 @@ def test_links_know_the_brokers_of_the_image() -> None:
     assert bench.membership.client.controller_id == 2
     bench.show(1, controller_id=-1)
     assert bench.peers.known[1:] == [({}, None)]
-    assert bench.control.known == [], "the controller knows registrations"
+    assert bench.control.known == [], "the controller takes addresses from registrations"
 
 
 def test_the_broker_is_announced_once() -> None:
@@ -130,7 +130,7 @@ def test_the_broker_is_announced_once() -> None:
 
 
 def test_the_own_controller_is_not_asked_over_links() -> None:
-    """The one broker of a cluster is elected, and its first request to itself is UpdateMetadata."""
+    """The only broker of a cluster is elected, and its first request to itself is UpdateMetadata."""
     bench = Bench()
     bench.write(Delete("/controller"))
     taken: list[ControlRequest] = []
@@ -166,7 +166,7 @@ def _fail(error: Exception) -> None:
 
 
 class Client:
-    """Answers ControlledShutdown with these outcomes in turn."""
+    """Answers ControlledShutdown with given outcomes in turn."""
 
     def __init__(self, outcomes: list[Outcome]) -> None:
         self.outcomes = outcomes
@@ -192,7 +192,7 @@ SILENT = RequestTimedOut("no controller")
         ([STALE, SILENT, DONE], 2),
         ([SILENT, LEADS, STALE], 2),
     ],
-    ids=["at once", "after an election", "after errors", "given up"],
+    ids=["immediately", "after an election", "after errors", "given up"],
 )
 def test_attempts_of_a_controlled_shutdown(outcomes: list[Outcome], pauses: int) -> None:
     bench = Bench(controlled_shutdown_max_retries=3, controlled_shutdown_retry_backoff_ms=50)
@@ -208,7 +208,7 @@ def test_attempts_of_a_controlled_shutdown(outcomes: list[Outcome], pauses: int)
 
 
 def test_a_controlled_shutdown_without_a_controller_takes_the_pauses_alone() -> None:
-    """As in Kafka: three attempts, and ten seconds between them."""
+    """As in Kafka: three attempts, with ten seconds between them."""
     bench = Bench()
     bench.run(lambda: bench.membership.register(lambda epoch: None, _fail))
     told: list[str] = []
@@ -247,13 +247,13 @@ def test_configurations_of_topics_are_read() -> None:
     assert (told, bench.membership.of("u"), bench.membership.of("gone")) == (["read"], {"retention.ms": "9"}, {})
     bench.membership.leave(lambda: told.append("left"))
     bench.run(lambda: bench.membership.read(["u"], lambda: told.append("read")))
-    assert told == ["read", "left", "read"], "an error of the registry ends the wait, too"
+    assert told == ["read", "left", "read"], "a registry error ends the wait as well"
 
 
 def test_requests_before_the_broker_takes_them() -> None:
     outcomes: list[Outcome] = []
     Bench().membership.take(ControlRequest(UpdateMetadataRequest(), 8), outcomes.append)
-    assert "takes no requests" in str(outcomes[0])
+    assert "does not accept requests" in str(outcomes[0])
 
 
 @pytest.mark.parametrize("is_crash", [False, True])
@@ -268,9 +268,9 @@ def test_the_end(is_crash: bool) -> None:
         bench.membership.end_control()
         bench.membership.leave(lambda: told.append("left"))
     bench.owner.run_all()
-    assert bench.embedded.tree.has_session(session_id) is is_crash, "a crash leaves the session to its timeout"
+    assert bench.embedded.tree.has_session(session_id) is is_crash, "after a crash, the session stays until its timeout"
     assert told == ([] if is_crash else ["left"])
     outcomes: list[Outcome] = []
     bench.membership.client.ask(DONE, outcomes.append, 1_000)
     bench.advance(1)
-    assert "the broker stops" in str(outcomes[0])
+    assert "the broker is stopping" in str(outcomes[0])

@@ -1,7 +1,7 @@
 """A broker is registered in each of its sessions, even if another has its id for a while, or an answer is lost.
 
-Method: embedded registries whose sessions are lost and end when the test says so, a clock that stands still, and
-timers that run when it is moved; contents as recorded from Apache Kafka 3.9.1. Each operation meets each fault in turn.
+Method: embedded registries whose sessions are lost and end when the test says so, a clock that stands still, and timers
+that run when it is moved; contents as recorded from Apache Kafka 3.9.1. Each operation meets each fault in turn.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ OTHER = BrokerDetails(1, (Endpoint("PLAINTEXT", "other", 9092, 0),))
 
 
 class Bench(EmbeddedBench):
-    """A registry in which brokers can register, with timers.
+    """A registry where brokers can register, with timers.
 
     Attributes:
-        told: what the broker learned of its first registration, and the epochs that a listener was told, in order.
+        told: what the broker learned about its first registration, and the epochs that a listener was told, in order.
     """
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class Bench(EmbeddedBench):
 
     @property
     def timers(self) -> int:
-        """The number of timers that are set."""
+        """The number of pending timers."""
         return len(self._timers)
 
     def pass_time(self, duration_ms: int) -> None:
@@ -110,7 +110,7 @@ def bench() -> Bench:
     return Bench()
 
 
-# What is written.
+# Contents.
 
 
 def test_the_recorded_content() -> None:
@@ -179,7 +179,7 @@ def test_a_former_process_is_waited_for(bench: Bench, caplog: pytest.LogCaptureF
     assert bench.node().ephemeral_owner == one.session_id
     assert bench.told == [registration.epoch, ("done", registration.epoch)]
     assert not bench.timers
-    waits = f"broker 1: it waits for the end of a registration with its id: session {killed:#x}, which advertises"
+    waits = f"broker 1: waiting for a registration with its id to end: session {killed:#x}, which advertises"
     assert caplog.text.count(f"{waits} 'PLAINTEXT://other:9092'") == 1
 
 
@@ -196,7 +196,7 @@ def test_another_broker_with_the_id_is_refused_after_a_while(bench: Bench) -> No
     holder = f"session {two.session_id:#x}, which advertises 'PLAINTEXT://other:9092'"
     assert str(error) == f"broker.id=1: another broker has registered this id: {holder}"
     assert registration.state is RegistrationState.CLOSED
-    # It does not come back later.
+    # The broker does not register later.
     two.close(0)
     bench.embedded.expire(one.session_id)
     bench.owner.run_all()
@@ -205,7 +205,7 @@ def test_another_broker_with_the_id_is_refused_after_a_while(bench: Bench) -> No
 
 
 def test_a_session_that_ends_during_the_wait(bench: Bench) -> None:
-    """The watch is gone with it, and the next session looks again; the patience is that of the beginning."""
+    """The watch is lost with it, and the next session looks again; the patience still counts from the start."""
     two, one = bench.registry(), bench.registry()
     bench.begin(two, OTHER)
     bench.told.clear()
@@ -245,7 +245,7 @@ def test_the_patience_ends_between_two_sessions(bench: Bench) -> None:
     one.disconnect()
     bench.embedded.expire(one.session_id)
     one.reconnect()
-    # Before the owner hears of the new session.
+    # Before the owner learns of the new session.
     bench.pass_time(PATIENCE_MS)
     assert [type(each) for each in bench.told] == [ConfigurationError]
 
@@ -365,7 +365,7 @@ def test_another_broker_has_taken_the_id_meanwhile(bench: Bench, caplog: pytest.
     for _ in range(3):
         bench.pass_time(REPEAT_PAUSE_MS)
     assert (registration.state, bench.told) == (RegistrationState.LOST, [])
-    problem = "broker 1: it cannot register again, and repeats it: another broker has registered its id: session"
+    problem = "broker 1: it could not register again, and will retry: another broker has registered its id: session"
     assert caplog.text.count(problem) == 1
     two.close(0)
     # The watch is enough.
@@ -383,7 +383,7 @@ def test_a_registration_that_fails_is_repeated(bench: Bench, caplog: pytest.LogC
     bench.owner.run_all()
     bench.pass_time(REPEAT_PAUSE_MS)
     assert (registration.state, bench.told, bench.timers) == (RegistrationState.LOST, [], 1)
-    assert caplog.text.count(f"it cannot register again, and repeats it: NO_AUTH: {PATH}") == 1
+    assert caplog.text.count(f"it could not register again, and will retry: NO_AUTH: {PATH}") == 1
     bench.embedded.plan = None
     bench.pass_time(REPEAT_PAUSE_MS - 1)
     assert bench.told == []
@@ -428,14 +428,14 @@ def test_a_closed_registration_does_nothing(bench: Bench) -> None:
     bench.owner.run_all()
     assert (bench.told, bench.timers) == ([], 0)
     assert bench.owner.code(bench.other, Exists(PATH)) == "NO_NODE"
-    # An event of the controller may still be under way.
+    # A controller event may still be in progress.
     assert bench.owner.run(one, registration.register()) == bench.node().czxid
     assert (bench.told, registration.state) == ([], RegistrationState.CLOSED)
 
 
 @pytest.mark.parametrize("is_held", [False, True])
 def test_a_registration_that_is_closed_before_it_is_done(is_held: bool, bench: Bench) -> None:
-    """In the middle of an attempt, or while it waits for another session."""
+    """In the middle of an attempt, or while waiting for another session."""
     one = bench.registry()
     if is_held:
         bench.begin(bench.registry(), OTHER)
@@ -471,12 +471,12 @@ def test_a_registry_that_is_closed_ends_the_attempts(bench: Bench, caplog: pytes
 
 
 class OneFault:
-    """A plan that lets one operation of a broker meet a fault.
+    """A plan that makes one of a broker's operations meet a fault.
 
     Args:
-        number: the operation, from 1.
-        fault: what it meets.
-        others: sessions whose operations do not count.
+        number: the operation, counted from 1.
+        fault: the fault that it meets.
+        others: the sessions whose operations do not count.
 
     Attributes:
         is_met: whether there was such an operation.

@@ -1,4 +1,4 @@
-"""Configurations are written as Kafka writes them, other writers' changes are kept, and damage does no harm.
+"""Configurations are written as Kafka writes them, other programs' changes are kept, and damage does no harm.
 
 Method: the embedded registry with a second session that writes in between; each operation of a change meets each fault.
 """
@@ -168,7 +168,7 @@ def test_a_missing_parent_is_created(registry: Bench) -> None:
     assert registry.data(f"{CHANGE}0000000000") == '{"version":2,"entity_path":"brokers/<default>"}'
 
 
-#: name: what another program does before, the kind and name of the resource, the values to set, the error
+#: name: a preceding action of another program, the kind and name of the resource, the values to set, the error
 REFUSED: dict[str, tuple[Callable[[Bench], object], ConfigResourceType, str, dict[str, str], ErrorCode]] = {
     "no topic": (lambda _: None, TOPIC, "t", {}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     "group": (lambda _: None, GROUP, "g", {}, ErrorCode.INVALID_REQUEST),
@@ -263,7 +263,7 @@ def test_each_operation_is_refused(registry: Bench, number: int) -> None:
     fault_at(registry, number, RegistryCode.NO_AUTH)
     error = registry.change(TOPIC, "t", retention_ms="1")
     if number == OPERATIONS:
-        assert error is None, "the change is made, and only the own read of it has failed"
+        assert error is None, "the change was made; only this broker's read of it failed"
     else:
         assert error is not None
         assert error.code is ErrorCode.UNKNOWN_SERVER_ERROR

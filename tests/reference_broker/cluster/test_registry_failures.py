@@ -1,4 +1,4 @@
-"""Each failure of the registry is an error that a client understands; what an operator must mend is logged.
+"""Each failure of the registry becomes an error that clients understand; whatever needs an operator is logged.
 
 Method: each kind of error that a sequence of steps raises.
 """

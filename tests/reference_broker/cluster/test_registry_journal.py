@@ -1,7 +1,7 @@
-"""Whatever a crash leaves of the journal, what was answered is there; damage is refused, and a torn tail is cut off.
+"""Whatever a crash leaves of the journal, answered writes are there; damage is refused, and a torn tail is cut off.
 
-Method: a workload on a disk in memory, with the power cut, or a failure, at each call of the disk in turn; journals
-that are cut and altered byte by byte.
+Method: a workload on an in-memory disk, with a power cut or a failure at each call of the disk in turn; journals that
+are cut and altered byte by byte.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from kafkawire.sdk.registry.registry import (
 )
 from tests.reference_broker.cluster.embedded_bench import EmbeddedBench
 
-#: One more operation after another; each changes the tree.
+#: Operations, one after another; each changes the tree.
 WORKLOAD: list[Operation] = [
     Create("/a", b"1"),
     Create("/a/b", bytes(range(256))),
@@ -57,7 +57,7 @@ def persistent(tree: ZnodeTree) -> dict[str, tuple[bytes | None, int, int]]:
 
 
 def work(disk: MemoryDisk, answered: list[dict[str, tuple[bytes | None, int, int]]]) -> list[Outcome]:
-    """Carry out the workload, and note the tree after each operation that is answered."""
+    """Carry out the workload, and record the tree after each operation that is answered."""
     bench = EmbeddedBench(disk)
     one = bench.registry([("digest", "alice:secret")])
     outcomes = []
@@ -86,7 +86,7 @@ def calls_of_the_workload() -> int:
     return disk.calls
 
 
-#: With a snapshot for every few operations, and with one at the beginning.
+#: With a snapshot every few operations, and with one at the start.
 SIZES = pytest.mark.parametrize("compaction_bytes_min", [600, 1024 * 1024])
 
 
@@ -104,7 +104,7 @@ def test_the_power_is_cut_at_each_call(compaction_bytes_min: int, monkeypatch: p
             left = disk.crash(seed)
             found = persistent(load(left))
             assert found in every[len(answered) - 1 : len(answered) + 1], (number, seed)
-            # It works, and says the same again.
+            # The loaded journal works, and returns the same tree again.
             bench = EmbeddedBench(left)
             assert not isinstance(bench.owner.ask(bench.registry(), Create("/after")), RegistryError)
             again = persistent(load(left.crash(seed)))
@@ -112,7 +112,7 @@ def test_the_power_is_cut_at_each_call(compaction_bytes_min: int, monkeypatch: p
 
 
 class DoubtfulDisk(MemoryDisk):
-    """Renames, and says that it could not, once it is in doubt."""
+    """Once in doubt, it renames a file but reports that it could not."""
 
     is_in_doubt = False
 
@@ -123,7 +123,7 @@ class DoubtfulDisk(MemoryDisk):
 
 
 def test_a_snapshot_that_may_be_there_is_written_again() -> None:
-    """Otherwise the next operations could be appended to a file that has no name any more."""
+    """Otherwise the next operations could be appended to a file that no longer has a name."""
     disk = DoubtfulDisk()
     journal = RegistryJournal(disk)
     tree = journal.load()
@@ -139,7 +139,7 @@ def test_a_snapshot_that_may_be_there_is_written_again() -> None:
 def test_each_call_fails(compaction_bytes_min: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry_journal, "COMPACTION_BYTES_MIN", compaction_bytes_min)
     every = states()
-    # The first call opens the journal, and its failure is that of the start.
+    # The first call opens the journal; if it fails, so does startup.
     for number in range(2, calls_of_the_workload() + 1):
         disk = MemoryDisk()
         disk.plan = fail_at(number)
@@ -160,7 +160,7 @@ def test_each_call_fails(compaction_bytes_min: int, monkeypatch: pytest.MonkeyPa
 def test_each_call_is_short_of_room_or_descriptors(
     code: int, times: int, compaction_bytes_min: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each operation is carried out once, after a while, and nothing that was answered is lost meanwhile."""
+    """Each operation is carried out once, after a while, and no answered write is lost meanwhile."""
     monkeypatch.setattr(registry_journal, "COMPACTION_BYTES_MIN", compaction_bytes_min)
     every = states()
     for number in range(2, calls_of_the_workload() + 1):
@@ -223,7 +223,7 @@ def test_a_journal_grows_on_without_room_for_a_snapshot(monkeypatch: pytest.Monk
     for number in range(100):
         assert not isinstance(owner.ask(one, SetData("/a", bytes(number))), RegistryError)
         assert bench.embedded.shortage is None
-    # It is tried again when the file has grown by the same amount once more.
+    # It is retried once the file has grown by the same amount again.
     assert len(refused) == 3
     assert disk.size_of(REGISTRY_JOURNAL) > 8_000
     assert contents(load(disk.crash(1))) == contents(bench.embedded.tree)
@@ -234,7 +234,7 @@ def test_a_journal_grows_on_without_room_for_a_snapshot(monkeypatch: pytest.Monk
 def test_what_is_read_after_a_restart_is_durable(
     is_killed: bool, compaction_bytes_min: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also what the process before had not synced, or had failed to sync: the machine went on meanwhile."""
+    """Even what the previous process had not synced, or had failed to sync, if the machine kept running."""
     monkeypatch.setattr(registry_journal, "COMPACTION_BYTES_MIN", compaction_bytes_min)
     for number in range(2, calls_of_the_workload() + 1):
         disk = MemoryDisk()
@@ -284,7 +284,7 @@ def test_a_journal_does_not_grow_without_end(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def journal_of_writes() -> tuple[bytes, list[int], list[dict[str, tuple[bytes | None, int, int]]]]:
-    """Return a journal, the position after each write, and the tree then."""
+    """Return a journal, and the position and the tree after each write."""
     disk, ends, trees = MemoryDisk(), list[int](), list[dict[str, tuple[bytes | None, int, int]]]()
     bench = EmbeddedBench(disk)
     one = bench.registry([("digest", "alice:secret")])
@@ -310,12 +310,12 @@ def test_a_journal_that_is_cut_anywhere(caplog: pytest.LogCaptureFixture) -> Non
         caplog.clear()
         index = max(at for at, end in enumerate(ends) if end <= length)
         assert persistent(load(disk)) == trees[index]
-        assert ("they are cut off" in caplog.text) == (length > ends[index])
+        assert ("cutting off the last" in caplog.text) == (length > ends[index])
         caplog.clear()
         assert persistent(load(disk.crash(1))) == trees[index]
         assert not caplog.text
     for length in range(1, ends[0]):
-        with pytest.raises(DamagedFile, match="does not begin with a whole snapshot"):
+        with pytest.raises(DamagedFile, match="does not start with a complete snapshot"):
             load(disk_with(content[:length]))
 
 
@@ -329,7 +329,7 @@ def test_a_byte_that_has_changed() -> None:
         if position < ends[-2]:
             with pytest.raises(DamagedFile, match=r"memory:registry\.journal is damaged"):
                 load(disk)
-            assert disk.size_of(REGISTRY_JOURNAL) == len(content), "what cannot be read was changed"
+            assert disk.size_of(REGISTRY_JOURNAL) == len(content), "an unreadable journal was changed"
         else:
             assert persistent(load(disk)) == trees[-2]
 

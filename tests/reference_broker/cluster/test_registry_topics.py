@@ -1,7 +1,7 @@
-"""Topics are written as Kafka writes them, once, and are done when the image of this broker shows them.
+"""Topics are written once, as Kafka writes them, and are done when this broker's image shows them.
 
-Method: the embedded registry with a second session for other programs, and images that the test publishes in place of
-a controller; each operation of a change meets each fault; what Apache Kafka 3.9.1 has written is compared byte by byte.
+Method: the embedded registry with a second session for other programs, and images that the test publishes in place of a
+controller; each operation of a change meets each fault; what Apache Kafka 3.9.1 has written is compared byte by byte.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def test_they_are_a_controller_of_topics(registry: TopicsBench) -> None:
     assert isinstance(controller, TopicController)
 
 
-# What is written.
+# Contents.
 
 
 def test_the_writes_of_kafka_for_a_topic(registry: TopicsBench) -> None:
@@ -87,7 +87,7 @@ def test_the_writes_of_kafka_for_a_topic(registry: TopicsBench) -> None:
     ]
 
 
-#: As recorded, with the order of Scala's maps.
+#: As recorded, in the order of Scala's maps.
 OFFSETS_ORDER = [*range(44, 50), *range(10, 20), *range(10), *range(20, 44)]
 
 
@@ -164,7 +164,7 @@ def test_only_brokers_may_change_topics() -> None:
     assert bench.code() is ErrorCode.UNKNOWN_SERVER_ERROR, "this session has no identity"
 
 
-# What is refused.
+# Refusals.
 
 Prepare = Callable[[TopicsBench], object]
 
@@ -176,13 +176,13 @@ def nothing(bench: TopicsBench) -> None:
 def store(
     topic_id: bytes, adding: int | None = None, removing: int | None = None, /, **replicas: tuple[int, ...]
 ) -> Prepare:
-    """Return what stores the topic t.
+    """Return a function that stores the topic t.
 
     Args:
-        topic_id: its id.
+        topic_id: the topic's id.
         adding: a broker that a reassignment adds to partition 0.
         removing: a broker that it removes.
-        replicas: of each partition, by `p` and its number.
+        replicas: the replicas of each partition, keyed by `p` and its number.
     """
     partitions = {int(name[1:]): each for name, each in replicas.items()}
     moved = ({} if each is None else {0: (each,)} for each in (adding, removing))
@@ -190,7 +190,7 @@ def store(
     return lambda bench: bench.put("/brokers/topics/t", content)
 
 
-#: name: what happens before, the topic, the error
+#: name: a preceding action, the topic, the error
 NOT_CREATED: dict[str, tuple[Prepare, NewTopic, ErrorCode]] = {
     "exists": (lambda bench: bench.topic("t", {0: (1,)}), NewTopic("t", 1, 1), ErrorCode.TOPIC_ALREADY_EXISTS),
     "exists, and a wrong assignment": (
@@ -269,7 +269,7 @@ def test_names_that_are_refused_at_once(registry: TopicsBench, name: str) -> Non
             registry.topics.create_by_default(name, registry.ended.append)
 
 
-#: name: the replicas of the topic, the new total, the new assignments, what happens before, the error
+#: name: the topic's replicas, the new total, the new assignments, a preceding action, the error
 NOT_EXTENDED: dict[str, tuple[int, Sequence[Sequence[int]] | None, Prepare, ErrorCode]] = {
     "fewer": (1, None, nothing, ErrorCode.INVALID_PARTITIONS),
     "as many": (2, None, nothing, ErrorCode.INVALID_PARTITIONS),
@@ -333,7 +333,7 @@ def test_chosen_brokers_are_checked_at_once(registry: TopicsBench) -> None:
         assert (caught.value.code, caught.value.detail) == (ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
 
 
-# When it is done.
+# Completion.
 
 
 def test_a_topic_is_created_when_the_image_shows_all_leaders(registry: TopicsBench) -> None:
@@ -394,7 +394,7 @@ def test_partitions_that_are_only_validated_are_not_added(registry: TopicsBench)
 
 def test_a_topic_is_deleted_when_the_image_lacks_it(registry: TopicsBench) -> None:
     topic = registry.existing("t", (0,))
-    for _ in range(2):  # a second request waits, too
+    for _ in range(2):  # a second request waits as well
         registry.topics.delete(topic, 0, registry.ended.append)
         registry.owner.run_all()
     registry.show("t")
@@ -453,7 +453,7 @@ def test_a_configuration_is_changed(registry: TopicsBench) -> None:
     topic = registry.present("t")
 
     def revise(before: Mapping[str, str]) -> Mapping[str, str]:
-        assert before == {"retention.ms": "1", "segment.ms": "9"}, "what is stored, whatever the image shows"
+        assert before == {"retention.ms": "1", "segment.ms": "9"}, "the stored configuration, whatever the image shows"
         return {"segment.ms": "9", "flush.ms": "5"}
 
     registry.topics.configure(topic, revise, registry.ended.append)
@@ -474,7 +474,7 @@ def controller_of(bench: TopicsBench) -> ConfigController:
     return ConfigController(options, rules, configs, bench.configs, bench.metadata, bench.topics)
 
 
-#: name: operations, what is stored before, what is stored afterwards; the image always shows retention.ms=1
+#: name: operations, the configuration before and after; the image always shows retention.ms=1
 STALE = {
     "what the image shows already": (
         [Operation("retention.ms", AlterConfigOperation.SET, "1")],
@@ -496,7 +496,7 @@ STALE = {
 
 @pytest.mark.parametrize("name", STALE)
 def test_a_change_is_made_to_what_is_stored(registry: TopicsBench, name: str) -> None:
-    """Another broker has answered its client, and its notification has not come here yet."""
+    """Another broker has answered its client, and its notification has not arrived here yet."""
     operations, before, after = STALE[name]
     registry.topic("t", {0: (0,)}, f'{{"version":1,"config":{before}}}'.encode())
     registry.show("t")
@@ -574,7 +574,7 @@ def test_another_broker_creates_the_topic_at_the_same_time(registry: TopicsBench
     registry.owner.run_all()
     (topic,) = registry.ended
     assert isinstance(topic, TopicImage)
-    assert registry.topics.size_of(topic) == 3, "the last partition has no leader yet, and counts"
+    assert registry.topics.size_of(topic) == 3, "the last partition counts although it has no leader yet"
 
 
 def test_another_broker_is_faster_in_writing(registry: TopicsBench) -> None:
@@ -584,7 +584,7 @@ def test_another_broker_is_faster_in_writing(registry: TopicsBench) -> None:
             registry.other.submit(
                 [Create("/brokers/topics/t", TOPIC.encode(TopicAssignment({0: (1,)}, ANOTHER_ID)))], lambda _: None
             )
-            registry.other._deliver()  # before the own creation
+            registry.other._deliver()  # before this broker's own creation
 
     registry.embedded.plan = plan
     registry.topics.create_by_default("t", registry.ended.append)
@@ -601,7 +601,7 @@ def test_an_automatic_topic_times_out_and_may_be_wanted_again(
     registry.owner.run_all()
     registry.advance(AUTOMATIC_WAIT_MS)
     assert registry.code() is ErrorCode.REQUEST_TIMED_OUT
-    assert "the topic t is not created: REQUEST_TIMED_OUT" in caplog.text
+    assert "could not create the topic t: REQUEST_TIMED_OUT" in caplog.text
     registry.topics.create_by_default("t", registry.ended.append)
     registry.owner.run_all()
     registry.show("t")
@@ -624,14 +624,14 @@ def test_the_size_of_an_internal_topic_is_that_of_the_registry(registry: TopicsB
     registry.topic(CONSUMER_OFFSETS_TOPIC, dict.fromkeys(range(5), (0,)))
     registry.show(CONSUMER_OFFSETS_TOPIC, count=3)
     topic = registry.present(CONSUMER_OFFSETS_TOPIC)
-    assert registry.topics.size_of(topic) == 0, "it was not read yet, and a wrong size would place groups wrongly"
+    assert registry.topics.size_of(topic) == 0, "not read yet; a wrong size would misplace groups"
     registry.topics.ensure(CONSUMER_OFFSETS_TOPIC, registry.ended.append)
     registry.owner.run_all()
     assert (registry.ended, registry.topics.size_of(topic)) == ([topic], 5)
     before = registry.embedded.calls
     registry.topics.ensure(CONSUMER_OFFSETS_TOPIC, registry.ended.append)
     registry.owner.run_all()
-    assert (registry.ended, registry.embedded.calls) == ([topic, topic], before), "it is read once"
+    assert (registry.ended, registry.embedded.calls) == ([topic, topic], before), "the size was read more than once"
     registry.hide(CONSUMER_OFFSETS_TOPIC)
     assert registry.topics.size_of(topic) == 0
 

@@ -1,7 +1,7 @@
-"""A broker learns who it is and what belongs on its disk, whatever the registry contains and whichever answer is lost.
+"""A broker learns its identity and the logs on its disk, whatever the registry contains and whichever answer is lost.
 
-Method: an embedded registry, filled by hand, also with damaged nodes; nodes and their order as they were recorded from
-Apache Kafka 3.9.1; each operation meets each fault in turn.
+Method: an embedded registry, filled by hand, with damaged nodes as well; nodes and their order as recorded from Apache
+Kafka 3.9.1; each operation meets each fault in turn.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ OWN = Endpoint("PLAINTEXT", "host", 9092, 0)
 SETTINGS = StartupSettings(1, (OWN,))
 KNOWN = MetaProperties(CLUSTER, "1", "directory", WITH_BROKER_ID)
 
-#: The nodes that Apache Kafka 3.9.1 made in an empty ZooKeeper, in order, up to its registration.
+#: The nodes that Apache Kafka 3.9.1 created in an empty ZooKeeper, in order, up to its registration.
 RECORDED = (
     "/consumers",
     "/brokers",
@@ -121,7 +121,7 @@ def configs(**config: str) -> bytes:
     return TOPIC_CONFIG.encode(EntityConfig(config))
 
 
-# Who the broker is.
+# The broker's identity.
 
 
 def test_the_first_broker_makes_the_recorded_nodes(bench: Bench) -> None:
@@ -168,9 +168,9 @@ def test_a_node_that_may_not_be_made(bench: Bench) -> None:
             None,
             SETTINGS._replace(broker_id=1001),
             "broker.id=1001",
-            "than reserved.broker.max.id=1000 are generated",
+            "above reserved.broker.max.id=1000 are generated",
         ),
-        (KNOWN._replace(node_id="2"), SETTINGS, "broker.id=1", "broker.id=2, so the data directory is of another"),
+        (KNOWN._replace(node_id="2"), SETTINGS, "broker.id=1", "broker.id=2, so the data directory belongs to another"),
         (
             None,
             StartupSettings(None, (OWN,), generates_id=False),
@@ -262,7 +262,7 @@ def test_ids_are_generated_above_those_that_are_reserved(bench: Bench) -> None:
     settings = StartupSettings(None, (OWN,))
     assert [bench.prepare(settings=settings).identity.node_id for _ in range(3)] == ["1001", "1002", "1003"]
     assert bench.prepare(settings=settings._replace(reserved_id_max=0)).identity.node_id == "4"
-    with pytest.raises(ConfigurationError, match="the next id that can be generated is 2147483648"):
+    with pytest.raises(ConfigurationError, match="the next generated id would be 2147483648"):
         bench.prepare(settings=settings._replace(reserved_id_max=2**31 - 5))
 
 
@@ -296,9 +296,9 @@ def registration(*endpoints: str, protocols: Mapping[str, str] | None = None) ->
         ({"2": registration("OTHER://host:9092")}, "broker 2 advertises it already"),
         ({"2": registration("A://x:1"), "3": registration("B://y:1", "C://host:9092")}, "broker 3 advertises"),
         ({"2": b'{"version":1,"host":"host","port":9092,"jmx_port":-1}'}, "broker 2 advertises it already"),
-        # Its own registration is that of a former process.
+        # The broker's own registration is from a former process.
         ({"1": registration("PLAINTEXT://host:9092")}, None),
-        # Damaged ones do not keep a broker from starting.
+        # Damaged registrations do not keep a broker from starting.
         ({"2": b"", "x": b"", "-0": b"", "3": registration("nonsense", protocols={"A": "B"})}, None),
     ],
 )
@@ -459,8 +459,8 @@ def test_thousands_of_folders_are_read_in_flight_and_few_are_told(
 
     assert len(bench.owner.run(bench.one, counted()).strays) == 1_500
     assert (max(operations), len(operations)) == (3_000, 10)
-    assert caplog.text.count("is not opened, and is left alone: there is no such topic") == STRAYS_TOLD_MAX
-    assert f"{1_500 - STRAYS_TOLD_MAX} more folders are not opened" in caplog.text
+    assert caplog.text.count("which is left alone: there is no such topic") == STRAYS_TOLD_MAX
+    assert f"not opening {1_500 - STRAYS_TOLD_MAX} more folders" in caplog.text
 
 
 # Lost connections.
@@ -475,7 +475,7 @@ CONTENTS = {
 
 
 def plan_of(number: int, fault: Fault, met: list[Operation]) -> Plan:
-    """Return the plan that lets one operation meet a fault, and notes that operation."""
+    """Return a plan that makes one operation meet a fault and records that operation."""
 
     def plan(call: RegistryCall) -> Fault | None:
         if call.number != number:
@@ -502,7 +502,7 @@ def test_each_operation_meets_each_fault(fault: Fault) -> None:
         if fault in (Fault.EXPIRE_BEFORE, Fault.EXPIRE_AFTER):
             with pytest.raises(RegistryError, match="SESSION_EXPIRED"):
                 bench.prepare(None, settings, FOLDERS)
-            # The next session begins again.
+            # The next session starts over.
             bench.owner.run_all()
         assert bench.prepare(None, settings, FOLDERS) == whole
         assert len(met) == 1

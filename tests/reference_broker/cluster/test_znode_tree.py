@@ -1,7 +1,7 @@
-"""The tree does what a simple model of ZooKeeper does, and another tree that applies its transactions is equal to it.
+"""The tree behaves like a simple model of ZooKeeper, and another tree that applies its transactions equals it.
 
-Method: sequences of operations by hypothesis, from several sessions, on the tree and on the model, which copies
-everything before a transaction. What the tree and a real ZooKeeper do alike is in the suite of registries.
+Method: hypothesis generates sequences of operations from several sessions, for the tree and for the model, which copies
+everything before a transaction. The registry suite compares the tree with a real ZooKeeper.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Refused(Exception):
 
 @dataclass
 class ModelNode:
-    """A node, with every number that its `Stat` has."""
+    """A node, with all the numbers in its `Stat`."""
 
     data: bytes | None
     owner: int
@@ -90,7 +90,7 @@ class Model:
         return Stat(*times, *numbers, len(self.children(path)), node.pzxid)
 
     def change(self, operation: Any, session: int, zxid: int, now_ms: int) -> tuple[Any, tuple[str, ChangeKind] | None]:
-        """Carry out a part of a transaction; return its result and what it did."""
+        """Carry out a part of a transaction; return its result and its changes."""
         path = operation.path
         match operation:
             case Create():
@@ -138,7 +138,7 @@ class Model:
         above.pzxid = zxid
 
     def events(self, changes: list[tuple[str, ChangeKind]]) -> list[Notification]:
-        """Return whom changes notify; those watches have ended."""
+        """Return the notifications that changes cause, and end those watches."""
         found: list[Notification] = []
         names = {
             ChangeKind.CREATE: EventKind.CREATED,
@@ -185,7 +185,7 @@ SESSIONS = strategies.integers(0, 2)
 
 
 class TreeMachine(RuleBasedStateMachine):
-    """The tree beside the model, and a tree that applies its transactions."""
+    """The tree next to the model, and a tree that applies its transactions."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -246,7 +246,7 @@ class TreeMachine(RuleBasedStateMachine):
     def model_transaction(
         self, which: int, parts: list[Any]
     ) -> tuple[list[Any], list[tuple[str, ChangeKind]], str | None]:
-        """Carry out the parts; return their results, what they changed, and the code of the one that failed."""
+        """Carry out the parts; return their results, their changes, and the code of the part that failed."""
         results, changes = [], []
         for part in parts:
             try:

@@ -1,4 +1,4 @@
-"""The topics of a cluster over the embedded registry, with images that the test publishes in place of a controller."""
+"""The topics of a cluster on the embedded registry, with images that the test publishes in place of a controller."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class TopicsBench(ClusterBench):
     """The topics of a cluster.
 
     Args:
-        racks: the rack of each broker; their ids count from 0.
-        options: of the broker.
+        racks: the rack of each broker; broker ids start at 0.
+        options: broker options.
 
     Attributes:
         ended: the outcomes of changes.
@@ -71,12 +71,12 @@ class TopicsBench(ClusterBench):
         self.owner.run_all()
 
     def show(self, name: str, count: int | None = None, leader: int | None = None) -> None:
-        """Publish what is stored of a topic.
+        """Publish the stored state of a topic.
 
         Args:
             name: the topic.
-            count: only so many of its partitions.
-            leader: the leader of each; None for the first replica.
+            count: how many of its partitions to publish; None for all.
+            leader: the leader of each partition; None for the first replica.
         """
         stored = TOPIC.decode((self.data(TOPIC.path(name)) or "").encode())
         partitions = [
@@ -86,7 +86,7 @@ class TopicsBench(ClusterBench):
         self.metadata.publish([TopicImage(name, stored.topic_id or ZERO_UUID, tuple(partitions[:count]), {})])
 
     def hide(self, name: str) -> None:
-        """Publish that a topic was deleted."""
+        """Publish that a topic has been deleted."""
         self.metadata.publish(deleted=[name])
 
     def present(self, name: str) -> TopicImage:
@@ -105,11 +105,11 @@ class TopicsBench(ClusterBench):
         self.owner.run_all()
 
     def stored(self, name: str) -> dict[int, tuple[int, ...]]:
-        """Return the replicas that are stored."""
+        """Return the stored replicas."""
         return dict(TOPIC.decode((self.data(TOPIC.path(name)) or "").encode()).partitions)
 
     def code(self) -> ErrorCode | None:
-        """Return the code of the only error; None if a change was done."""
+        """Return the code of the only error, or None if a change succeeded."""
         (outcome,) = self.ended
         self.ended.clear()
         return outcome.code if isinstance(outcome, BrokerError) else None

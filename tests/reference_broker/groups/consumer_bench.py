@@ -1,4 +1,4 @@
-"""A coordinator of consumer groups over a log in memory, with shortcuts for the requests of either protocol."""
+"""A coordinator of consumer groups over an in-memory log, with shortcuts for the requests of either protocol."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ConsumerBench(GroupBench):
         texts: list[str] | None = None,
         **changes: Any,
     ) -> Any:
-        """Send a heartbeat; return the response or an error's code, or `answers` if it is given.
+        """Send a heartbeat; return the response or an error's code, or return `answers` if given.
 
         Error messages are appended to `texts`.
         """
@@ -72,12 +72,12 @@ class ConsumerBench(GroupBench):
         return only(waiting) if answers is None else waiting
 
     def resolve(self, now: int = 0) -> None:
-        """Run the resolution of regular expressions that has begun."""
+        """Run the resolution of regular expressions that has started."""
         while (deadline := self.timers.next_deadline_ms) is not None and deadline <= now:
             self.timers.fire(now)
 
     def join_classic(self, member_id: str = "", owned: tuple[int, ...] = (), now: int = 0, **changes: Any) -> list[Any]:
-        """Join by the classic protocol as a cooperative consumer of the topic does; return the answers."""
+        """Join with the classic protocol, as a cooperative consumer of the topic does; return the answers."""
         names = changes.pop("names", ("cooperative-sticky",))
         topics = changes.pop("topics", ("t",))
         protocols = tuple((name, subscription(topics, {"t": owned})) for name in names)

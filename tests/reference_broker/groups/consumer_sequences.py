@@ -1,8 +1,8 @@
-"""Random sequences of requests to a group whose members speak either protocol, for the coordinator alone and beside
+"""Random sequences of requests to a group whose members use either protocol, for the coordinator alone and alongside
 Apache Kafka.
 
-A `Script` chooses each request from the earlier answers: mostly one that a member would send next, sometimes one that
-it should not send. Everything comes from one seed.
+A `Script` chooses each request based on the earlier answers: usually one that a member would send next, sometimes one
+that it should not send. Everything is derived from a single seed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Join(NamedTuple):
 
 
 class Sync(NamedTuple):
-    """SyncGroup; `assigns` has the assignments from the leader of a classic group, by member id."""
+    """SyncGroup; `assigns` holds the assignments from the leader of a classic group, by member id."""
 
     member_id: str
     instance: str | None
@@ -93,13 +93,13 @@ class Known:
 
     Attributes:
         member_id, instance: its identity.
-        is_classic: whether it speaks the classic protocol.
+        is_classic: whether it uses the classic protocol.
         epoch: the last epoch that it received.
         topics, regex: its subscription.
         owned: the partitions that it was assigned and has not revoked.
         protocol: the protocol of its generation.
         leads: the members that it assigns partitions to.
-        is_told: whether it has to join again.
+        is_told: whether it has been told to join again.
         session_ms, rebalance_ms: its timeouts.
     """
 
@@ -185,7 +185,7 @@ class Script:
         )
 
     def sync(self, one: Known) -> Sync:
-        """Return the request of a classic member after it has joined."""
+        """Return the request of a classic member that has just joined."""
         assigns = tuple((name, self._share(place, len(one.leads))) for place, name in enumerate(one.leads))
         return Sync(one.member_id, one.instance, one.epoch, one.protocol, assigns)
 
@@ -279,7 +279,7 @@ class Script:
         Args:
             asked: the request.
             response: the message.
-            assigned: its assignment; None if it has none.
+            assigned: the assignment in the message; None if it has none.
         """
         code = getattr(response, "error_code", 0)
         if isinstance(asked, Beat):
@@ -339,7 +339,7 @@ class Script:
         known.session_ms, known.rebalance_ms = asked.session_ms, asked.rebalance_ms
 
     def _refused(self, member_id: str) -> None:
-        """Have a member start over, leave, or not notice."""
+        """Make a member start over, leave, or not notice."""
         for known in self.known:
             if known.member_id == member_id:
                 if self.random.random() < 0.4:

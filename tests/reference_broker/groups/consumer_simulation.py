@@ -1,11 +1,11 @@
 """A group with members of either protocol under random requests, with a log that is slow, fails and is reloaded, and
-topics that are created, grow and are deleted.
+with topics that are created, extended and deleted.
 
     python -m tests.reference_broker.groups.consumer_simulation SEQUENCES [SEED]
 
-Checked at every step: a partition has one owner, the epochs of a group never decrease, a member that has to act has a
-deadline, and a group is of one kind. At the end, the log agrees with the coordinator, well-behaved members get all
-partitions in a bounded number of rounds, silence empties the group, and each request was answered once.
+Checked at every step: each partition has one owner, the epochs of a group never decrease, a member that has to act has
+a deadline, and a group is of one kind. At the end, the log agrees with the coordinator, well-behaved members get all
+partitions within a limited number of rounds, silence empties the group, and each request has been answered once.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ _STEPS = 40
 #: The maximum number of timers that may fire until a group without clients is empty.
 _QUIET_STEPS = 5_000
 
-#: Rounds of heartbeats after which well-behaved members have all partitions: each revokes, joins and syncs in turn,
-#: once the expressions have been resolved again.
+#: Rounds of heartbeats after which well-behaved members have all partitions: each member revokes, joins and syncs in
+#: turn, once the expressions have been resolved again.
 _ROUNDS = 24
 
 
@@ -127,7 +127,7 @@ class ConsumerSimulation:
             self.change_topics()
 
     def change_topics(self) -> None:
-        """Create a topic, let it grow, or delete it."""
+        """Create, extend or delete a topic."""
         name = self.random.choice(("a", "b", "c", "d"))
         if name not in self.sizes:
             self.sizes[name] = self.random.randrange(1, 5)
@@ -164,7 +164,7 @@ class ConsumerSimulation:
     def reload(self) -> None:
         """Unload the coordinator and load it from its log; waiting requests are answered."""
         self.bench.groups.unload()
-        assert all(answers for _, answers in self.asked), "a request was left unanswered by unloading"
+        assert all(answers for _, answers in self.asked), "unloading left a request unanswered"
         self.bench.elect(self.now)
         while self.bench.groups.is_loading:
             self.bench.timers.fire(self.now)
@@ -258,7 +258,7 @@ class ConsumerSimulation:
             self.first = group.epoch, set(group.owners)
         assert classic is None or not (classic.members and group.members), "a group of two kinds"
         if group is self.last:
-            assert (group.epoch, group.assignment_epoch) >= self.epochs, "epochs never go back"
+            assert (group.epoch, group.assignment_epoch) >= self.epochs, "an epoch went back"
         self.last, self.epochs = group, (group.epoch, group.assignment_epoch)
         assert group.assignment_epoch <= group.epoch
         owners: dict[tuple[bytes, int], str] = {}
@@ -267,7 +267,7 @@ class ConsumerSimulation:
             assert member.epoch <= group.epoch
             for topic_id, numbers in member.owned.items():
                 for number in numbers:
-                    assert owners.setdefault((topic_id, number), member_id) == member_id, "a partition of two members"
+                    assert owners.setdefault((topic_id, number), member_id) == member_id, "a partition has two owners"
         assert owners == group.owners
         assert group.static_members == {
             member.instance_id: member_id
@@ -275,10 +275,10 @@ class ConsumerSimulation:
             if member.instance_id is not None
         }
         assert set(group.target) <= set(group.members)
-        assert set(group.resolved) <= regexes_of(group.subscriptions), "an expression that nobody has"
+        assert set(group.resolved) <= regexes_of(group.subscriptions), "an expression without subscribers"
         if self.bench.log.held is None:
             for member_id in group.members:
-                assert self.deadlines().is_set(Deadline.SESSION, "g", member_id), "a member that would stay for ever"
+                assert self.deadlines().is_set(Deadline.SESSION, "g", member_id), "a member that would stay forever"
 
     def agree(self) -> None:
         """Check that the log agrees with the coordinator."""
@@ -302,12 +302,12 @@ class ConsumerSimulation:
             for member in list(group.members.values()):
                 self.behave(group, member)
                 if self.group() is not group:
-                    return  # it has become a classic group
+                    return  # the group has become a classic one
             self.fire()
             if self.group() is not group:
                 return
             self.check()
-            # A new expression that matches nothing more changes the assignment too: it may have replaced another.
+            # A new expression without further matches changes the assignment as well: it may have replaced another.
             is_found = regexes_of(group.subscriptions) <= set(group.resolved) and all(
                 self.group_topics(group, each) >= self.wanted_topics(each) for each in group.subscriptions
             )
@@ -324,18 +324,19 @@ class ConsumerSimulation:
             if name in self.bench.topics
             for number in range(self.bench.topics[name].partitions)
         }
-        # Until its epoch is raised, a former classic group keeps the assignment of its leader, whatever that was.
+        # Until its epoch is raised, a former classic group keeps its leader's assignment, whatever that was.
         assert self.first is not None
         first_epoch, chosen = self.first
         is_chosen = group.epoch == first_epoch and set(group.owners) == chosen
         has_owners = set(group.owners) == wanted - self.orphans(group)
-        assert is_chosen or has_owners, "every partition that somebody reads has an owner"
+        assert is_chosen or has_owners, "a subscribed partition has no owner"
 
     def orphans(self, group: ConsumerGroup) -> set[tuple[bytes, int]]:
         """Return former targets of members whose expression does not match these topics.
 
-        When the expression is resolved, the group's epoch is raised only if it matches a topic, or if the topics of the
-        whole group change. Apache Kafka 4.3.0 also leaves such partitions without an owner until the epoch is raised.
+        When the expression is resolved, the group's epoch is raised only if the expression matches a topic, or if the
+        topics of the whole group change. Apache Kafka 4.3.0 also leaves such partitions unowned until the epoch is
+        raised.
         """
         ids = {name: facts.topic_id for name, facts in self.bench.topics.items()}
         return {
@@ -363,7 +364,7 @@ class ConsumerSimulation:
             if deadline is None or deadline > self.now:
                 return
             self.bench.timers.fire(self.now)
-        raise AssertionError("something is always due")
+        raise AssertionError("timers never stop firing")
 
     def round_is_quiet(self, group: ConsumerGroup) -> bool:
         """Return whether another heartbeat of every member would change nothing."""
@@ -399,7 +400,7 @@ class ConsumerSimulation:
             assert not code or code == ErrorCode.REBALANCE_IN_PROGRESS, code
 
     def fall_silent(self) -> None:
-        """Let all clients be silent: in the end, the group must be empty and every request answered."""
+        """Let all clients fall silent: eventually, the group must be empty and every request answered."""
         for _ in range(_QUIET_STEPS):
             group, classic = self.group(), self.classic()
             is_empty = classic is None or (classic.state is GroupState.EMPTY and not classic.pending_members)

@@ -1,4 +1,4 @@
-"""A group coordinator over a log in memory, with shortcuts for requests, for the tests of groups."""
+"""A group coordinator over an in-memory log, with shortcuts for requests, for group tests."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ SESSION_MS = 10_000
 REBALANCE_MS = 60_000
 TOPIC_ID = bytes(range(16))
 
-#: Changes of a KIP-848 group are not batched, unless a test says so.
+#: Changes of a KIP-848 group are not batched unless a test says so.
 _DEFAULTS = GroupLimits.of(read_options({"group_consumer_assignment_interval_ms": 0}))
 
 
 class ChangingTopics(UserDict[str, TopicFacts], Topics):
-    """Topics that a test can create, let grow and delete."""
+    """Topics that a test can create, extend and delete."""
 
     _came = 0
     _changes = 0
@@ -61,13 +61,13 @@ class GroupBench:
     """A coordinator of groups; the group is `g` unless a test says otherwise.
 
     Args:
-        log: the log that has the records.
-        logs: the logs of several partitions; none for a topic that does not exist yet.
+        log: the log with the records.
+        logs: the logs of several partitions; empty for a topic that does not exist yet.
         limits: the limits of groups.
 
     Attributes:
         refused: the error from the transaction coordinator; None if it agrees.
-        next_ids: random parts of the next member ids, the last one first; others follow.
+        next_ids: the random parts of the next member ids, last one first; others follow.
     """
 
     def __init__(self, log: MemoryLog | None = None, logs: list[MemoryLog] | None = None, **limits: Any) -> None:
@@ -134,7 +134,7 @@ class GroupBench:
         answers: list[Any] | None = None,
         **changes: object,
     ) -> list[Any]:
-        """Join; return the answers, an empty list as long as the join is delayed."""
+        """Join; return the answers, which are an empty list as long as the join is delayed."""
         answers = [] if answers is None else answers
         fields: dict[str, Any] = {
             "group_id": "g",
@@ -198,7 +198,7 @@ class GroupBench:
         expires: int = -1,
         answers: list[Any] | None = None,
     ) -> list[Any]:
-        """Commit an offset of the topic's first partition; return the answers, codes."""
+        """Commit an offset for the topic's first partition; return the answers, which are codes."""
         answers = [] if answers is None else answers
         entry = Committed(offset, 3, "meta", now, TOPIC_ID, expires)
         commit = Commit(group_id, generation, member_id, instance)
@@ -208,7 +208,7 @@ class GroupBench:
     def commit_in_transaction(
         self, generation: int, member_id: str, instance: str | None = None, group_id: str = "g"
     ) -> list[Any]:
-        """Commit an offset of the topic's first partition in a transaction; return the answers, codes."""
+        """Commit an offset for the topic's first partition in a transaction; return the answers, which are codes."""
         answers: list[Any] = []
         self.groups.commit_in_transaction(
             Commit(group_id, generation, member_id, instance),
@@ -220,7 +220,7 @@ class GroupBench:
         return answers
 
     def delete(self, group_id: str = "g", now: int = 0) -> list[Any]:
-        """Delete a group; return the answers, codes."""
+        """Delete a group; return the answers, which are codes."""
         answers: list[Any] = []
         self.groups.delete(group_id, lambda outcome: answers.append(code_of(outcome)), now)
         return answers
@@ -242,7 +242,7 @@ def only(answers: list[Any]) -> Any:
 def form(bench: GroupBench, *protocols_of_members: tuple[str, ...]) -> list[Any]:
     """Let members join an empty group together (an initial delay of 100 ms keeps it open); return their answers."""
     joined = [bench.join(protocols=protocols) for protocols in protocols_of_members]
-    # Twice, since more than one member came.
+    # Twice, since more than one member joined.
     bench.timers.fire(100)
     bench.timers.fire(200)
     return [only(answers) for answers in joined]

@@ -1,7 +1,7 @@
-"""Random sequences of group requests, for the coordinator alone and beside Apache Kafka.
+"""Random sequences of group requests, for the coordinator alone and alongside Apache Kafka.
 
-A `Script` chooses each request from the earlier answers: mostly one that a member would send next, sometimes one that
-it should not send. Everything comes from one seed.
+A `Script` chooses each request based on the earlier answers: usually one that a member would send next, sometimes one
+that it should not send. Everything is derived from a single seed.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class Script:
         return self._join(known.member_id, known.instance, needs_id=True)
 
     def sync(self, known: Known) -> Sync:
-        """Return the request of a member after it has joined."""
+        """Return the request of a member that has just joined."""
         return Sync(known.member_id, known.instance, known.generation, tuple(known.leads), known.protocol)
 
     def answered(self, asked: Asked, response: Any) -> None:
@@ -152,7 +152,7 @@ class Script:
         """Return a membership, sometimes one that never existed, or an old generation of one."""
         if not self.known or self.random.random() < 0.05:
             return Known("nobody", self.random.choice((None, None, "i")), self.random.randrange(3))
-        # The youngest ones can still make valid requests.
+        # The most recent ones can still make valid requests.
         weights = [2**number for number in range(len(self.known))]
         one = self.random.choices(self.known, weights)[0]
         if self.random.random() < 0.05:

@@ -2,9 +2,9 @@
 
     python -m tests.reference_broker.groups.simulation SEQUENCES [SEED]
 
-Checked at every step: the group is consistent, generations only grow, a generation has one leader, which receives
-exactly the list of members, and assignments are those that the leader sent. At the end, each request was answered
-once, silence empties the group in a bounded number of steps, and the next member becomes its leader.
+Checked at every step: the group is consistent, generations only grow, each generation has one leader, which receives
+exactly the list of members, and assignments are those that the leader sent. At the end, each request has been answered
+once, silence empties the group in a limited number of steps, and the next member becomes its leader.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Simulation", "run"]
 SESSIONS_MS = (0, 1, 1_000, 10_000, 1_800_000)
 REBALANCES_MS = (-1, 0, 1, 500, 10_000, 60_000, 2**31 - 1)
 
-#: Steps of time: nothing, a little, about a session, more than the longest wait.
+#: Steps of time: none, a little, about a session, more than the longest wait.
 TIMES_MS = (0, 0, 0, 1, 99, 1_000, 10_001, 300_000)
 
 HONEST_SESSIONS_MS = (10_000, 1_800_000)
@@ -157,14 +157,14 @@ class Simulation:
         self.forget()
 
     def forget(self) -> None:
-        """Reset the checks: the log may lack what clients learned in a generation that got no assignment."""
+        """Reset the checks: the log may lack what clients learned in a generation that never got an assignment."""
         self.group, self.generation = None, 0
         self.leaders.clear()
 
     # Requests.
 
     def ask(self, asked: Asked) -> None:
-        """Send a request, and check its response when it comes."""
+        """Send a request, and check its response when it arrives."""
         bench, now = self.bench, self.now
         answers: list[Any]
         if isinstance(asked, sequences.Join):
@@ -211,7 +211,7 @@ class Simulation:
         assert generation == group.generation_id
         assert response.member_id in group.members
         if not response.skip_assignment and response.leader not in self.leaders.get(generation, response.leader):
-            assert self.leaders[generation] not in group.members, "a generation has one leader"
+            assert self.leaders[generation] not in group.members, "a generation has two leaders"
         if response.leader in group.members:
             self.leaders[generation] = response.leader
         if response.members:
@@ -249,7 +249,7 @@ class Simulation:
             self.group = group
         if group is None:
             return
-        assert group.generation_id >= self.generation, "generations only grow"
+        assert group.generation_id >= self.generation, "a generation went back"
         self.generation = group.generation_id
         members = group.members
         # The effect of timers waits for a held append.
@@ -262,7 +262,7 @@ class Simulation:
         assert not set(group.pending_members) & set(members)
         assert (group.leader_id in members) == bool(members)
         assert not members or group.state is not GroupState.EMPTY
-        # A group that lost all its members during a join still waits for pending member ids.
+        # A group that has lost all its members during a join still waits for pending member ids.
         assert members or group.state in (GroupState.EMPTY, GroupState.PREPARING_REBALANCE)
         for member in members.values():
             assert member.session_timer is not None
@@ -278,7 +278,7 @@ class Simulation:
             assert group.rebalance_timer.is_pending or is_held, f"nothing would ever end {group.state}"
 
     def settle(self) -> None:
-        """Let all clients be silent; then a new client must get all partitions."""
+        """Let all clients fall silent; then a new client must get all partitions."""
         bench = self.bench
         self.release()
         bench.log.is_committed = True
@@ -323,7 +323,7 @@ class Simulation:
 
 
 class Checked(list[Any]):
-    """The answers to a request, each checked when it comes."""
+    """The answers to a request, each checked when it arrives."""
 
     def __init__(self, simulation: Simulation, asked: sequences.Join | sequences.Sync) -> None:
         super().__init__()
@@ -338,7 +338,7 @@ class Checked(list[Any]):
             else:
                 self._simulation.synced(self._asked, response)
         except AssertionError as error:
-            # The coordinator would treat it as its own defect, and answer with an error.
+            # The coordinator would treat the failure as its own defect, and answer with an error.
             self._simulation.failures.append(error)
 
 

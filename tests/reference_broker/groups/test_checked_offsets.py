@@ -1,4 +1,4 @@
-"""Each offset in a request gets a code, and an error of the group replaces the codes of the offsets that reached it.
+"""Each offset in a request gets a code, and a group error replaces the codes of the offsets that reached the group.
 
 Method: partitions of a topic with two partitions, and of an unknown topic.
 """

@@ -1,5 +1,5 @@
-"""Groups of both protocols stay alive and keep their promises under random requests, adversarial timeouts, changing
-topics and a failing log.
+"""Groups with members of both protocols stay alive and keep their promises under random requests, adversarial timeouts,
+changing topics and a failing log.
 
 Method: seeded sequences, checked step by step (`consumer_simulation.py`); a failure prints its seed.
 """
@@ -15,7 +15,7 @@ from tests.thorough import sampled
 SEQUENCES, BLOCK = 600, 100
 
 #: Sequences that once failed: an upgrade by a member without a subscription, a member that takes another's place, a
-#: topic that was deleted while the group had only members of the classic protocol.
+#: topic deleted while the group had only classic members.
 FOUND = (551, 814, 890, 54_077)
 
 

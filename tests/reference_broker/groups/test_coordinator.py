@@ -1,6 +1,6 @@
 """The coordinator finds the shard of a group, or answers that there is none yet; every request is answered once.
 
-Method: a coordinator over logs in memory, also without any.
+Method: a coordinator over in-memory logs, or without any.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def test_nothing_is_coordinated_before_the_topic_exists():
     assert bench.heartbeat("m", 1) == ErrorCode.NOT_COORDINATOR
     assert bench.commit() == [ErrorCode.NOT_COORDINATOR]
     bench.logs = [MemoryLog()]
-    assert bench.heartbeat("m", 1) == ErrorCode.NOT_COORDINATOR, "this broker is not elected"
+    assert bench.heartbeat("m", 1) == ErrorCode.NOT_COORDINATOR, "this broker has not been elected"
     bench.elect()
     assert only(bench.join()).generation_id == 1
 

@@ -1,6 +1,6 @@
 """Groups change between the classic protocol and KIP-848 while they have members, and the log agrees.
 
-Method: a coordinator over a log in memory; a second one reads the log.
+Method: a coordinator over an in-memory log; a second one reads the log.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def test_members_that_wait_are_told_to_rejoin():
     bench.beat("new")
     assert only(waits).error_code == ErrorCode.REBALANCE_IN_PROGRESS
     bench.timers.fire(REBALANCE_MS - 1)
-    assert bench.heartbeat(first, 1, REBALANCE_MS) is ErrorCode.UNKNOWN_MEMBER_ID, "its session was over"
+    assert bench.heartbeat(first, 1, REBALANCE_MS) is ErrorCode.UNKNOWN_MEMBER_ID, "its session had ended"
 
 
 def test_members_that_wait_for_the_leader_are_told_to_rejoin():
@@ -96,7 +96,7 @@ def test_groups_that_cannot_be_consumer_groups_stay_as_they_are():
     assert full.beat("new") == ErrorCode.GROUP_ID_NOT_FOUND
     odd = ConsumerBench()
     only(odd.join())
-    assert odd.beat("new") == ErrorCode.GROUP_ID_NOT_FOUND, "what it says of itself cannot be read"
+    assert odd.beat("new") == ErrorCode.GROUP_ID_NOT_FOUND, "its metadata cannot be read"
     assert odd.group.state is GroupState.COMPLETING_REBALANCE
 
 
@@ -327,7 +327,7 @@ def test_a_join_that_cannot_be_written_leaves_the_empty_consumer_group(needs_id)
     bench.beat("m", -1)
     bench.log.held = []
     answers = bench.join(needs_id=needs_id)
-    assert answers == [], "nothing is written yet"
+    assert answers == [], "nothing has been written yet"
     bench.log.error = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR)
     bench.log.release()
     assert only(answers).error_code == ErrorCode.NOT_COORDINATOR

@@ -23,7 +23,7 @@ def test_an_abort_leaves_nothing():
     assert list(offsets.of_group("g")) == [A]
     assert offsets.end(7, False) == []
     assert list(offsets.of_group("g")) == []
-    assert offsets.end(7, True) == [], "there is none open"
+    assert offsets.end(7, True) == [], "no transaction is open"
 
 
 def test_a_commit_counts_in_the_order_of_writing():
@@ -78,7 +78,7 @@ def test_deleted_offsets_are_forgotten():
 @pytest.mark.parametrize("is_commit", [False, True])
 @pytest.mark.parametrize("removed", [[], [A], [A, B]])
 def test_nothing_stays_of_groups_whose_transactions_have_ended(removed, is_commit):
-    """There may be any number of groups, one after the other."""
+    """There may be any number of groups, one after another."""
     offsets = PendingOffsets()
     for producer_id in (7, 8):
         offsets.put(producer_id, pending(1))

@@ -66,7 +66,7 @@ def stable_group():
 def test_groups_come_back():
     record = group_record(stable_group())
     assert record.is_held
-    assert record.value_version == 3, "Apache Kafka 4.3 writes no other"
+    assert record.value_version == 3, "Apache Kafka 4.3 writes no other version"
     group = read_back(record)
     assert (group.state, group.generation_id, group.protocol_type) == (GroupState.STABLE, 5, "consumer")
     assert (group.protocol_name, group.leader_id, group.state_changed_ms) == ("range", "m1", 77)

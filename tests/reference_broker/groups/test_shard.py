@@ -1,6 +1,6 @@
 """A shard writes the state that must outlive it, reads it back, and forgets deleted state.
 
-Method: a coordinator over a log in memory; a second one reads the log.
+Method: a coordinator over an in-memory log; a second one reads the log.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A consumer group that does not fit into one classic group record stays a consumer group when members leave.
+"""A consumer group that does not fit in one classic group record stays a consumer group when members leave.
 
-Method: a coordinator over a log in memory that refuses batches that are too large; a second one reads the log.
+Method: a coordinator over an in-memory log that refuses oversized batches; a second one reads the log.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def test_a_group_that_is_too_large_for_a_record_stays_a_consumer_group(code, cap
     assert "3 bytes, the limit is 2" in caplog.text
     bench.log.error = None
     bench.timers.fire(SESSION_MS + 500)
-    assert set(bench.consumers.members) == {first, second}, "the silent member is fenced all the same"
+    assert set(bench.consumers.members) == {first, second}, "the silent member is fenced nevertheless"
     assert bench.heartbeat(first, generation, SESSION_MS + 500) is ErrorCode.REBALANCE_IN_PROGRESS
     assert bench.leave(second, SESSION_MS + 500) is ErrorCode.NONE
-    assert set(bench.group.members) == {first}, "a smaller one is tried"
+    assert set(bench.group.members) == {first}, "a smaller record is tried"
 
 
 def refused_once(bench, step):
@@ -75,7 +75,7 @@ def test_a_static_member_comes_back_to_a_group_that_is_too_large_for_a_record():
     for known in (bench, bench.loaded()):
         assert set(known.consumers.members) == {classic, back.member_id}
     assert bench.leave(back.member_id) is ErrorCode.NONE
-    assert len(bench.group.members) == 1, "a smaller one is tried"
+    assert len(bench.group.members) == 1, "a smaller record is tried"
 
 
 def test_what_is_too_large_is_forgotten_with_the_group():

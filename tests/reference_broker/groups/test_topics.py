@@ -1,4 +1,4 @@
-"""What groups know about topics."""
+"""The facts that groups get about topics."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Share and streams groups keep their ids: other requests for them are refused as in Apache Kafka; their records stay.
 
-Method: a log in memory with the records that Apache Kafka writes for such groups; a coordinator reads it.
+Method: an in-memory log with the records that Apache Kafka writes for such groups; a coordinator reads it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Requested topics are created with the broker's defaults, all or none, and the log says why if they are not.
+"""Requested topics are created with the broker's defaults, all or none; if they are not, the log says why.
 
-Method: a broker without sockets, on a disk in memory.
+Method: a broker without sockets, on an in-memory disk.
 """
 
 import logging
@@ -55,8 +55,8 @@ def test_what_cannot_be_created_keeps_no_other(caplog):
     begin(bench, "a.b", "a_b", "__cluster_metadata", "c")
     assert list(bench.core.metadata.image.topics) == ["a.b", "c"]
     assert [record.message.partition(":")[0] for record in caplog.records] == [
-        "the topic a_b is not created",
-        "the topic __cluster_metadata is not created",
+        "could not create the topic a_b",
+        "could not create the topic __cluster_metadata",
     ]
 
 

@@ -1,7 +1,8 @@
-"""The image follows the requests of a controller, and nothing in a request breaks it or makes it large.
+"""The image follows a controller's requests, and no request can break it or make it huge.
 
-Method: requests are built as by the controller of Apache Kafka 3.9.1, and pass through the codec. A table has sequences
-of them with the expected image; then requests that no controller without a defect sends. Work is counted in steps.
+Method: requests are built as the controller of Apache Kafka 3.9.1 does, and pass through the codec. A table has
+sequences of requests with the expected image; then come requests that only a defective controller sends. Work is
+counted in steps.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def image(leader: int = 1, epoch: int = 0, isr: Iterable[int] = (1, 2)) -> Parti
 
 
 def finish(work: Work[Any]) -> tuple[Any, int]:
-    """Return the result of work in pieces, and the number of pieces."""
+    """Return the result of work done in steps, and the number of steps."""
     steps = 0
     while True:
         try:
@@ -78,7 +79,7 @@ def through(message: UpdateMetadataRequest, version: int = VERSIONS.last) -> Upd
 
 
 class Cluster:
-    """The metadata of a broker, with what its listeners heard."""
+    """The metadata of a broker, and what its listeners were told."""
 
     def __init__(self) -> None:
         self.configs: dict[str, Mapping[str, str]] = {}
@@ -96,7 +97,7 @@ class Cluster:
 
     @property
     def partitions(self) -> dict[str, tuple[bytes, tuple[PartitionImage, ...]]]:
-        """The partitions of each topic, with its id; a check that both tables have the same topics."""
+        """The partitions of each topic, with its id; also checks that both tables have the same topics."""
         named = {each.topic_id: each for each in self.image.topics.values() if each.topic_id != ZERO_UUID}
         assert named == self.image.topics_by_id
         return {each.name: (each.topic_id, each.partitions) for each in self.image.topics.values()}
@@ -137,7 +138,7 @@ SEQUENCES: dict[str, tuple[list[Any], dict[str, Any]]] = {
         {"t": (X, (GAP, image()))},
     ),
     "the other half": ([request(topic(state(0), state(1))), request(topic(deleted(1)))], {"t": (X, (image(),))}),
-    "a deletion of what is unknown": ([request(topic(deleted(0), deleted(5)))], {}),
+    "a deletion of unknown partitions": ([request(topic(deleted(0), deleted(5)))], {}),
     "the deletion of one of two": (
         [request(topic(state(0)), topic(state(0), topic_id=Y, name="u")), request(topic(deleted(0)))],
         {"u": (Y, (image(),))},
@@ -173,9 +174,9 @@ SEQUENCES: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "a partition twice": ([request(topic(state(0), state(0, 2)))], {"t": (X, (image(2),))}),
     "deleted and back": ([request(topic(state(0), deleted(0), state(0, 2)))], {"t": (X, (image(2),))}),
     "a leader that is unknown": ([request(topic(state(0, 9)))], {"t": (X, (image(9),))}),
-    "a leader that cannot be": ([request(topic(state(0, -7)))], {"t": (X, (image(NO_LEADER_ID),))}),
-    "an epoch that cannot be": ([request(topic(state(0, 1, -5)))], {"t": (X, (image(1, -1),))}),
-    "a number that cannot be": ([request(topic(state(-1), state(0), state(-(2**31))))], {"t": (X, (image(),))}),
+    "an impossible leader": ([request(topic(state(0, -7)))], {"t": (X, (image(NO_LEADER_ID),))}),
+    "an impossible epoch": ([request(topic(state(0, 1, -5)))], {"t": (X, (image(1, -1),))}),
+    "an impossible number": ([request(topic(state(-1), state(0), state(-(2**31))))], {"t": (X, (image(),))}),
     "a number that is too high": ([request(topic(state(0), state(2**31 - 1)))], {"t": (X, (image(),))}),
     "only numbers that are too high": ([request(topic(state(2**31 - 1)))], {}),
     "no name": ([request(topic(state(0), name=""))], {}),
@@ -190,7 +191,7 @@ def test_topics(cluster: Cluster, name: str):
     gaps = sum(each is GAP for _, partitions in cluster.partitions.values() for each in partitions)
     assert cluster.metadata._gaps == gaps
     cluster.apply(requests[-1])
-    assert cluster.partitions == expected, "a request may come again"
+    assert cluster.partitions == expected, "a request may be repeated"
 
 
 PLAINTEXT = {each: BrokerRegistration(each, {"PLAINTEXT": Address(f"host{each}", 9092)}) for each in (1, 2)}
@@ -267,7 +268,7 @@ def test_partitions_that_are_alike_share_an_image(cluster: Cluster):
 
 
 def test_configurations(cluster: Cluster):
-    """They are read before a topic is published, and again if it is another topic."""
+    """They are read before a topic is published, and read again if it is a different topic."""
     message = request(topic(state(0)), topic(deleted(0), name="u"), topic(name="v"), topic(state(0), name="t"))
     assert finish(cluster.metadata.new_topics(message)) == (["t"], 4)
     cluster.configs["t"] = {"a": "1"}
@@ -299,17 +300,17 @@ def test_what_is_ignored_is_logged_once(cluster: Cluster, caplog: pytest.LogCapt
     cluster.apply(
         request(topic(state(-3), state(2**31 - 1)), topic(state(0), name=""), brokers=[broker(1), broker(-1)])
     )
-    assert caplog.messages == ["UpdateMetadata of controller 1: 4 entries are ignored, the first: partition -3 of 't'"]
+    assert caplog.messages == ["UpdateMetadata from controller 1: ignoring 4 entries, the first: partition -3 of 't'"]
 
 
 def test_other_listeners_are_logged_when_they_come(cluster: Cluster, caplog: pytest.LogCaptureFixture):
     others = [broker(1), Broker(2, endpoints=[Endpoint(1, "h", "INSIDE")]), Broker(3)]
     cluster.apply(request(), request(brokers=others), request(brokers=others), request(brokers=others[1:]))
-    assert caplog.messages == ["2 brokers have other listeners than this broker, among them broker 2"]
+    assert caplog.messages == ["2 brokers have different listeners from this broker, including broker 2"]
 
 
 def test_gaps_are_limited(cluster: Cluster):
-    """A few bytes of a request could otherwise take gigabytes, whether gaps are in one topic or in many."""
+    """Otherwise a few bytes of a request could take gigabytes, whether the gaps are in one topic or in many."""
     wide = GAPS_MAX // 4
     topics = [topic(state(wide), name=f"t{each}", topic_id=bytes([each] * 16)) for each in range(1, 7)]
     cluster.apply(request(*topics), request(*topics))

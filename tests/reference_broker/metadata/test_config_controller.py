@@ -1,4 +1,4 @@
-"""A configuration change is made where the resource is stored, and reports when it takes effect.
+"""A configuration change is made where the resource is stored, and is reported once it takes effect.
 
 Method: a broker without sockets whose background work waits; answers are in `config_cases.py`, effects in
 `tests/reference_broker/apis/test_incremental_alter_configs.py`.
@@ -62,7 +62,7 @@ def test_the_same_again_writes_nothing() -> None:
     bench = BrokerBench(MemoryDisk())
     bench.create("t", retention_ms="1000")
     outcome: list[BrokerError | None] = []
-    bench.core.directory.queue.close()  # the operation would do nothing
+    bench.core.directory.queue.close()  # otherwise the operation would do nothing
     operations = [Operation("retention.ms", SET, "1000")]
     bench.core.configs.operate(ConfigResourceType.TOPIC, "t", operations, outcome.append)
     bench.core.configs.replace(ConfigResourceType.TOPIC, "t", [("retention.ms", "1000")], outcome.append)

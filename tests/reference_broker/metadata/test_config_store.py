@@ -1,6 +1,6 @@
-"""The stores of configurations can take each other's place.
+"""The configuration stores are interchangeable.
 
-Method: the store of a single broker against the protocol that handlers name.
+Method: the store of a single broker is checked against the protocol that handlers refer to.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def test_a_topic_that_comes():
     assert delta.after.topics == {"a": A, "b": B}
     assert delta.after.topics_by_id == {A.topic_id: A, B.topic_id: B}
     assert delta.topics == [TopicChange(None, B)]
-    assert before.topics == {"a": A}, "an image never changes"
+    assert before.topics == {"a": A}, "the image has changed"
 
 
 def test_what_has_not_changed_is_shared():
@@ -107,7 +107,7 @@ def test_topics_without_an_id_have_only_a_name():
 
 
 def test_a_deletion_leaves_the_id_to_another_topic():
-    """Only a controller with a defect gives one id to two topics."""
+    """Only a defective controller gives the same id to two topics."""
     other = B._replace(topic_id=A.topic_id)
     delta = image(A, other).with_changes(deleted=["a"])
     assert delta.after.topics_by_id == {other.topic_id: other}

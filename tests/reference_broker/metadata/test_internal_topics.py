@@ -79,9 +79,9 @@ def test_create_topics_gives_what_the_client_asks_for(bench, name):
 @pytest.mark.parametrize(
     ("name", "configs", "warnings"),
     [
-        (TRANSACTIONS, {}, ["cleanup.policy=the default, not compact"]),
-        (OFFSETS, {"cleanup_policy": "compact,delete"}, ["cleanup.policy=compact,delete, not compact"]),
-        (SHARE, {"cleanup_policy": "delete"}, ["retention.ms=the default, not -1"]),
+        (TRANSACTIONS, {}, ["cleanup.policy=the default instead of compact"]),
+        (OFFSETS, {"cleanup_policy": "compact,delete"}, ["cleanup.policy=compact,delete instead of compact"]),
+        (SHARE, {"cleanup_policy": "delete"}, ["retention.ms=the default instead of -1"]),
         (TRANSACTIONS, {"cleanup_policy": "compact"}, []),
         ("other", {}, []),
     ],

@@ -1,7 +1,7 @@
-"""Configuration changes are made in order, kept on disk, and limited.
+"""Configuration changes are made in order, stored on disk, and limited.
 
-Method: a directory in memory and one on real files, read again after every change; a failing disk, background work
-that waits, and damaged files.
+Method: an in-memory directory and a real one, read again after every change; a failing disk, background work that
+waits, and damaged files.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def test_a_name_is_not_compared_with_every_other(bench):
 
     class Unlisted(dict[str, LocalTopic]):
         def __iter__(self) -> NoReturn:
-            raise AssertionError("all names were looked at")
+            raise AssertionError("the code iterated over all names")
 
     bench.store.topics = Unlisted(bench.store.topics)
     bench.core.topics.check_name("a.b")
@@ -105,7 +105,7 @@ def test_all_who_want_a_topic_wait_for_the_same_one():
     for partitions in (2, 5):
         bench.core.topics.create(NewTopic("t", partitions), made.append)
     bench.core.topics.create_by_default("t", made.append)
-    assert not bench.core.metadata.image.topics, "it is not durable yet"
+    assert not bench.core.metadata.image.topics, "the topic is not durable yet"
     work.run()
     assert made == [bench.core.metadata.image.topics["t"]] * 3
     assert len(bench.core.replicas.of("t")) == 2
@@ -137,7 +137,7 @@ def test_what_the_disk_has_is_the_image_at_the_start():
     topic = image.topics["t"]
     assert (topic.topic_id, topic.configs) == (topic_id, {"cleanup.policy": "compact"})
     (partition,) = set(topic.partitions)
-    assert partition == PartitionImage(node[0], 1, node, node), "a start after a crash begins an epoch"
+    assert partition == PartitionImage(node[0], 1, node, node), "a start after a crash begins a new epoch"
     assert image.topics_by_id == {topic_id: topic}
 
 

@@ -1,4 +1,4 @@
-"""The checks on requests to create topics; `apis/test_create_topics.py` tries every form of a request."""
+"""The checks on requests to create topics; `apis/test_create_topics.py` covers every form of request."""
 
 import pytest
 

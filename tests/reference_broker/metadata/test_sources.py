@@ -1,6 +1,6 @@
-"""A single broker fills all seats itself.
+"""A single broker is itself the source of everything.
 
-Method: the sources of a directory in memory, each used once.
+Method: the sources of an in-memory directory, each used once.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A single broker remembers its identity and its topics; changes of topics are whole, one after the other.
+"""A single broker remembers its identity and its topics; changes to topics are atomic, and made one after another.
 
-Method: directories that are created, closed, tampered with and reopened; background work that the test holds back.
+Method: directories that are created, closed, tampered with and reopened; background work that the test delays.
 """
 
 import errno
@@ -88,7 +88,7 @@ def test_delete(reopen, tmp_path):
     assert not store.topics
     assert not store.topics_by_id
     assert not list(tmp_path.glob("t-*"))
-    assert b"x" in piece.read(), "a fetch that is being sent goes on"
+    assert b"x" in piece.read(), "a fetch that is being sent continues"
     assert not reopen().topics
 
 
@@ -143,7 +143,7 @@ def test_first_start_may_be_interrupted_by_a_power_cut():
             disk.plan = cut_power_at(number)
             with pytest.raises(PowerCut):
                 on(disk)
-            assert on(disk.crash(seed)).directory.producer_ids.reserve(1) == 0, "nobody has had any"
+            assert on(disk.crash(seed)).directory.producer_ids.reserve(1) == 0, "no ids have been reserved"
 
 
 def test_creating_waits_for_the_disk():
@@ -175,7 +175,7 @@ def test_creating_that_fails_is_reported_and_leaves_nothing(caplog):
 
 
 def test_steps_come_one_after_the_other():
-    """A topic of the same name is created only after the folders of the old one have been moved away."""
+    """A topic with the same name is created only after the folders of the old one have been moved away."""
     disk, work = MemoryDisk(), HeldWork()
     store = on(disk, work)
     results = []

@@ -1,4 +1,4 @@
-"""The wire requests for a sequence, and the relevant parts of their responses."""
+"""A sequence's requests as sent over the wire, and the relevant parts of their responses."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = ["Names", "Requested", "codes_of", "message", "shape", "version_of"]
 
 TIMEOUT_MS = 30_000
 
-#: The producer in a request for a new id.
+#: The producer to name in a request for a new id.
 NOBODY = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
 #: Any request of a sequence.
@@ -48,12 +48,12 @@ Requested = Initialize | AddPartitions | AddOffsets | Commit | Produce | End | M
 
 @dataclass
 class Names:
-    """One broker's names for those of a sequence.
+    """One broker's names for the names in a sequence.
 
     Attributes:
         prefix: the prefix of topics, groups and transactional ids.
         now_ms: the timestamp of records.
-        producer_ids: the broker's own ids, by those of the sequence; a missing id is the same on both sides.
+        producer_ids: the broker's own ids, by the ids in the sequence; an id that is missing is the same on both sides.
     """
 
     prefix: str = ""
@@ -79,7 +79,7 @@ def version_of(asked: Requested) -> int:
 
 
 def message(asked: Requested, names: Names) -> Message:
-    """Return a request with the names of a broker."""
+    """Return the message for a request, with a broker's names."""
     if isinstance(asked, Delete):
         return DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState(names.name(asked.topic))], timeout_ms=60_000)
     if isinstance(asked, Mark):
@@ -141,7 +141,7 @@ def _by_topic(partitions: tuple[Partition, ...]) -> Mapping[str, list[int]]:
 
 
 def shape(response: Message, names: Names) -> object:
-    """Return the relevant parts of a response: codes, and producers under the names of the sequence."""
+    """Return the relevant parts of a response: codes, and producers under the sequence's names."""
     match response:
         case InitProducerIdResponse():
             return response.error_code, names.producer_id(response.producer_id), response.producer_epoch

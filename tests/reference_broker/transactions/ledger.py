@@ -1,9 +1,9 @@
-"""The answers to producers about records and offsets, and which of these must therefore be readable, or never.
+"""The answers to producers about records and offsets, and which of these must therefore be readable, or must never be.
 
 An item is a record or a committed offset; its name is the record's value, or a text for the offset. The ledger claims
-nothing where a producer cannot know: for a request without an answer; one sent while another was in flight, after the
-end of the transaction but before its markers, or after an end with an unknown result; and for an end whose next epoch
-another client had guessed: the answer may then be the one to the guesser's end.
+nothing where a producer cannot know: for a request without an answer; for one sent while another was in flight, after
+the end of the transaction but before its markers, or after an end with an unknown result; and for an end whose next
+epoch another client had guessed, since the answer may then belong to the guesser's end.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ class Ledger:
 
     Attributes:
         items: the items by name.
-        believes: whether answers decide the result of transactions; not so if another client writes markers.
+        believes: whether answers determine the result of transactions, which is not so if another client writes
+            markers.
     """
 
     def __init__(self, *, believes: bool) -> None:
@@ -72,14 +73,14 @@ class Ledger:
         self.believes = believes
         #: The transactional id of each producer id.
         self._owners: dict[int, str | None] = {}
-        #: By producer, partition, sequence and length of a batch: duplicates are not stored.
+        #: By producer, partition, sequence and length of a batch, since duplicates are not stored.
         self._batches: dict[tuple[ProducerIdAndEpoch, Partition, int, int], list[bytes]] = {}
         #: The items that the EndTxn requests in flight would end.
         self._ending: dict[int, list[Item]] = {}
         self._under_way: dict[int, ProducerIdAndEpoch] = {}
         #: Producers that do not know whether their transaction has ended: the broker may still end it.
         self._in_doubt: set[ProducerIdAndEpoch] = set()
-        #: The producers that have sent anything, whether or not the broker has given out their epoch.
+        #: The producers that have sent anything, whether or not the broker has assigned their epoch.
         self._seen: set[ProducerIdAndEpoch] = set()
 
     def asked(self, number: int, asked: object, *, may_be_prepared: bool) -> None:
@@ -88,7 +89,7 @@ class Ledger:
         Args:
             number: the number of the request.
             asked: the request.
-            may_be_prepared: whether the markers of the previous transaction may be unwritten.
+            may_be_prepared: whether the previous transaction's markers may still be unwritten.
         """
         if isinstance(asked, Produce | Commit | End):
             self._seen.add(asked.producer)
@@ -110,7 +111,7 @@ class Ledger:
             self._under_way[number] = asked.producer
 
     def _is_repeated(self, asked: Produce | Commit) -> bool:
-        """Return whether a batch has the place of another: if one overtakes the other, either may be stored."""
+        """Return whether a batch takes the place of another: if one overtakes the other, either may be stored."""
         if isinstance(asked, Commit):
             return False
         batch = asked.producer, asked.partition, asked.sequence, len(asked.values)
@@ -131,7 +132,7 @@ class Ledger:
             number: the number of the request.
             asked: the request.
             code: the error code of the answer.
-            producer: the producer in the answer, if there is one.
+            producer: the producer in the answer, if any.
         """
         self._under_way.pop(number, None)
         ending = self._ending.pop(number, ())
@@ -164,7 +165,7 @@ class Ledger:
                 self._fenced(asked.transactional_id, producer)
 
     def _fenced(self, transactional_id: str, producer: ProducerIdAndEpoch) -> None:
-        """Record that open items are aborted: their producer, or a successor, has initialized."""
+        """Record that open items are aborted, because their producer or a successor has initialized."""
         under_way = set(self._under_way.values())
         for item in self.items.values():
             is_fenced = item.transactional_id == transactional_id and item.producer != producer
@@ -191,7 +192,7 @@ class Ledger:
             del self.items[name]
 
     def doubt(self) -> None:
-        """Claim nothing any more: the disk may have lost any data, and epochs may repeat."""
+        """Claim nothing any longer: the disk may have lost any data, and epochs may repeat."""
         self.believes = False
         for item in self.items.values():
             item.progress = Progress.UNKNOWN
@@ -201,7 +202,7 @@ class Ledger:
 
         Args:
             stored: the names of all items in a log.
-            visible: the names of those that `read_committed` consumers see.
+            visible: the names of the items that `read_committed` consumers see.
             is_over: whether all transactions have ended.
         """
         for name, item in self.items.items():

@@ -1,4 +1,4 @@
-"""The brokers of a cluster as a script: the test decides who leads, when time passes, and what a broker answers."""
+"""The brokers of a cluster as a script: the test decides which broker leads, when time passes, and what is answered."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["OWN", "TIMEOUT_MS", "Asked", "PeerBench"]
 
-#: This broker, and the limit for a response.
+#: This broker's id, and the time limit for responses.
 OWN = 1
 TIMEOUT_MS = 30_000
 
@@ -31,7 +31,7 @@ LISTENER = "BETWEEN"
 
 
 class Asked:
-    """A request to another broker, which waits for its outcome."""
+    """A request to another broker that is waiting for its outcome."""
 
     def __init__(self, broker_id: int, request: Any, done: Done, purpose: Purpose) -> None:
         self.broker_id = broker_id
@@ -51,9 +51,9 @@ class PeerBench:
     """Brokers 1 (this one), 2 and 3.
 
     Attributes:
-        leaders: by partition, the broker that leads it; -1 for none; other partitions do not exist.
-        alive: the brokers that can be reached.
-        asked: the requests under way.
+        leaders: the leader of each partition; -1 for none; other partitions do not exist.
+        alive: the reachable brokers.
+        asked: the requests in flight.
     """
 
     def __init__(self, leaders: Mapping[Partition, int] | None = None) -> None:
@@ -68,7 +68,7 @@ class PeerBench:
         )
 
     def image(self) -> MetadataImage:
-        """Return the metadata."""
+        """Return the metadata image."""
         topics: dict[str, TopicImage] = {}
         for name in {name for name, _ in self.leaders}:
             known = {number: leader for (topic, number), leader in self.leaders.items() if topic == name}
@@ -87,7 +87,7 @@ class PeerBench:
         return self.timers.at(self.now_ms + delay_ms, lambda now_ms: action()).cancel
 
     def turn(self) -> None:
-        """Run what is posted to the next turn of the loop."""
+        """Run everything posted to the next turn of the loop."""
         posted = list(self._posted)
         self._posted.clear()
         for step in posted:
@@ -104,7 +104,7 @@ class PeerBench:
         self.now_ms = end_ms
 
     def take(self, broker_id: int | None = None) -> Asked:
-        """Return the only request under way, to a broker or to all, after a turn of the loop."""
+        """Return the only request in flight, to a given broker or to any, after a turn of the loop."""
         self.turn()
         (found,) = [each for each in self.asked if broker_id in (None, each.broker_id)]
         self.asked.remove(found)
@@ -129,7 +129,7 @@ class PeerBench:
         version: int | None = None,
         retries: bool = False,
     ) -> Cancel:
-        """Send a request; a broker has one of a purpose at a time, in the highest version that both know."""
+        """Send a request; a broker gets one per purpose at a time, in the highest version that both know."""
         assert isinstance(target, Node)
         assert (timeout_ms, version, retries) == (TIMEOUT_MS, None, False)
         assert not [each for each in self.asked if (each.broker_id, each.purpose) == (target.node_id, purpose)]

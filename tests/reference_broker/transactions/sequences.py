@@ -1,8 +1,8 @@
-"""Random sequences of transactional requests, for the broker alone and beside Apache Kafka.
+"""Random sequences of transactional requests, for the broker alone and alongside Apache Kafka.
 
-A `Script` chooses each request from the earlier answers: mostly one that a producer would send next, sometimes one
-that it should not send. Two transactional ids have several producers each, of both versions of the protocol.
-Everything comes from one seed.
+A `Script` chooses each request based on the earlier answers: usually one that a producer would send next, sometimes one
+that it should not send. Two transactional ids have several producers each, with both versions of the protocol.
+Everything is derived from a single seed.
 """
 
 from __future__ import annotations
@@ -141,9 +141,9 @@ class Known:
     """A producer's knowledge of itself.
 
     Attributes:
-        transactional_id: None for one that is only idempotent.
-        producer: its id and epoch.
-        is_tv_2: whether it speaks version 2 of transactions.
+        transactional_id: None for a producer that is only idempotent.
+        producer: the producer's id and epoch.
+        is_tv_2: whether it uses version 2 of transactions.
         added: the partitions that it has added to its transaction.
         has_added_offsets: whether it has added its group.
     """
@@ -156,12 +156,12 @@ class Known:
 
 
 class Share(NamedTuple):
-    """The frequencies of rare steps; 0 for never.
+    """The frequencies of rare steps; 0 means never.
 
     Attributes:
-        marks: markers from a client.
+        marks: markers sent by a client.
         deletes: deletions of topics.
-        waits: transactions that stay open for too long.
+        waits: transactions that stay open too long.
     """
 
     marks: float = 0
@@ -180,8 +180,8 @@ class Script:
         share: see `Share`.
         known: producers from answers, oldest first.
         sequences: the next sequence number by producer and partition.
-        made: the number of values and offsets so far.
-        plan: the next requests, before random ones.
+        made: the number of values and offsets used so far.
+        plan: the next requests, which come before random ones.
     """
 
     random: Random
@@ -279,7 +279,7 @@ class Script:
                 self.sequences[place] = max(self.sequences.get(place, 0), asked.sequence + len(asked.values))
 
     def _plan_wait(self, one: Known, transactional_id: str) -> None:
-        """Plan to leave a transaction open for too long, and then to start over or to go on with another timeout."""
+        """Plan to leave a transaction open too long, and then to start over or continue with another timeout."""
         partitions = tuple(self.random.sample(PARTITIONS, 2))
         if one.is_tv_2:
             self.plan.append(Produce(transactional_id, one.producer, partitions[0], 0, self._values(1), 12))
@@ -352,7 +352,7 @@ class Script:
 
     def _somebody(self) -> Known:
         """Return a producer, sometimes one that never existed, or an old epoch of one."""
-        # The youngest ones can still make valid requests.
+        # The most recent ones can still make valid requests.
         weights = [4**number for number in range(len(self.known))]
         one = self.random.choices(self.known, weights)[0]
         if self._happens(0.02):

@@ -61,13 +61,13 @@ HONEST_TIMEOUTS_MS = (60_000, 900_000)
 TIMEOUTS_MS = (1, 2, 1_000, 60_000, 900_000)
 WRONG_TIMEOUTS_MS = (0, -1, -(2**31), 900_001, 2**31 - 1)
 
-#: Steps of time: nothing, a little, about a timeout, more than an id is kept.
+#: Steps of time: none, a little, about a timeout, longer than an id is kept.
 TIMES_MS = (0, 0, 1, 19, 99, 1_000, 10_001, 61_000, 1_000_000, 4_000_000)
 HONEST_TIMES_MS = (0, 1, 19, 99, 3_000)
 
 ABORT_INTERVAL_MS = 10_000
 
-#: The longest time until the answer to a request if the disk works.
+#: The longest time until a request is answered if the disk works.
 ANSWER_MS = 6_000
 
 _STEPS = 40
@@ -83,7 +83,7 @@ _OPTIONS = {
     "transaction_abort_timed_out_transaction_cleanup_interval_ms": ABORT_INTERVAL_MS,
 }
 
-#: Every log begins a new segment after a few batches.
+#: Every log starts a new segment after a few batches.
 _ROLLING = {"log_index_interval_bytes": 0, "log_index_size_max_bytes": 24}
 
 
@@ -118,7 +118,7 @@ class Simulation:
             **(_OPTIONS | (_ROLLING if random.random() < 0.4 else {})),
         )
         self.names = Names()
-        #: Requests without an answer, with the time when they were asked.
+        #: Unanswered requests, with the time when they were sent.
         self.waiting: dict[int, int] = {}
         self.numbers = 0
         self.codes: dict[int, ErrorCode] = {}
@@ -126,7 +126,7 @@ class Simulation:
         self.given: set[ProducerIdAndEpoch] = set()
         self.fences: dict[int, int] = {}
         self.failures: list[AssertionError] = []
-        #: Ids of the topics after the previous step.
+        #: The ids of the topics after the previous step.
         self.topics: dict[str, bytes] = {}
         self.create()
         for kind in (CoordinatorType.GROUP, CoordinatorType.TRANSACTION):
@@ -178,11 +178,11 @@ class Simulation:
         self.waiting = dict.fromkeys(self.waiting, self.bench.now_ms)
 
     def unload(self) -> None:
-        """Let the coordinators lose their partitions; requests that wait for them are answered."""
+        """Take the coordinators' partitions away; requests waiting for them are answered."""
         self.bench.core.unload()
 
     def load(self) -> None:
-        """Let the coordinators begin to load their lost partitions."""
+        """Let the coordinators start loading their lost partitions."""
         self.bench.elect()
 
     def restart(self) -> None:
@@ -199,7 +199,7 @@ class Simulation:
         """Cut the power, and start the broker on the remaining files."""
         self._restart(self.disk.crash(self.random.getrandbits(32)))
         if not self.is_synced:
-            # Kafka's default settings promise nothing for this case.
+            # Kafka's default settings make no promises for this case.
             self.may_hang = True
             self.ledger.doubt()
             self.fences.clear()
@@ -240,7 +240,7 @@ class Simulation:
     # Requests.
 
     def ask(self, asked: Requested) -> int:
-        """Send a request, and record its response when it comes; return the request's number."""
+        """Send a request, and record its response when it arrives; return the request's number."""
         self.numbers += 1
         number = self.numbers
         self.names.now_ms = self.bench.now_ms
@@ -266,7 +266,7 @@ class Simulation:
         return is_unknown or any(transaction.is_prepared for transaction in transactions.values())
 
     def _is_fenced(self, asked: Asked) -> bool:
-        """Return whether a transactional request comes from a producer with a successor."""
+        """Return whether a transactional request comes from a producer that has a successor."""
         if not isinstance(asked, Produce | Commit | End) or asked.transactional_id is None:
             return False
         return asked.producer.epoch < self.fences.get(asked.producer.producer_id, 0)
@@ -289,10 +289,10 @@ class Simulation:
         if producer is not None:
             self.given.add(producer)
         if isinstance(asked, Produce | Commit) and is_fenced and not self.may_hang:
-            assert code is not ErrorCode.NONE, f"{asked} of a producer that is fenced was stored"
+            assert code is not ErrorCode.NONE, f"{asked} of a fenced producer was stored"
 
     def note(self, check: Callable[[], None]) -> None:
-        """Run a check inside the broker, which would otherwise treat the failure as its own defect."""
+        """Run a check inside the broker, which would otherwise treat a failure as its own defect."""
         try:
             check()
         except AssertionError as error:
@@ -332,7 +332,7 @@ class Simulation:
             assert not self._late(), f"{self._late()} were not answered"
 
     def _late(self) -> list[int]:
-        """Return the requests that wait for too long, which is allowed on a slow disk."""
+        """Return the requests that have been waiting too long, which is allowed on a slow disk."""
         return [number for number, asked_ms in self.waiting.items() if asked_ms < self.bench.now_ms - ANSWER_MS]
 
     def check_logs(self, *, is_over: bool = False) -> None:
@@ -358,7 +358,7 @@ class Simulation:
                 expected = [entry.value or b"" for entry in found.committed if entry.offset < found.last_stable_offset]
                 read = list(committed(log, self.random.choice((1, 300, 2**20))))
                 assert read == expected, f"{name}-{number}: a reader sees {read}, the log has {expected}"
-                assert len(set(read)) == len(read), f"{name}-{number}: something is there twice in {read}"
+                assert len(set(read)) == len(read), f"{name}-{number}: duplicates in {read}"
                 stored.update(entry.value or b"" for entry in found.entries)
                 visible.update(entry.value or b"" for entry in found.committed)
         groups = self.bench.core.groups
@@ -375,13 +375,13 @@ class Simulation:
         if coordinator.is_loading or self.work.pending or not held:
             return
         for transactional_id, transaction in stored_transactions(log).items():
-            # The log does not have the previous epoch.
+            # The log does not contain the previous epoch.
             assert replace(held[transactional_id], last_epoch=-1) == transaction
 
     # The end.
 
     def settle(self) -> None:
-        """Let all clients be silent until all transactions have ended; then a new producer must succeed."""
+        """Let all clients fall silent until all transactions have ended; then a new producer must succeed."""
         self.is_held = False
         self.work.run()
         self.load()

@@ -34,9 +34,9 @@ class Entry(NamedTuple):
     """A record.
 
     Attributes:
-        offset: its offset.
-        key: its key.
-        value: its value; None for a tombstone.
+        offset: the record's offset.
+        key: the record's key.
+        value: the record's value; None for a tombstone.
     """
 
     offset: int
@@ -49,7 +49,7 @@ class Stored(NamedTuple):
 
     Attributes:
         entries: all records except markers, in order.
-        committed: the records that are committed, or outside transactions.
+        committed: the records that are committed or not in a transaction.
         last_stable_offset: the first offset of an open transaction, or the high watermark.
     """
 
@@ -110,7 +110,7 @@ def stored_transactions(log: PartitionLog) -> dict[str, Transaction]:
 
 
 def committed_offsets(entries: list[Entry]) -> list[tuple[Partition, int | None]]:
-    """Return the offsets in entries of `__consumer_offsets`, or None for a deleted one."""
+    """Return the offsets in entries of `__consumer_offsets`; None for a deleted one."""
     found: list[tuple[Partition, int | None]] = []
     for entry in entries:
         record = decode(GROUP_RECORD_TYPES, entry.key, entry.value)

@@ -1,6 +1,6 @@
 """The coordinator fences producers, ends transactions in both versions, and finishes them after a restart.
 
-Method: a coordinator over a log in memory; the test records, holds back or refuses markers.
+Method: a coordinator over an in-memory log; the test records, delays or refuses markers.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def test_while_markers_are_written_nothing_else_happens():
         assert codes(answers) == [CONCURRENT]
     assert bench.state is TransactionState.PREPARE_COMMIT
     bench.held.pop(0)()
-    assert bench.transaction.partitions == {("b", 0)}, "those without a marker"
+    assert bench.transaction.partitions == {("b", 0)}, "partitions without a marker"
     bench.held.pop(0)()
     assert bench.state is TransactionState.COMPLETE_COMMIT
     assert codes(bench.add((1000, 1))) == [ErrorCode.NONE]
@@ -188,7 +188,7 @@ def test_verification_adds_or_asks():
     assert bench.ensure(producer, a, b, version=1) == [{b: ErrorCode.TRANSACTION_ABORTABLE}]
     before = bench.log.next_offset
     assert bench.ensure(producer, a, version=2) == [{}]
-    assert bench.log.next_offset == before, "it is in the transaction already"
+    assert bench.log.next_offset == before, "the partition is already in the transaction"
     for version in (0, 2):
         assert bench.ensure((1000, 9), a, version=version) == [{a: ErrorCode.INVALID_PRODUCER_EPOCH}]
         assert bench.ensure((9, 0), a, version=version) == [{a: ErrorCode.INVALID_PRODUCER_ID_MAPPING}]
@@ -229,7 +229,7 @@ def test_open_transactions_time_out():
         (("b", 0), (1, False)),
     ]
     assert codes(bench.end(producer)) == [ErrorCode.INVALID_TXN_STATE]
-    assert bench.end(producer, False) == [(1000, 1)], "the producer goes on"
+    assert bench.end(producer, False) == [(1000, 1)], "the producer continues"
     bench.add((1000, 1))
     assert bench.end((1000, 1)) == [(1000, 2)]
     bench.advance(10 * TIMEOUT_MS)
@@ -244,7 +244,7 @@ def test_a_timeout_with_the_last_epoch():
     bench.no_ids = True
     bench.producer_ids._blocks.clear()
     bench.advance(TIMEOUT_MS + 10_000)
-    assert bench.state is TransactionState.ONGOING, "there is no id for what follows"
+    assert bench.state is TransactionState.ONGOING, "there is no id for the next transaction"
     bench.no_ids = False
     bench.advance(10_000)
     assert bench.transaction.producer == (2000, 0)
@@ -263,7 +263,7 @@ def test_idle_ids_expire():
     assert [found.transactional_id for found in bench.transactions.transactions()] == ["open", "other"]
     again = bench.loaded()
     assert sorted(found.transactional_id for found in again.transactions.transactions()) == ["open", "other"]
-    assert codes(bench.init(other, transactional_id="t")) == [ErrorCode.NONE], "as if it was new"
+    assert codes(bench.init(other, transactional_id="t")) == [ErrorCode.NONE], "as if it were new"
 
 
 # Logs.
@@ -298,7 +298,7 @@ def test_while_loading_nobody_is_coordinated():
 
 
 def two_partitions(**limits):
-    """Return a coordinator of two partitions, and a transactional id of each."""
+    """Return a coordinator of two partitions, and a transactional id for each."""
     bench = TransactionBench(**limits)
     bench.transactions.unload()
     bench.logs.append(MemoryLog())
@@ -348,7 +348,7 @@ def test_resignation_answers_who_waits_for_a_producer_id():
     bench.transactions.elected(0, bench.logs[0], 2, bench.now_ms)
     bench.held_work.pop()()
     assert [codes(each) for each in answers] == [[ErrorCode.NOT_COORDINATOR], [ErrorCode.NONE]]
-    assert [log.next_offset for log in bench.logs] == [0, 1], "the id that came late is not used"
+    assert [log.next_offset for log in bench.logs] == [0, 1], "the late id is not used"
 
 
 def test_unloading_answers_who_waits_for_a_producer_id():
@@ -381,7 +381,7 @@ def test_resignation_answers_what_is_not_committed(request_of):
 @pytest.mark.parametrize("is_unloaded", [False, True])
 @pytest.mark.parametrize("is_complete", [False, True])
 def test_resignation_ends_steps_that_are_taken_again(is_complete, is_unloaded):
-    """The step is either to write the markers, or to note that they are written."""
+    """The step is either writing the markers, or noting that they are written."""
     bench = TransactionBench()
     producer = bench.producer()
     bench.add(producer, ("a", 0))
@@ -445,7 +445,7 @@ def test_a_restart_finishes_what_is_prepared(is_commit):
 
 
 def elected_before_the_image(log):
-    """Return a coordinator that leads the only partition while its image does not have the topic yet."""
+    """Return a coordinator that leads the only partition while its image still lacks the topic."""
     bench = TransactionBench()
     bench.transactions.unload()
     bench.logs = []
@@ -478,7 +478,7 @@ def test_late_transactions_are_aborted_although_the_image_lacks_the_topic():
 
 
 def test_a_deleted_topic_that_is_created_again_is_served():
-    """The image loses the topic before the replicas are stopped; a new topic begins with epoch 0."""
+    """The image loses the topic before the replicas are stopped; a new topic starts with epoch 0."""
     log = MemoryLog()
     bench = elected_before_the_image(log)
     bench.logs = [log]
@@ -565,7 +565,7 @@ def test_a_log_that_fails_unloads_the_partition():
 
 
 def test_a_step_that_is_tried_again_does_not_complete_the_next_transaction():
-    """In version 1 the next transaction has the same epoch, and its markers are still to be written."""
+    """In version 1 the next transaction has the same epoch, and its markers are yet to be written."""
     bench = TransactionBench()
     producer = bench.producer()
     bench.add(producer, version=0)

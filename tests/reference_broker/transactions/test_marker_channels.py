@@ -1,7 +1,7 @@
-"""Every marker has exactly one outcome, at the leader that its partition has then, whatever fails on the way.
+"""Every marker has exactly one outcome, at its partition's current leader, whatever fails on the way.
 
 Method: a scripted cluster; the test answers requests, moves leaders and lets time pass. A story of random events ends
-with a cluster that works.
+with a working cluster.
 """
 
 from __future__ import annotations
@@ -88,11 +88,11 @@ def partitions(asked: Asked) -> list[tuple[str, int]]:
 
 
 class Bench(PeerBench):
-    """The channels of broker 1; by default, broker 2 leads the partitions a-0 and b-0, and this one c-0.
+    """The channels of broker 1; by default, broker 2 leads the partitions a-0 and b-0, and this broker c-0.
 
     Attributes:
         own: the markers that this broker wrote.
-        own_error: the error of its next ones.
+        own_error: the error for its next markers.
         outcomes: the outcomes of each marker, in the order of `write`.
     """
 
@@ -157,7 +157,7 @@ def test_markers_that_come_meanwhile_share_the_next_request(monkeypatch):
     for number in range(1, 8):
         bench.write(("a", number))
     bench.write(B)
-    assert partitions(bench.take(3)) == [B], "another broker waits for nobody"
+    assert partitions(bench.take(3)) == [B], "other brokers do not wait"
     bench.turn()
     assert bench.asked == []
     for numbers in ([1, 2, 3], [4, 5, 6], [7]):
@@ -201,7 +201,7 @@ def test_unexpected_errors_are_told_and_tried_again(code, caplog):
     asked = bench.take()
     asked.end(response(asked, {A: code}))
     assert [record.levelname for record in caplog.records] == ["ERROR"]
-    assert "producer 7 for a-0 is sent again" in caplog.messages[0]
+    assert "resending the marker of producer 7 for a-0" in caplog.messages[0]
     bench.advance(20)
     assert partitions(bench.take()) == [A]
 
@@ -255,7 +255,7 @@ def test_own_markers_may_be_refused(code):
 
 
 def test_deleted_partitions_need_no_marker():
-    """They are deleted before, while the marker waits, or while it is tried again."""
+    """They are deleted beforehand, while the marker waits, or while it is retried."""
     bench = Bench()
     del bench.leaders[B]
     bench.write(B)
@@ -278,14 +278,14 @@ def test_deleted_partitions_need_no_marker():
 
 
 def test_markers_wait_for_the_image():
-    """After a restart of the whole cluster, a coordinator is elected before its image has any topic."""
+    """After a whole cluster restarts, a coordinator is elected before its image contains any topic."""
     bench = Bench(leaders={})
     bench.write(A)
     bench.advance(10_000 * ABSENCES_MAX)
     assert (bench.codes, bench.asked) == ([None], [])
     bench.leaders[STATE] = OWN
     bench.advance(10_000)
-    assert bench.codes == [None], "the controller announces partitions with several requests"
+    assert bench.codes == [None], "the controller announces partitions in several requests"
     bench.leaders[A] = 2
     bench.advance(1_000)
     asked = bench.take()
@@ -295,7 +295,7 @@ def test_markers_wait_for_the_image():
 
 
 def test_markers_wait_for_the_image_as_long_when_the_clock_has_jumped():
-    """The clock of a machine is often set just after its start."""
+    """A machine's clock is often set just after startup."""
     bench = Bench(leaders={STATE: OWN})
     bench.write(A)
     bench.advance(1_000)
@@ -338,7 +338,7 @@ def test_waiting_markers_follow_the_leader():
 
 
 def test_one_transaction_of_a_producer_in_a_request():
-    """A response names producers only: the second transaction has to wait, and others may overtake it."""
+    """A response names only producers: the second transaction has to wait, and others may overtake it."""
     bench = Bench()
     later, other = MARKER._replace(coordinator_epoch=6), MARKER._replace(producer_id=8)
     for marker in (MARKER, later, other):
@@ -363,7 +363,7 @@ def test_waiting_transaction_of_a_producer_keeps_its_place(monkeypatch):
 
 
 def test_abandoned_markers_are_not_sent():
-    """They wait for their turn, for a request under way, or for another attempt."""
+    """They are waiting for their turn, for a request in flight, or for another attempt."""
     bench = Bench()
     bench.write(A)()
     bench.turn()
@@ -402,7 +402,7 @@ def test_response_that_leaves_markers_out(caplog):
     bench = Bench()
     bench.write(A)
     bench.take().end(WriteTxnMarkersResponse([]))
-    assert "broker 2 has left it out of its response" in caplog.messages[0]
+    assert "broker 2 omitted it from its response" in caplog.messages[0]
     bench.advance(20)
     assert partitions(bench.take()) == [A]
 
@@ -419,7 +419,7 @@ def test_failing_callback_holds_up_no_other(caplog):
     asked = bench.take()
     asked.end(response(asked))
     assert bench.codes == [ErrorCode.NONE]
-    assert caplog.messages == ["the outcome of a marker was not taken over"]
+    assert caplog.messages == ["failed to process the outcome of a marker"]
 
 
 PARTITIONS = st.sampled_from([A, B, C])
@@ -437,7 +437,7 @@ EVENTS: Kinds = {
 
 
 class Story(Bench):
-    """Channels whose events are random."""
+    """Channels with random events."""
 
     def __init__(self) -> None:
         super().__init__()

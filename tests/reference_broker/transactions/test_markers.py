@@ -1,4 +1,4 @@
-"""Markers reach every partition as soon as it is available, whatever fails on the way; impossible ones are given up.
+"""Markers reach every partition as soon as it is available, whatever fails on the way; impossible ones are abandoned.
 
 Method: partitions whose outcomes the test plans; the test sets the time.
 """
@@ -113,7 +113,7 @@ def test_many_markers_are_written_in_steps(monkeypatch):
 
 
 def test_the_next_transaction_may_end_as_soon_as_this_one_has():
-    """The coordinator goes on in the callback; the markers of the next transaction are separate ones."""
+    """The coordinator continues in the callback; the markers of the next transaction are separate ones."""
     bench = Bench()
     bench.next_partitions = [A]
     bench.send(B)
@@ -152,7 +152,7 @@ def test_a_transaction_is_sent_once():
     bench.send(A)
     assert len(bench.tried) == 1
     bench.send(A, epoch=2)
-    assert len(bench.tried) == 2, "a later one replaces it"
+    assert len(bench.tried) == 2, "a later marker replaces it"
     for finish in bench.held:
         finish()
     assert bench.done == [0]
@@ -179,7 +179,7 @@ def test_cancelled_attempts_are_abandoned(caplog):
     caplog.clear()
     bench.run(100)
     bench.markers.cancel("t")
-    assert bench.abandoned == [A, B], "those of this round, once"
+    assert bench.abandoned == [A, B], "the markers of this round, once"
     for finish in bench.held:
         finish()
     bench.run(10_000)

@@ -1,4 +1,4 @@
-"""Markers and verifications reach the logs and the groups of the same broker.
+"""Markers and verifications reach the logs and groups of the same broker.
 
 Method: a broker without sockets; the test reads its logs.
 """
@@ -54,7 +54,7 @@ def test_what_is_not_there(bench, partition):
 
 
 def test_markers_need_enough_replicas_in_sync():
-    """A coordinator sends its marker again and again, and each attempt would lengthen the log."""
+    """A coordinator keeps resending its marker, and each attempt would lengthen the log."""
     leader = LeaderBench(isr=(1,), min_insync_replicas="2").lead()
     replicas, outcomes = Mock(Replicas), []
     replicas.get.return_value = leader.replica
@@ -62,7 +62,7 @@ def test_markers_need_enough_replicas_in_sync():
     assert ([code_of(each) for each in outcomes], leader.log.next_offset) == ([ErrorCode.NOT_ENOUGH_REPLICAS], 0)
     leader.lead(EPOCH + 1, isr=(1, 2))
     write_marker(replicas, Mock(), ("t", 0), MARKER, 2, outcomes.append, leader.now_ms)
-    assert (len(outcomes), leader.log.next_offset) == (1, 1), "it waits for the other replica"
+    assert (len(outcomes), leader.log.next_offset) == (1, 1), "the marker waits for the other replica"
     leader.fetch_all(2)
     assert outcomes[1:] == [None]
 
@@ -89,7 +89,7 @@ def test_offsets_are_verified_once(bench):
     assert verified[0] is not None
     assert x.commit_offset(3) is ErrorCode.NONE
     verify_epoch(0)
-    assert verified[1] is None, "the transaction is open there"
+    assert verified[1] is None, "the transaction is already open there"
     x.end()
     verify_epoch(0)
     assert code_of(refused[1]) is ErrorCode.INVALID_PRODUCER_EPOCH
@@ -116,7 +116,7 @@ def test_transaction_takes_in_no_offsets_whose_log_is_offline(bench):
     ],
 )
 def test_errors_of_a_verifier(bench, code, told):
-    """Clients that commit offsets do not expect every error of a coordinator that is on another broker."""
+    """Clients that commit offsets do not expect every error of a coordinator on another broker."""
 
     class Refusing:
         def ensure_partitions(

@@ -1,4 +1,4 @@
-"""The leader of a partition is known, not reachable, or there is no such partition.
+"""The leader of a partition is known or not reachable, or the partition does not exist.
 
 Method: a scripted cluster.
 """
@@ -26,7 +26,7 @@ from tests.reference_broker.transactions.peer_bench import OWN, PeerBench
     ],
 )
 def test_leaders(partition, leader):
-    """Partition 1 is a hole in the image, 2 has no leader, that of 3 has no listener between brokers."""
+    """Partition 1 is a hole in the image, 2 has no leader, and the leader of 3 has no inter-broker listener."""
     bench = PeerBench({("a", 0): 2, ("a", 2): -1, ("a", 3): 3, ("a", 4): OWN})
     bench.alive = {2}
     assert bench.peers.leader(partition) == leader

@@ -1,6 +1,6 @@
 """Producer ids are assigned once, from blocks that are reserved in advance.
 
-Method: reservations that the test completes or lets fail.
+Method: reservations that the test completes or makes fail.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ class Bench:
     """Producer ids from a counter.
 
     Attributes:
-        next_id: the first of the next block.
-        asked: reservations that wait for the test.
-        given: what was passed on.
+        next_id: the first id of the next block.
+        asked: reservations that are waiting for the test.
+        given: the ids and errors that were passed on.
     """
 
     def __init__(self, block_ids: int = BLOCK_IDS) -> None:
@@ -33,7 +33,7 @@ class Bench:
         self.asked.append(done)
 
     def answer(self, error: BrokerError | None = None) -> None:
-        """Answer the only reservation that waits."""
+        """Answer the only waiting reservation."""
         (done,) = self.asked
         self.asked.clear()
         first, self.next_id = self.next_id, self.next_id + self._block_ids
@@ -66,7 +66,7 @@ def test_the_next_block_is_reserved_when_a_tenth_is_left(block_ids: int) -> None
     bench.take(block_ids - len(bench.given))
     assert len(bench.given) == block_ids
     bench.take(1)
-    assert len(bench.given) == block_ids, "the second block is not there yet"
+    assert len(bench.given) == block_ids, "the second block has not arrived yet"
     bench.answer()
     assert bench.given == list(range(block_ids + 1))
 

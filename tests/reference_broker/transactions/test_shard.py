@@ -1,4 +1,4 @@
-"""A shard changes when its records are in the log, loads the records that it wrote, and reports work to do outside.
+"""A shard changes once its records are in the log, loads the records that it wrote, and reports work to do outside.
 
 Method: a shard alone, whose records the test replays; timers are set in a list.
 """
@@ -109,7 +109,7 @@ def test_open_transactions_are_looked_at_while_there_are_any(bench):
     assert bench.told == [("timed out", "t", 20_000), ("timed out", "t", 30_000)]
     (transaction,) = bench.shard.transactions.values()
     bench.write(bench.shard.abort(transaction, None, 30_000))
-    assert bench.shard.abort(transaction, None, 30_000).records == (), "it has moved on"
+    assert bench.shard.abort(transaction, None, 30_000).records == (), "the transaction has moved on"
     bench.timers.fire(40_000)
     assert bench.timers.next_deadline_ms == 3_600_000
 
@@ -196,12 +196,12 @@ def test_transaction_that_was_followed_by_another_is_not_aborted_in_its_stead(be
     bench.write(bench.shard.complete(bench.shard.transactions["t"], 0))
     bench.write(bench.shard.add_partitions("t", again, [("a", 0)], 2, 0))
     assert bench.shard.abort(before, None, 1_001).records == ()
-    assert bench.shard.abort(bench.shard.transactions["t"], None, 1_000).records == (), "its time is not over"
+    assert bench.shard.abort(bench.shard.transactions["t"], None, 1_000).records == (), "its time has not run out"
     assert bench.shard.abort(bench.shard.transactions["t"], None, 1_001).records != ()
 
 
 def test_an_id_in_a_state_that_is_never_stored_is_refused_alone(bench):
-    """As in Kafka, which treats it as a defect; the partition answers UNKNOWN_SERVER_ERROR."""
+    """As in Kafka, which treats this as a defect; the partition answers UNKNOWN_SERVER_ERROR."""
     for state in (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE):
         bench.shard.replay(transaction_record(Transaction("t", 5, epoch=0, state=state)))
         with pytest.raises(RefusedEdge, match=f"a transactional id cannot become EMPTY while it is {state.name}"):

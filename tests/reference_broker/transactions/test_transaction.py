@@ -127,7 +127,7 @@ def test_the_last_epoch_needs_a_new_id():
     assert (done.producer, done.previous_producer_id, done.next_producer_id) == ((6, 0), 5, -1)
     ended = last.end(ProducerIdAndEpoch(5, LAST_EPOCH), True, 0, None, 0)
     assert ended is not None
-    assert ended.epoch == LAST_EPOCH, "version 1 raises none"
+    assert ended.epoch == LAST_EPOCH, "version 1 does not raise the epoch"
     with pytest.raises(NeedsProducerId):
         replace(last, state=State.EMPTY).initialized(1, None, None, 0)
     with pytest.raises(BrokerError, match="PRODUCER_FENCED"):
@@ -163,7 +163,7 @@ def committed(transaction):
     return prepared
 
 
-#: The step that leads to each state from any state; only a commit is checked first.
+#: The step that leads to each state from any other; only a commit is checked first.
 STEPS = {
     State.EMPTY: lambda transaction: transaction.initialized(1, None, None, 0),
     State.ONGOING: lambda transaction: transaction.with_partitions([("a", 0)], 2, 0),
@@ -182,7 +182,7 @@ def test_every_edge(before, after):
 @pytest.mark.parametrize("before", State)
 @pytest.mark.parametrize("after", STEPS)
 def test_no_other_edge(before, after):
-    """As in Kafka, a state that is never stored allows nothing if it is read from a log nevertheless."""
+    """As in Kafka, a state that is never stored allows no step if it is read from a log nevertheless."""
     found = None
     with suppress(RefusedEdge):
         found = STEPS[after](replace(BASE, state=before)).state

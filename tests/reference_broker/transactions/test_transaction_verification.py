@@ -1,6 +1,6 @@
-"""A batch begins a transaction in its partition only if the coordinator agrees; its errors become those of Produce.
+"""A batch starts a transaction in its partition only if the coordinator agrees; its errors become Produce errors.
 
-Method: logs in memory, and a coordinator whose answers the test chooses.
+Method: in-memory logs, and a coordinator whose answers the test chooses.
 """
 
 from __future__ import annotations

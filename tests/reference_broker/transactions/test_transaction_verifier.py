@@ -1,7 +1,7 @@
-"""Every question about a transaction has exactly one answer, from the coordinator that it has then.
+"""Every question about a transaction has exactly one answer, from its current coordinator.
 
 Method: a scripted cluster; the test answers requests, moves coordinators and lets time pass. A story of random events
-ends with a cluster that works.
+ends with a working cluster.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.reference_broker.transactions.peer_bench import OWN, Asked, PeerBench
 from tests.sdk.stories import Kinds, Step, run_stories, steps
 
 SIZE = 3
-#: A transactional id of each partition of the topic; brokers 2 and 3 lead the first two, and this one the last.
+#: A transactional id for each partition of the topic; brokers 2 and 3 lead the first two, and this broker the last.
 X, Y, OURS = (next(each for each in map(str, range(99)) if partition_of(each, SIZE) == number) for number in range(3))
 A, B = ("a", 0), ("b", 1)
 
@@ -61,8 +61,8 @@ class Bench(PeerBench):
     """The verifier of broker 1.
 
     Attributes:
-        own: the questions that this broker's coordinator got.
-        answers: the answers to each question, in the order of `ask_about`: codes by partition.
+        own: the questions that this broker's coordinator received.
+        answers: the answers to each question, in the order of the `ask_about` calls: codes by partition.
     """
 
     def __init__(self) -> None:
@@ -181,7 +181,7 @@ def test_lost_requests(error):
 
 
 def test_coordinator_without_the_version_is_not_asked(caplog):
-    """The links say so: no version that a broker of Kafka 3.4 knows names several transactions."""
+    """The links say so: a broker of Kafka 3.4 knows no version that names several transactions."""
     bench = Bench()
     answers = bench.ask_about()
     asked = bench.take()
@@ -227,7 +227,7 @@ def test_questions_that_come_meanwhile_share_the_next_request(monkeypatch):
     for each in of_first[1:6]:
         bench.ask_about(each)
     bench.ask_about(Y)
-    assert ids(bench.take(3)) == [Y], "another broker waits for nobody"
+    assert ids(bench.take(3)) == [Y], "other brokers do not wait"
     bench.turn()
     assert bench.asked == []
     for expected in (of_first[1:4], of_first[4:6]):
@@ -270,10 +270,10 @@ def test_waiting_questions_are_limited(monkeypatch):
     monkeypatch.setattr(module, "WAITING_MAX", 1)
     bench = Bench()
     bench.ask_about(X)
-    assert bench.ask_about(X) == [], "it takes the place of the first"
+    assert bench.ask_about(X) == [], "the question replaces the first one"
     other = next(each for each in map(str, range(99)) if partition_of(each, SIZE) == 0 and each != X)
     assert bench.ask_about(other) == refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    assert bench.ask_about(Y) == [], "another coordinator has its own limit"
+    assert bench.ask_about(Y) == [], "other coordinators have their own limits"
 
 
 def test_waiting_questions_follow_the_coordinator():
@@ -310,7 +310,7 @@ def test_failing_callback_holds_up_no_other(caplog):
     asked = bench.take()
     asked.end(response(asked))
     assert answers == [{}]
-    assert caplog.messages == [f"the answer about {other!r} was not taken over"]
+    assert caplog.messages == [f"failed to process the answer about {other!r}"]
 
 
 BROKERS = st.sampled_from([2, 3])
@@ -326,7 +326,7 @@ EVENTS: Kinds = {
 
 
 class Story(Bench):
-    """A verifier whose events are random."""
+    """A verifier with random events."""
 
     def act(self, step: Step) -> None:
         name, *arguments = step

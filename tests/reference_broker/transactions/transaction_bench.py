@@ -1,4 +1,4 @@
-"""A transaction coordinator over a log in memory, with shortcuts for requests, for the tests of transactions."""
+"""A transaction coordinator over an in-memory log, with shortcuts for requests, for transaction tests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DEFAULTS = TransactionLimits.of(read_options({}))
 
 
 def code_of(outcome: object) -> ErrorCode:
-    """Return the code of an outcome, NONE if it is not an error."""
+    """Return the code of an outcome, or NONE if it is not an error."""
     return outcome.code if isinstance(outcome, BrokerError) else ErrorCode.NONE
 
 
@@ -37,16 +37,16 @@ class TransactionBench:
     """A coordinator of transactions; the transactional id is `t` unless a test says otherwise.
 
     Args:
-        log: the log that has the records.
+        log: the log with the records.
         leader_epoch: the epoch in which the broker leads its partition.
         limits: the limits of transactions.
 
     Attributes:
         markers: the written markers: partition, marker, transaction version.
-        held: markers that wait for the test; None to write them at once.
+        held: markers that wait for the test; None to write them immediately.
         failing: the errors of markers by partition.
         no_ids: whether no producer id can be reserved.
-        held_work: reservations of producer ids that wait for the test; None to finish them at once.
+        held_work: reservations of producer ids that wait for the test; None to complete them immediately.
     """
 
     def __init__(self, log: MemoryLog | None = None, *, leader_epoch: int = 0, **limits: int) -> None:
@@ -122,7 +122,7 @@ class TransactionBench:
             self.timers.fire(self.now_ms)
         self.now_ms = end_ms
 
-    # Requests; each returns the answers, an empty list as long as it is delayed.
+    # Requests; each returns the answers, which are an empty list as long as they are delayed.
 
     def init(
         self, expected: tuple[int, int] | None = None, *, transactional_id: str = "t", timeout_ms: int = TIMEOUT_MS

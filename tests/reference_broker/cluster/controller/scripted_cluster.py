@@ -1,7 +1,7 @@
-"""A cluster for tests of the controller: a registry in memory, brokers that answer as told, timers that are fired.
+"""A cluster for tests of the controller: an in-memory registry, brokers that answer as told, timers fired by hand.
 
-Nothing runs by itself: `settle` carries out what waits until nothing waits any more. A registry can be stopped after
-any operation, as if its program had died there.
+Nothing runs by itself: `settle` carries out waiting work until there is none left. A registry can be stopped after any
+operation, as if its program had died there.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Tree:
         return MemoryRegistry(self)
 
     def settle(self) -> None:
-        """Carry out what waits."""
+        """Carry out everything that is waiting."""
         for _ in range(1_000_000):
             if not self.loop:
                 return
@@ -185,9 +185,9 @@ class MemoryRegistry:
         self.listeners: list[SessionListener] = []
         self.session_id = 0
         self.is_dead = False
-        #: After so many operations the program dies; None for never.
+        #: The program dies after this many operations; None for never.
         self.operations_left: int | None = None
-        #: Returns the error with which an operation fails, None if it is carried out.
+        #: Returns the error with which an operation fails, or None to carry it out.
         self.error_of: Callable[[Operation], RegistryCode | None] = lambda _: None
         self.writes = 0
         self.open()
@@ -199,7 +199,7 @@ class MemoryRegistry:
             self.tree.loop.append(listener.opened)
 
     def expire(self) -> None:
-        """End the session; `open` begins the next one."""
+        """End the session; `open` starts the next one."""
         ended, self.session_id = self.session_id, 0
         for watches in self.tree.watches.values():
             for key in [key for key in watches if key[0] is self]:
@@ -296,7 +296,7 @@ class MemoryRegistry:
 
 
 class EmbeddedTree:
-    """The registry in the process, in place of a `Tree`."""
+    """The embedded registry, in place of a `Tree`."""
 
     def __init__(self) -> None:
         self.loop: deque[Callable[[], None]] = deque()
@@ -308,7 +308,7 @@ class EmbeddedTree:
         return {node.path: node for node in self.embedded.tree.nodes()}
 
     def settle(self) -> None:
-        """Carry out what waits."""
+        """Carry out everything that is waiting."""
         for _ in range(1_000_000):
             if not self.loop:
                 return
@@ -330,7 +330,7 @@ class EmbeddedTree:
 
 
 class EmbeddedProgram:
-    """The session of one program with the registry in the process."""
+    """One program's session with the embedded registry."""
 
     def __init__(self, tree: EmbeddedTree) -> None:
         self.tree = tree
@@ -357,15 +357,15 @@ class EmbeddedProgram:
         self.is_dead = True
 
     def expire(self) -> None:
-        """End the session; the next one begins by itself, unless the program is dead."""
+        """End the session; the next one starts automatically, unless the program is dead."""
         self.tree.embedded.expire(self.session_id)
 
 
 class Broker:
-    """A broker that notes what it is told.
+    """A broker that records what it is told.
 
     Attributes:
-        requests: what it got, in order.
+        requests: the requests that it received, in order.
         states: the last state of each partition that it hosts.
         metadata: the last metadata of each partition.
         live: the brokers that it believes to be alive.
@@ -454,7 +454,7 @@ class Cluster:
         self.brokers: dict[int, Broker] = {}
         self.timers: list[tuple[int, Callable[[], None]]] = []
         self.unreachable: set[int] = set()
-        #: Methods of the channels that raise.
+        #: Channel methods that raise.
         self.broken: set[str] = set()
         self.topic_count = 0
         self.uncleanly = False
@@ -497,7 +497,7 @@ class Cluster:
 
     @property
     def controller(self) -> Controller:
-        """The controller that is active."""
+        """The active controller."""
         (active,) = (each.controller for each in self.brokers.values() if each.controller and each.controller.is_active)
         assert active is not None
         return active
@@ -509,21 +509,21 @@ class Cluster:
         return self.topic_count.to_bytes(16, "big")
 
     def create(self, topic: str, *replicas: tuple[int, ...]) -> None:
-        """Store a new topic, as a request of an admin does."""
+        """Store a new topic, as an admin request does."""
         content = TOPIC.encode(TopicAssignment(dict(enumerate(replicas)), self.new_topic_id()))
         self.tree.change(Create(TOPIC.path(topic), content), 0)
         self.settle()
 
     def state(self, topic: str, partition: int = 0) -> PartitionState:
-        """Return what is stored of a partition."""
+        """Return the stored state of a partition."""
         return PARTITION_STATE.decode(self.tree.nodes[PARTITION_STATE.path(topic, partition)].data)
 
     def assignment(self, topic: str) -> TopicAssignment:
-        """Return what is stored of a topic."""
+        """Return the stored assignment of a topic."""
         return TOPIC.decode(self.tree.nodes[TOPIC.path(topic)].data)
 
     def alter_request(self, topic: str, isr: Sequence[int], partition: int = 0) -> AlterPartitionRequest:
-        """Return the request of the leader of a partition for an ISR."""
+        """Return a partition leader's request for an ISR."""
         state = self.state(topic, partition)
         leader = self.brokers[state.leader]
         data = AlterPartitionRequest.PartitionData(
@@ -537,7 +537,7 @@ class Cluster:
         return AlterPartitionRequest(leader.broker_id, leader.epoch, topics)
 
     def alter(self, topic: str, isr: Sequence[int], partition: int = 0) -> AlterPartitionResponse:
-        """Have the leader of a partition ask for an ISR."""
+        """Have a partition's leader request an ISR."""
         responses: list[AlterPartitionResponse] = []
         self.controller.alter_partitions(self.alter_request(topic, isr, partition), 3, responses.append)
         self.settle()
@@ -545,12 +545,12 @@ class Cluster:
         return response
 
     def sync(self, topic: str, *, shrinks: bool = False) -> None:
-        """Have the leaders of a topic ask for the smallest, or the largest, ISR that is possible."""
+        """Have the leaders of a topic request the largest possible ISR, or the smallest."""
         for number in sorted(self.assignment(topic).partitions):
             if PARTITION_STATE.path(topic, number) in self.tree.nodes:
                 leader = self.state(topic, number).leader
                 if leader in self.brokers:
-                    # A leader that recovers from an unclean election has to say first that it has recovered.
+                    # A leader that is recovering from an unclean election must first say that it has recovered.
                     self.alter(topic, [leader], number)
                     others = [each for each in self.assignment(topic).partitions[number] if each in self.brokers]
                     if not shrinks and others:
@@ -564,7 +564,7 @@ class Cluster:
         return lambda: self.timers.remove(timer) if timer in self.timers else None
 
     def fire(self, delay_ms: int) -> None:
-        """Fire the timers of a delay."""
+        """Fire the timers with a given delay."""
         due = [timer for timer in self.timers if timer[0] == delay_ms]
         self.timers = [timer for timer in self.timers if timer[0] != delay_ms]
         for _, action in due:
@@ -575,7 +575,7 @@ class Cluster:
         self.tree.settle()
 
     def do(self, registry: Registry, steps: Steps[T]) -> T:
-        """Carry out steps to their end, and return their result or raise their error."""
+        """Carry out steps to the end; return their result or raise their error."""
         results: list[T] = []
         errors: list[Exception] = []
         run(registry, steps, results.append, errors.append)
@@ -596,7 +596,7 @@ class _Channels:
         assert broker.endpoint("PLAINTEXT") is not None
 
     def disconnect(self, broker_id: int) -> None:
-        """Do nothing: a late response is given, and must be ignored."""
+        """Do nothing: a late response is still given, and must be ignored."""
         self._fail_if("disconnect")
 
     def _fail_if(self, method: str) -> None:
@@ -632,7 +632,7 @@ def scenario(cluster: Cluster) -> None:
 
 
 def check(cluster: Cluster) -> None:
-    """Assert what holds whenever the cluster is at rest."""
+    """Assert everything that must hold whenever the cluster is at rest."""
     context = cluster.controller.context
     assert sorted(context.brokers) == sorted(cluster.brokers)
     for partition in context.partitions():

@@ -1,4 +1,4 @@
-"""The controller can be asked for what the interface of handlers names."""
+"""The controller has every method of the handlers' interface."""
 
 from __future__ import annotations
 

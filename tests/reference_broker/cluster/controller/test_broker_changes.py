@@ -1,4 +1,4 @@
-"""Brokers come, go, restart, change and shut down; failed log directories are noticed.
+"""Brokers join, leave, restart, change and shut down; failed log directories are noticed.
 
 Method: a scripted cluster.
 """
@@ -56,7 +56,7 @@ def test_a_restarted_broker_is_told_everything_again() -> None:
 
 
 def test_a_broker_has_its_replicas_before_it_leads() -> None:
-    """As in Kafka, whose brokers are first told the state that they had left."""
+    """As in Kafka, brokers are first told the state in which they left."""
     cluster = Cluster(0, 1)
     cluster.create("t", (1,))
     cluster.kill(1)

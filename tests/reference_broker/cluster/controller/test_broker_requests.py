@@ -1,6 +1,6 @@
-"""Requests to brokers carry what is known, wait in order, and are repeated until they are answered.
+"""Requests to brokers carry the known state, wait in order, and are repeated until they are answered.
 
-Method: batches over a context, and a scripted cluster.
+Method: batches built from a context, and a scripted cluster.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ class Waiting:
     """The requests of a controller to broker 0, which are answered when the test says so.
 
     Attributes:
-        context: has the number of partitions of the cluster.
-        overflows: how often a request found no room.
+        context: holds the number of partitions of the cluster.
+        overflows: how many requests found no room.
     """
 
     def __init__(self) -> None:
@@ -121,10 +121,10 @@ class Waiting:
         self.overflows += 1
 
     def connect(self, broker: LiveBroker) -> None:
-        """Connect, see `Channels`."""
+        """Connect; see `Channels`."""
 
     def disconnect(self, broker_id: int) -> None:
-        """Disconnect, see `Channels`."""
+        """Disconnect; see `Channels`."""
 
     def send(self, broker_id: int, request: ControlRequest, done: Callable[[Message | Exception], None]) -> None:
         self.sent.append(done)
@@ -149,7 +149,7 @@ def test_requests_that_name_too_many_partitions(monkeypatch: pytest.MonkeyPatch,
     assert waiting.overflows == 1
     waiting.sent[0](StopReplicaResponse())
     waiting.stop(6, 7, 8, version=version)
-    assert waiting.overflows == 1, "what is answered does not count"
+    assert waiting.overflows == 1, "answered requests do not count"
 
 
 def test_the_partitions_of_the_cluster_count(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +157,7 @@ def test_the_partitions_of_the_cluster_count(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(broker_requests, "WAITING_STATES_MAX", 2)
     waiting = Waiting()
     waiting.stop(1, 2, 3)
-    assert waiting.overflows == 0, "one request is taken whatever its size"
+    assert waiting.overflows == 0, "a single request is accepted whatever its size"
     waiting.context.leaderships = {TopicPartition("t", number): Leadership(0, (0,)) for number in range(2)}
     waiting.stop(4)
     assert waiting.overflows == 0

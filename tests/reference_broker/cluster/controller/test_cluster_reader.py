@@ -1,4 +1,4 @@
-"""Damaged brokers and topics are left out, and others are unaffected.
+"""Damaged brokers and topics are left out; others are not affected.
 
 Method: a scripted cluster whose registry has hostile content.
 """

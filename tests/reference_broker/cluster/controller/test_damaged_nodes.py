@@ -1,7 +1,7 @@
-"""No content of a single node and no error of a single operation ends a controller, and others can take over.
+"""No node's content and no operation's error ends a controller, and others can take over.
 
-Method: hypothesis damages any node of a cluster, in place or in a value of its JSON; then each operation of a scenario
-fails in turn. Requests to brokers are encoded.
+Method: hypothesis damages any node of a cluster, as a whole or in one value of its JSON; then each operation of a
+scenario fails in turn. Requests to brokers are encoded.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from kafkawire.sdk.routing.partitions import TopicPartition
 from tests.reference_broker.cluster.controller.scripted_cluster import Cluster, check, scenario
 from tests.thorough import IS_SAMPLE
 
-#: Nodes that a cluster has besides the topic that stays whole, with good content.
+#: The nodes that a cluster has besides the topic that stays intact, with valid content.
 NODES: dict[str, bytes] = {
     BROKER.path(2): b'{"features":{},"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT"},"endpoints":'
     b'["PLAINTEXT://host2:9092"],"jmx_port":-1,"port":9092,"host":"host2","version":5,"timestamp":"1"}',
@@ -59,7 +59,7 @@ NODES: dict[str, bytes] = {
     PREFERRED_REPLICA_ELECTION.path(): b'{"version":1,"partitions":[{"topic":"t","partition":0}]}',
 }
 
-#: What JSON may have in the place of another value.
+#: JSON that may replace another value.
 VALUES = st.sampled_from(
     [
         None,
@@ -85,7 +85,7 @@ VALUES = st.sampled_from(
 
 
 def places(value: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Return the places of all values in JSON."""
+    """Return the places of all values in a JSON document."""
     found = [place]
     if isinstance(value, dict | list):
         for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
@@ -103,7 +103,7 @@ def replaced(value: Any, place: tuple[Any, ...], by: Any) -> Any:
 
 @st.composite
 def damages(draw: st.DrawFn) -> tuple[str, bytes]:
-    """Draw a node, and what it has in place of good content."""
+    """Draw a node, and content to replace its valid content."""
     path = draw(st.sampled_from(sorted(NODES)))
     good = NODES[path]
     if not good or draw(st.booleans()):
@@ -118,7 +118,7 @@ def put(cluster: Cluster, path: str, data: bytes) -> None:
 
 
 def is_in_office(cluster: Cluster) -> bool:
-    """Return whether the first controller was in office all the time."""
+    """Return whether the first controller has been in office the whole time."""
     controller = cluster.brokers[0].controller
     assert controller is not None
     return controller.is_active and controller.context.epoch == 1
@@ -155,7 +155,7 @@ def test_damage(damaged: list[tuple[str, bytes]], is_before: bool, data: st.Data
 
 
 def test_text_that_no_request_can_carry() -> None:
-    """A rack of which half a character is missing reaches the other brokers as Kafka sends it."""
+    """A rack that contains half of a surrogate pair reaches the other brokers as Kafka sends it."""
     cluster = Cluster(0, 1, 2)
     cluster.create("t", (1, 0, 2))
     put(cluster, BROKER.path(8), NODES[BROKER.path(8)].replace(b'"rack":"r"', b'"rack":"r\\ud800"'))

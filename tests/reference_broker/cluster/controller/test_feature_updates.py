@@ -1,6 +1,6 @@
-"""A write of the features that fails concerns the features that would have changed, and no others.
+"""A failed write of the features affects the features that would have changed, and no others.
 
-Method: a scripted cluster, whose registry refuses to write the features.
+Method: a scripted cluster whose registry refuses to write the features.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""AlterPartition is checked as Apache Kafka checks it, and announcements of old leaders are read.
+"""AlterPartition is checked as in Apache Kafka, and announcements of leaders with old releases are read.
 
-Method: a table of requests against one partition; a scripted cluster.
+Method: a table of requests for a single partition; a scripted cluster.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def ask(cluster: Cluster, request: AlterPartitionRequest, version: int) -> Alter
     return response
 
 
-#: Changes of a good request, the version, the error.
+#: The changes to a valid request, the version, the error.
 CASES: list[tuple[dict[str, Any], int, ErrorCode]] = [
     ({}, 3, ErrorCode.NONE),
     ({}, 2, ErrorCode.NONE),
@@ -158,7 +158,7 @@ def test_leaders_change_the_isr() -> None:
 
 @pytest.mark.parametrize(("isr", "expected"), [([0, 2], ErrorCode.NONE), ([0], ErrorCode.INVALID_UPDATE_VERSION)])
 def test_a_write_whose_outcome_was_lost(cluster: Cluster, isr: list[int], expected: ErrorCode) -> None:
-    """The write was carried out and sent again, or another program wrote something else."""
+    """The write was carried out and resent, or another program wrote something else."""
     epoch = cluster.controller.context.epoch
     request = cluster.alter_request("t", [0, 2])
     stored = cluster.state("t")._replace(isr=tuple(isr), controller_epoch=epoch)

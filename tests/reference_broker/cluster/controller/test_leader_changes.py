@@ -1,4 +1,4 @@
-"""Ordered elections take place, or say why not; unbalanced leaders move back.
+"""Requested elections take place, or the response says why not; unbalanced leaders move back.
 
 Method: a scripted cluster.
 """
@@ -147,7 +147,7 @@ def test_few_other_leaders_stay() -> None:
 
 
 def test_each_order_in_the_registry_is_noticed() -> None:
-    """The watch of the node is set again when it does not exist, and when another order follows at once."""
+    """The node is watched again when it does not exist, and when another order follows immediately."""
     cluster = Cluster(0, 1)
     cluster.create("t", (0, 1), (0, 1))
     for _ in range(3):

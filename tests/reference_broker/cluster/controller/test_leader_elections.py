@@ -1,4 +1,4 @@
-"""Elections choose the leader, the ISR and the recipients that Apache Kafka chooses.
+"""Elections choose the same leader, ISR and recipients as Apache Kafka.
 
 Method: tables of cases; the leader epoch rises by one in each.
 """
@@ -27,7 +27,7 @@ def led(leader: int, isr: Ids, recovery_state: int = 0) -> Leadership:
     return Leadership(leader, isr, 6, recovery_state, 7, 3)
 
 
-#: ISR, replicas, online, whether it may be unclean; leader, ISR, recovery state, recipients.
+#: ISR, replicas, online replicas, whether unclean leaders are allowed; leader, ISR, recovery state, recipients.
 OFFLINE = [
     ((1, 2), (1, 2, 3), (2, 3), False, (2, (2,), 0, (2, 3))),
     ((2, 1), (1, 2), (1, 2), False, (1, (2, 1), 0, (1, 2))),
@@ -46,7 +46,7 @@ def test_a_partition_without_a_leader(
     assert elected == (result and Elected(led(*result[:3]), result[3]))
 
 
-#: ISR, target, online; leader.
+#: ISR, target, online replicas; leader.
 REASSIGNMENT = [
     ((1, 2, 3), (3, 2), (1, 2, 3), 3),
     ((1, 2), (3, 2), (1, 2, 3), 2),
@@ -61,7 +61,7 @@ def test_a_partition_that_moves(isr: Ids, target: Ids, online: Ids, leader: int 
     assert elected == (None if leader is None else Elected(led(leader, isr), target))
 
 
-#: ISR, replicas, online; whether the first replica is elected.
+#: ISR, replicas, online replicas; whether the first replica is elected.
 PREFERRED = [
     ((1, 2), (1, 2), (1, 2), True),
     ((2,), (1, 2), (1, 2), False),
@@ -76,7 +76,7 @@ def test_the_preferred_leader(isr: Ids, replicas: Ids, online: Ids, is_elected: 
     assert elected == (Elected(led(1, isr), replicas) if is_elected else None)
 
 
-#: ISR, replicas, online, shutting down; leader, ISR, recipients.
+#: ISR, replicas, online replicas, brokers shutting down; leader, ISR, recipients.
 SHUTDOWN = [
     ((1, 2, 3), (1, 2, 3), (1, 2, 3), (1,), (2, (2, 3), (1, 2, 3))),
     ((1, 3), (1, 2, 3), (1, 2, 3), (1,), (3, (3,), (1, 2, 3))),

@@ -1,4 +1,4 @@
-"""Leaderships are read and written with their epochs; stale and damaged ones are told apart.
+"""Leaderships are read and written with their epochs; stale ones and damaged ones are distinguished.
 
 Method: a scripted cluster.
 """
@@ -24,7 +24,7 @@ T0 = TopicPartition("t", 0)
 
 @pytest.fixture
 def cluster() -> Cluster:
-    """Return a cluster with a partition."""
+    """Return a cluster with one partition."""
     cluster = Cluster(0)
     cluster.create("t", (0,))
     return cluster

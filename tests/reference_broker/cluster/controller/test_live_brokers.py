@@ -1,4 +1,4 @@
-"""A registration of every version becomes a broker with its endpoints; a damaged one is refused by name.
+"""A registration of any version becomes a broker with its endpoints; the error for a damaged one names the field.
 
 Method: a table of registrations.
 """

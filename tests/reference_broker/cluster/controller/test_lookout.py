@@ -1,6 +1,6 @@
-"""An error that concerns one node is logged, and one that concerns all nodes is raised.
+"""An error that concerns one node is logged; an error that concerns all nodes is raised.
 
-Method: a registry in memory that refuses operations on one node.
+Method: an in-memory registry that refuses operations on one node.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def test_what_was_read_is_watched() -> None:
     assert [each.path for each in bench.watched] == ["/a", "/c"]
 
 
-#: The refused node, the error, whether all are gone, what stays.
+#: The refused node, the error, whether all are gone, the remaining nodes.
 DELETIONS = [
     ("", RegistryCode.NO_AUTH, True, []),
     ("/c", RegistryCode.NO_AUTH, False, ["/c"]),

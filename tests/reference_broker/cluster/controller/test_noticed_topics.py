@@ -1,4 +1,4 @@
-"""Topics and partitions are noticed in the registry, no matter which program wrote them.
+"""Topics and partitions in the registry are noticed no matter which program wrote them.
 
 Method: a scripted cluster.
 """
@@ -45,7 +45,7 @@ def test_an_id_belongs_to_one_topic(caplog: pytest.LogCaptureFixture) -> None:
     cluster.topic_count = 0
     cluster.create("b", (0,))
     assert PARTITION_STATE.path("b", 0) not in cluster.tree.nodes
-    assert "topic b is ignored, since its id" in caplog.text
+    assert "ignoring topic b, since its id" in caplog.text
 
 
 def test_a_damaged_topic_is_used_once_it_is_mended() -> None:

@@ -1,4 +1,4 @@
-"""What others raise is logged, and a request that cannot be sent counts as one without a response.
+"""Exceptions from outside are logged, and a request that cannot be sent counts as one without a response.
 
 Method: callables and channels that raise.
 """

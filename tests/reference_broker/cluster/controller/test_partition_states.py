@@ -1,4 +1,4 @@
-"""Partitions get leaders as their replicas allow; what is stored already is kept.
+"""Partitions get leaders as far as their replicas allow; stored leaderships are kept.
 
 Method: a scripted cluster.
 """

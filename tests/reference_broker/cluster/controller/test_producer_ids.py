@@ -1,4 +1,4 @@
-"""Blocks of producer ids follow each other, as Apache Kafka writes them, and are refused to unknown brokers.
+"""Blocks of producer ids are consecutive, stored as Apache Kafka stores them, and refused to unknown brokers.
 
 Method: requests to the controller of a scripted cluster.
 """

@@ -1,7 +1,7 @@
-"""Whatever happens to a cluster, its controller keeps one leader in each ISR, tells the brokers, and leaves nothing.
+"""Whatever happens to a cluster, its controller keeps a leader in each ISR, informs the brokers, and leaves no debris.
 
-Method: a stateful test; brokers come, go and bounce, sessions expire, topics are created, extended, moved and deleted.
-After each step the cluster comes to rest, and the registry is compared with what the brokers were told.
+Method: a stateful test; brokers join, leave and bounce, sessions expire, topics are created, extended, moved and
+deleted. After each step the cluster comes to rest, and the registry is compared with what the brokers were told.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class RandomCluster(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def bounce(self, data: st.DataObject) -> None:
-        """End and start a broker before the controller notices."""
+        """Stop and start a broker before the controller notices."""
         broker_id = data.draw(st.sampled_from(sorted(self.cluster.brokers)))
         registry = self.cluster.brokers.pop(broker_id).registry
         registry.die()
@@ -125,7 +125,7 @@ class RandomCluster(RuleBasedStateMachine):
 
     @rule(topic=names, shrinks=st.booleans())
     def sync(self, topic: str, shrinks: bool) -> None:
-        """Have the leaders of a topic ask for the smallest or the largest ISR."""
+        """Have the leaders of a topic request the smallest or the largest ISR."""
         if self.exists(topic):
             self.cluster.sync(topic, shrinks=shrinks)
 
@@ -163,7 +163,7 @@ class RandomCluster(RuleBasedStateMachine):
             assert (told.leader, told.leader_epoch, tuple(told.isr)) == (state.leader, state.leader_epoch, state.isr)
 
     def teardown(self) -> None:
-        """With all brokers alive and in sync, every deletion and every move comes to its end."""
+        """With all brokers alive and in sync, every deletion and every move finishes."""
         if not hasattr(self, "cluster"):
             return
         for broker_id in IDS:

@@ -1,4 +1,4 @@
-"""A partition moves by adding, syncing and removing replicas; orders are checked.
+"""A partition moves by adding, syncing and removing replicas; requested moves are checked.
 
 Method: a scripted cluster; the stored assignment is compared after each phase.
 """
@@ -64,7 +64,7 @@ def test_a_partition_has_a_leader_at_each_step_of_a_move() -> None:
         for topic in request.topic_states
         for state in topic.partition_states
     ]
-    assert told == [(0, [0, 1]), (0, [0, 1]), (2, [0, 1, 2]), (2, [1, 2])], "moved before it is removed"
+    assert told == [(0, [0, 1]), (0, [0, 1]), (2, [0, 1, 2]), (2, [1, 2])], "the leader moves before the removal"
 
 
 def test_a_reassignment_is_cancelled() -> None:
@@ -80,7 +80,7 @@ def test_a_reassignment_is_cancelled() -> None:
     assert T0 not in cluster.brokers[2].states
 
 
-#: Replicas that are asked for, and whether the order is refused.
+#: The requested replicas, and whether the request is refused.
 WANTED = [((), True), ((1, 1), True), ((-1,), True), ((9,), True), ((1, 0), False)]
 
 
@@ -138,11 +138,11 @@ def test_damaged_orders_are_removed(caplog: pytest.LogCaptureFixture) -> None:
         assert PARTITION_REASSIGNMENTS.path() not in cluster.tree.nodes
     assert cluster.assignment("t").partitions == {0: (0,)}
     assert "since the order cannot be read" in caplog.text
-    assert "the reassignment of t-0 is refused" in caplog.text
+    assert "refusing to reassign t-0" in caplog.text
 
 
 def trips_of(cluster: Cluster, act: Callable[[], object]) -> int:
-    """Return how often the controller waits for the registry during an action."""
+    """Return how many times the controller waits for the registry during an action."""
     registry = cluster.brokers[0].registry
     submit, trips = registry.submit, []
 
@@ -158,7 +158,7 @@ def trips_of(cluster: Cluster, act: Callable[[], object]) -> int:
 
 
 def trips_to_move(topics: int, partitions: int) -> tuple[int, int]:
-    """Return the round trips that begin so many moves at once, and those of a cancellation."""
+    """Return the round trips for starting this many moves together, and for cancelling them."""
     cluster = Cluster(0, 1, 2)
     names = [f"t{number}" for number in range(topics)]
     for name in names:
@@ -200,7 +200,7 @@ def test_partitions_end_their_moves_side_by_side() -> None:
 
 
 def fails(cluster: Cluster, path: str) -> None:
-    """Let writes of a node fail."""
+    """Make writes of a node fail."""
     cluster.brokers[0].registry.error_of = lambda operation: (
         RegistryCode.NO_AUTH if isinstance(operation, SetData) and operation.path == path else None
     )
@@ -254,7 +254,7 @@ def order(cluster: Cluster, kind: type[Create | SetData], *moves: PartitionRepli
 
 
 def test_each_order_in_the_registry_is_noticed() -> None:
-    """The watch of the node is set again: while it has orders, and when it does not exist."""
+    """The node is watched again while it contains orders, and when it does not exist."""
     cluster = Cluster(0, 1)
     cluster.create("t", (0,), (0,))
     first, second = PartitionReplicas("t", 0, (1,)), PartitionReplicas("t", 1, (1,))
@@ -272,7 +272,7 @@ def test_each_order_in_the_registry_is_noticed() -> None:
 
 
 def test_a_topic_is_written_with_its_version() -> None:
-    """Another program adds a partition that the controller has not heard of when it stores a move."""
+    """Another program adds a partition that the controller does not know about when it stores a move."""
     cluster = Cluster(0, 1)
     cluster.create("t", (0,))
     added = cluster.assignment("t")._replace(partitions={0: (0,), 1: (1,)})

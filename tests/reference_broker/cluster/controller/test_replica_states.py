@@ -55,7 +55,7 @@ def test_a_leader_does_not_become_new(caplog: pytest.LogCaptureFixture) -> None:
     del cluster.controller.context.replica_states[Replica(T0, 0)]
     states = cluster.controller._replica_states
     cluster.do(cluster.brokers[0].registry, states.change([Replica(T0, 0)], ReplicaState.NEW))
-    assert "leads and cannot become NEW" in caplog.text
+    assert "is the leader and cannot become NEW" in caplog.text
 
 
 def test_a_damaged_state_keeps_the_isr(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,4 +1,4 @@
-"""The tables of edges are those of Apache Kafka: `validPreviousStates` of each `PartitionState`, `ReplicaState`."""
+"""The transition tables match Apache Kafka's: `validPreviousStates` of each `PartitionState` and `ReplicaState`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafkawire.reference_broker.cluster.controller.states import (
     ReplicaState,
 )
 
-#: For each state, those that may precede it.
+#: For each state, the states that may precede it.
 PARTITIONS = {
     "NEW": {"NON_EXISTENT"},
     "ONLINE": {"NEW", "ONLINE", "OFFLINE"},

@@ -1,7 +1,7 @@
-"""Requests of admins write what Apache Kafka writes, in its order.
+"""Admin requests write the same nodes as Apache Kafka, in the same order.
 
-Method: the writes of a recorded cluster (one topic with a config, a second partition, a changed config, a deletion)
-are repeated, and compared node by node.
+Method: the writes of a recorded cluster (one topic with a config, a second partition, a changed config, a deletion) are
+repeated and compared node by node.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def test_configs_of_brokers_are_announced(cluster: Cluster) -> None:
 
 
 def test_a_configuration_is_stored_before_it_is_announced(cluster: Cluster) -> None:
-    """Brokers read it once, when they hear of it."""
+    """Brokers read it only once, when they are notified."""
     cluster.create("t", (1,))
     do(cluster, change_topic_config("t", lambda before: {"retention.ms": "1"}))
     do(cluster, change_broker_config(1, lambda before: {"log.retention.ms": "1"}))
@@ -125,7 +125,7 @@ def test_refused(
 
 @pytest.mark.parametrize("is_own", [True, False])
 def test_added_partitions_whose_outcome_was_lost(cluster: Cluster, is_own: bool) -> None:
-    """The write was carried out and sent again, or another program wrote the topic meanwhile."""
+    """The write was carried out and resent, or another program wrote the topic in the meantime."""
     cluster.create("t", (0,))
     registry = MemoryRegistry(cluster.tree)
 

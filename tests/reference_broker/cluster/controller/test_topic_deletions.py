@@ -1,4 +1,4 @@
-"""A topic is deleted on every broker, then in the registry; an obstacle only delays it.
+"""A topic is deleted on every broker, then in the registry; obstacles only delay this.
 
 Method: a scripted cluster.
 """
@@ -32,7 +32,7 @@ def test_a_marked_topic_is_deleted() -> None:
 
 
 def trips_to_delete(count: int) -> int:
-    """Return how often the controller has waited for the registry, to delete so many topics."""
+    """Return how many times the controller waits for the registry to delete this many topics."""
     cluster = Cluster(0, 1)
     names = [f"t{number}" for number in range(count)]
     for name in names:

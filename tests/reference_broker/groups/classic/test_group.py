@@ -1,6 +1,6 @@
 """A group knows its members, its leader, and the protocol that all members support.
 
-Method: members are added and removed directly; other modules test transitions between states.
+Method: members are added and removed directly; other modules test state transitions.
 """
 
 import pytest
@@ -37,7 +37,7 @@ def test_renamed_member_keeps_place_and_lead(group):
     group.leader_id = "m2"
     group.pending_sync = {"m2", "m3"}
     group.rename(group.members["m2"], "new")
-    assert group.pending_sync == {"m3"}, "nobody waits for an id that is gone"
+    assert group.pending_sync == {"m3"}, "no member waits for an id that is gone"
     assert list(group.members) == ["m1", "new", "m3"]
     assert (group.leader_id, group.static_members, group.members["new"].member_id) == ("new", {"i": "new"}, "new")
 

@@ -264,7 +264,7 @@ def test_commit_during_the_assignment_has_to_wait():
     bench = GroupBench()
     member = only(bench.join()).member_id
     assert bench.commit(1, 1, member) == [ErrorCode.REBALANCE_IN_PROGRESS]
-    assert bench.commit_in_transaction(1, member) == [ErrorCode.NONE], "a transaction need not"
+    assert bench.commit_in_transaction(1, member) == [ErrorCode.NONE], "a transaction need not name the member"
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_commit_during_the_assignment_has_to_wait():
 )
 def test_commits_in_a_transaction(generation, member, instance, no_group, no_members, stable):
     bench = GroupBench()
-    known = "c-id1"  # the first member id that the bench gives out
+    known = "c-id1"  # the first member id that the bench assigns
 
     def commit():
         return only(bench.commit_in_transaction(generation, known if member == "known" else member, instance))
@@ -321,7 +321,7 @@ def test_group_that_is_joining_takes_the_first_who_come():
     assert only(bench.join(third)).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert only(bench.join()).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert (set(bench.group.members), bench.group.pending_members) == ({first, second}, {})
-    assert not bench.join(first), "one that waits already may come again"
+    assert not bench.join(first), "a member that is already waiting may join again"
 
 
 def test_group_over_its_size_shrinks_when_it_is_loaded():
@@ -370,7 +370,7 @@ def test_several_members_leave_together():
     answers = []
     bench.groups.leave("g", [(leader, None), ("nobody", None), (second, None)], answers.append, 300)
     assert answers == [[ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NONE]]
-    assert only(waiting).generation_id == 2, "one rebalance for all that left"
+    assert only(waiting).generation_id == 2, "one rebalance for all members that left"
 
 
 def test_id_handed_out_can_leave():
@@ -379,7 +379,7 @@ def test_id_handed_out_can_leave():
     assert bench.leave(told.member_id) == ErrorCode.NONE
     assert bench.leave(told.member_id) == ErrorCode.UNKNOWN_MEMBER_ID
     assert bench.loaded().group.state is GroupState.EMPTY, (
-        "as in Kafka, a group is written before anybody has joined it"
+        "as in Kafka, a group is written before any member has joined"
     )
     bench.timers.fire(600_000)
     assert not list(bench.groups.classic_groups())

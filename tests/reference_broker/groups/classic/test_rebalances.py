@@ -1,6 +1,6 @@
 """Rebalances of classic groups end as in Kafka: members, leader, assignments, and the effect of a failed write.
 
-Method: a coordinator over a log in memory, explicit times; answers are collected in lists.
+Method: a coordinator over an in-memory log, explicit times; answers are collected in lists.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ def test_initial_delay_gathers_members():
     assert not first
     second = bench.join(now=2_000)
     bench.timers.fire(3_000)
-    assert not first, "a member came meanwhile: the delay begins again"
+    assert not first, "a member joined meanwhile, so the delay starts again"
     bench.timers.fire(6_000)
     assert only(first).generation_id == only(second).generation_id == 1
     assert len(only(first).members) == 2
-    assert not only(second).members, "only the leader learns the members"
+    assert not only(second).members, "only the leader is told the members"
 
 
 def test_most_wanted_common_protocol_is_selected():
@@ -70,8 +70,8 @@ def test_assignments_reach_members_when_the_leader_sends_them():
     assert (only(own).assignment, only(waiting).assignment) == (b"L", b"O")
     assert (only(own).protocol_type, only(own).protocol_name) == ("consumer", "range")
     assert bench.group.state is GroupState.STABLE
-    assert len(bench.log.batches) == 2, "the new group, and its assignment"
-    assert only(bench.sync(other.member_id, 1)).assignment == b"O", "a stable group answers at once"
+    assert len(bench.log.batches) == 2, "the new group and its assignment"
+    assert only(bench.sync(other.member_id, 1)).assignment == b"O", "a stable group answers immediately"
 
 
 def test_new_rebalance_ends_waiting_syncs():

@@ -58,7 +58,7 @@ def test_static_member_keeps_its_place_until_its_session_ends():
     third = bench.join(instance="c", now=200)
     bench.join(other, instance="b", now=200)
     bench.timers.fire(200 + SESSION_MS)
-    assert only(third).generation_id == 2, "the silent member's session ended, so that all others have joined"
+    assert only(third).generation_id == 2, "the silent member's session ended, so all members have joined"
     assert "a" not in bench.group.static_members
 
 
@@ -144,7 +144,7 @@ def test_ids_handed_out_are_limited(monkeypatch):
 
 @pytest.mark.parametrize("jump_ms", [3_600_000, -3_600_000, 1])
 def test_session_lasts_as_long_when_the_clock_jumps(jump_ms):
-    """A suspended machine neither expels a member early nor keeps it for another hour."""
+    """A suspended machine neither causes a member to be removed early nor keeps it for another hour."""
     bench = GroupBench()
     member = only(bench.join()).member_id
     bench.sync(member, 1, {})

@@ -1,4 +1,4 @@
-"""Groups that hold only a pending member id are dropped when there are too many, unless they are used in between.
+"""Groups that hold only a pending member id are dropped when there are too many, unless they are used in the meantime.
 
 Method: as in `test_rebalances.py`.
 """

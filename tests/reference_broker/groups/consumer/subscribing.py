@@ -1,4 +1,4 @@
-"""Members for the tests of assignors."""
+"""Members for assignor tests."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Assignors give every subscribed partition to one member, evenly; range gives consecutive numbers.
+"""Assignors give every subscribed partition to one member, evenly; range assigns consecutive numbers.
 
-Method: tables, and random groups from seeds.
+Method: tables, and random groups generated from seeds.
 """
 
 from __future__ import annotations

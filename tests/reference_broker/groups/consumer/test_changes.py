@@ -1,6 +1,6 @@
 """The effect of member changes on a group: its epoch, its target assignment, its preferred assignor.
 
-Method: a coordinator over a log in memory.
+Method: a coordinator over an in-memory log.
 """
 
 from __future__ import annotations

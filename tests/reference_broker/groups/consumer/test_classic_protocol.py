@@ -1,6 +1,6 @@
-"""Members that speak the classic protocol share a consumer group with those that speak KIP-848.
+"""Members that use the classic protocol share a consumer group with members that use KIP-848.
 
-Method: a coordinator over a log in memory; a second one reads the log.
+Method: a coordinator over an in-memory log; a second one reads the log.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def mixed(**limits):
 
 
 def hand_over(bench, classic, epoch):
-    """Let the classic member revoke partitions as asked, and both members take their target assignments."""
+    """Let the classic member revoke partitions as requested, and let both members take their target assignments."""
     assert bench.heartbeat(classic, epoch - 1) is ErrorCode.REBALANCE_IN_PROGRESS
     first = only(bench.join_classic(classic, (0, 1, 2, 3)))
     assert (first.generation_id, first.leader, first.protocol_name) == (epoch - 1, "", "cooperative-sticky")
@@ -76,7 +76,7 @@ def test_a_waiting_member_rejoins_once_its_partitions_are_free():
     late = only(bench.join_classic("late")).generation_id
     assert late == 3, "any id will do"
     assert bench.sync_classic("late", 3) == []
-    assert bench.heartbeat("late", 3) is ErrorCode.NONE, "its partitions are not free yet"
+    assert bench.heartbeat("late", 3) is ErrorCode.NONE, "the member's partitions are not free yet"
     told = bench.beat("new", 2, held)
     bench.beat("new", 2, tuple(numbers(told)) if told.assignment else held)
     for name in (classic,):
@@ -93,7 +93,7 @@ def test_a_member_gets_its_id_first():
     bench, _ = mixed()
     told = only(bench.join_classic(needs_id=True))
     assert told.error_code == ErrorCode.MEMBER_ID_REQUIRED
-    assert len(bench.consumers.members) == 2, "nothing is remembered"
+    assert len(bench.consumers.members) == 2, "the client's id is not stored"
     assert only(bench.join_classic(told.member_id, needs_id=True)).generation_id == 3
 
 
@@ -123,7 +123,7 @@ def test_a_full_group_is_refused():
 
 def test_requests_of_others_are_refused():
     bench, classic = mixed()
-    assert bench.heartbeat("new", 2) is ErrorCode.UNKNOWN_MEMBER_ID, "it speaks KIP-848"
+    assert bench.heartbeat("new", 2) is ErrorCode.UNKNOWN_MEMBER_ID, "the member uses KIP-848"
     assert bench.heartbeat("odd", 2) is ErrorCode.UNKNOWN_MEMBER_ID
     assert bench.heartbeat(classic, 0) is ErrorCode.ILLEGAL_GENERATION
     assert bench.sync_classic("new", 2) == ErrorCode.UNKNOWN_MEMBER_ID
@@ -189,8 +189,8 @@ def test_members_of_both_protocols_leave():
     bench.groups.leave("g", [("odd", None), (classic, None), (classic, None), ("", "i")], answers.append, 0)
     assert answers == [[ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NONE, ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID]]
     assert set(bench.consumers.members) == {"new", "late", "later"}
-    assert bench.leave("new") is ErrorCode.NONE, "as an administrator may ask"
-    assert set(bench.group.members) == {"late", "later"}, "only members of the classic protocol are left"
+    assert bench.leave("new") is ErrorCode.NONE, "as an administrator may request"
+    assert set(bench.group.members) == {"late", "later"}, "only classic members are left"
 
 
 def test_a_static_member_changes_its_protocol():
@@ -247,7 +247,7 @@ def test_what_cannot_be_written_changes_nothing():
     bench.log.error = None
     assert bench.consumers.members == before
     bench.timers.fire(SESSION_MS + 500)
-    assert set(bench.consumers.members) == {"new"}, "fencing is tried again"
+    assert set(bench.consumers.members) == {"new"}, "fencing is retried"
 
 
 def test_subscriptions_are_written_as_members_wrote_them():

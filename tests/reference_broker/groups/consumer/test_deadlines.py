@@ -1,6 +1,6 @@
 """Members that miss a deadline are fenced, and members that have left have no deadlines.
 
-Method: deadlines over a shard's timers, which the test fires.
+Method: deadlines on a shard's timers, which the test fires.
 """
 
 from __future__ import annotations

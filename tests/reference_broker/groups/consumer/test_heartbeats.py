@@ -1,6 +1,6 @@
-"""Members of KIP-848 groups join, share and hand over partitions, leave, and are fenced when they are silent.
+"""Members of KIP-848 groups join, share and hand over partitions, leave, and are fenced when they fall silent.
 
-Method: a coordinator over a log in memory; a second one reads the log.
+Method: a coordinator over an in-memory log; a second one reads the log.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def test_partitions_are_handed_over():
     bench = ConsumerBench()
     first = bench.beat().member_id
     second = bench.beat()
-    assert (second.member_epoch, numbers(second)) == (3, []), "they are not free yet"
+    assert (second.member_epoch, numbers(second)) == (3, []), "the partitions are not free yet"
     assert bench.consumers.state is ConsumerGroupState.RECONCILING
     told = bench.beat(first, 2, (0, 1, 2, 3))
     assert (told.member_epoch, len(numbers(told))) == (2, 2)
@@ -55,11 +55,11 @@ def test_lost_response_is_repeated():
     first = bench.beat().member_id
     bench.topics["t"] = TopicFacts(T, 5)
     assert bench.beat(first, 2).member_epoch == 3
-    assert bench.beat(first, 2, (0, 1)).member_epoch == 3, "the previous epoch, with a part of what it owns"
+    assert bench.beat(first, 2, (0, 1)).member_epoch == 3, "the previous epoch, with some of its partitions"
     assert bench.beat(first, 2, (9,)) == ErrorCode.FENCED_MEMBER_EPOCH
     assert bench.beat(first, 2) == ErrorCode.FENCED_MEMBER_EPOCH
     assert bench.beat(first, 4) == ErrorCode.FENCED_MEMBER_EPOCH
-    assert bench.beat(first, 1, (0, 1)) == ErrorCode.FENCED_MEMBER_EPOCH, "older than the previous one"
+    assert bench.beat(first, 1, (0, 1)) == ErrorCode.FENCED_MEMBER_EPOCH, "older than the previous epoch"
 
 
 @pytest.mark.parametrize(("epoch", "size"), [(1, "smaller"), (3, "greater")])
@@ -79,7 +79,7 @@ def test_new_partitions_and_subscriptions_raise_the_epoch():
     assert bench.beat(first, 3).assignment is None
     both = bench.beat(first, 3, topics=["t", "u"])
     assert (both.member_epoch, numbers(both)) == (4, [0, 1, 2, 3, 4, 0])
-    assert bench.beat(first, 4, topics=["u"]).member_epoch == 4, "what it owns is revoked first"
+    assert bench.beat(first, 4, topics=["u"]).member_epoch == 4, "the member's partitions are revoked first"
 
 
 def test_what_a_heartbeat_leaves_out_stays_as_it_was():
@@ -120,7 +120,7 @@ def test_silent_member_is_fenced():
     assert not bench.consumers.members
     assert bench.beat(first, 2) == ErrorCode.UNKNOWN_MEMBER_ID
     bench.timers.fire(600_000)
-    assert not list(bench.groups.consumer_groups()), "an empty group without offsets goes at the next check"
+    assert not list(bench.groups.consumer_groups()), "an empty group without offsets is removed at the next check"
 
 
 def test_member_that_does_not_revoke_is_fenced():
@@ -282,7 +282,7 @@ def test_members_that_go_leave_no_timers(comes_back):
     bench = ConsumerBench()
     first = bench.beat(instance_id="i").member_id
     second = bench.beat().member_id
-    bench.beat(first, 2, (0, 1, 2, 3), instance_id="i")  # it has to revoke some
+    bench.beat(first, 2, (0, 1, 2, 3), instance_id="i")  # the member has to revoke some
     if comes_back:
         bench.beat(first, -2, instance_id="i")
         first = bench.beat(instance_id="i").member_id
@@ -340,10 +340,10 @@ def test_a_member_of_an_unknown_state_is_fenced_and_its_partition_of_the_log_is_
 
 
 class Unwalked(dict):
-    """Members that allow look-ups but no iteration: a group may have thousands, and each sends heartbeats often."""
+    """Members that allow look-ups but no iteration: a group may have thousands, each sending frequent heartbeats."""
 
     def __iter__(self):
-        raise AssertionError("all members are looked at")
+        raise AssertionError("the code iterated over all members")
 
     keys = values = items = __iter__
 

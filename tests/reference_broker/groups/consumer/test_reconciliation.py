@@ -1,4 +1,4 @@
-"""A member revokes before it takes over, moves to the target epoch when allowed, and waits for partitions of others.
+"""A member revokes before it takes over, moves to the target epoch when allowed, and waits for others' partitions.
 
 Method: steps from given states.
 """
@@ -46,7 +46,7 @@ def test_member_revokes_first():
     revoking = step(member, (2, 3), owned(1, 2))
     assert (revoking.epoch, revoking.previous_epoch, revoking.state) == (4, 4, MemberState.UNREVOKED_PARTITIONS)
     assert (revoking.assigned, revoking.revoking) == (owned(2), owned(1))
-    assert step(revoking, (2, 3), None) is revoking, "it has not said that it revoked"
+    assert step(revoking, (2, 3), None) is revoking, "the member has not confirmed the revocation"
     assert step(revoking, (2, 3), owned(1, 2)) is revoking
     moved = step(revoking, (2, 3), owned(2))
     assert (moved.epoch, moved.previous_epoch, moved.state) == (5, 4, MemberState.STABLE)

@@ -1,6 +1,6 @@
-"""Records of consumer groups come back unchanged, and tombstones remove what they removed.
+"""Records of consumer groups are decoded unchanged, and tombstones remove what they should.
 
-Method: encoded, decoded and replayed into an empty dictionary of groups.
+Method: records are encoded, decoded and replayed into an empty dictionary of groups.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Regular expressions are resolved outside the heartbeats, their topics are written, and read back from the log.
+"""Regular expressions are resolved outside heartbeats; the matching topics are written, and read back from the log.
 
-Method: a coordinator over a log in memory; time is a number, and nothing is resolved unless the test fires the timers.
-The answers and records are those that Apache Kafka gives.
+Method: a coordinator over an in-memory log; time is a number, and nothing is resolved unless the test fires the timers.
+The answers and records match Apache Kafka's.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.groups.consumer_bench import ConsumerBench, numbers
 from tests.reference_broker.groups.group_bench import ChangingTopics
 
-#: The earliest time at which a group's expressions are resolved again after they were resolved at 0.
+#: The earliest time at which a group's expressions are resolved again after a resolution at time 0.
 AGAIN_MS = REFRESH_PAUSE_MS + 1
 
 
@@ -42,7 +42,7 @@ def topics(bench):
 
 
 def kinds(bench, start=0):
-    """Return the key types of the written records, a list for each batch; tombstones are negative."""
+    """Return the key types of the written records, one list per batch; tombstones are negative."""
     return [
         [(record.key.SCHEMA.key or 0) * (1 if record.value is not None else -1) for record in records if record]
         for batch in bench.log.batches[start:]
@@ -57,7 +57,7 @@ def test_the_first_answer_assigns_nothing_and_the_next_all():
     assert kinds(bench) == [[5, 8]]
     bench.resolve()
     assert (bench.consumers.epoch, topics(bench)) == (2, {"[tu]": {"t"}})
-    assert kinds(bench)[1:] == [[16, 3]], "an operation of its own"
+    assert kinds(bench)[1:] == [[16, 3]], "a separate operation"
     second = bench.beat("m", 1)
     assert (second.member_epoch, numbers(second)) == (2, [0, 1, 2, 3])
     assert bench.beat("m", 2).assignment is None
@@ -80,7 +80,7 @@ def test_an_expression_that_stands_for_nothing():
     assert topics(bench) == {"zzz": set()}
     assert kinds(bench) == [[5, 8], [16]]
     bench.beat("m", 1)
-    assert bench.timers.next_deadline_ms != 0, "it is not looked up again"
+    assert bench.timers.next_deadline_ms != 0, "the expression is not resolved again"
 
 
 def test_a_second_member_with_the_same_one_raises_the_epoch_at_once():
@@ -106,7 +106,7 @@ def test_another_expression_waits_ten_seconds():
     bench.beat("n", 2, now=AGAIN_MS)
     bench.resolve(AGAIN_MS)
     assert topics(bench) == {"t": {"t"}, "u": {"u"}}
-    assert kinds(bench)[-1] == [16, 16, 3], "all of them are looked up"
+    assert kinds(bench)[-1] == [16, 16, 3], "all expressions are resolved"
     assert numbers(bench.beat("n", 2, now=AGAIN_MS)) == [0]
 
 
@@ -161,7 +161,7 @@ def test_a_topic_that_goes_and_comes_again_keeps_its_place():
     assert topics(bench) == {"[tu]": {"t", "u"}}
     assert bench.beat("m", 2, owned={b"u" * 16: frozenset({0})}).member_epoch == 3
     bench.topics["t"] = TopicFacts(b"n" * 16, 2)
-    assert len(numbers(bench.beat("m", 3))) == 3, "without being looked up"
+    assert len(numbers(bench.beat("m", 3))) == 3, "without another resolution"
 
 
 def test_what_they_stand_for_holds_for_a_while():
@@ -186,7 +186,7 @@ def test_a_member_that_takes_another_expression_gives_up_what_the_first_stood_fo
     assert kinds(bench, batches) == [[5, -16, 8]]
     assert bench.beat("m", 2, said=()).member_epoch == 2
     bench.resolve()
-    assert topics(bench) == {"u": {"u"}}, "nothing was left that is younger than ten seconds"
+    assert topics(bench) == {"u": {"u"}}, "nothing less than ten seconds old was left"
     assert numbers(bench.beat("m", 2)) == [0]
 
 
@@ -233,7 +233,7 @@ def test_it_is_taken_over_from_the_log():
     assert kinds(again, batches) == []
     again.beat("m", 2, now=AGAIN_MS)
     again.resolve(AGAIN_MS)
-    assert kinds(again, batches) == [[16]], "topics may have come meanwhile"
+    assert kinds(again, batches) == [[16]], "topics may have been added meanwhile"
 
 
 def test_what_apache_kafka_has_found_is_used_although_its_expression_is_too_large_here(caplog):
@@ -256,7 +256,7 @@ class Unwalked(ChangingTopics):
     """Topics that allow look-ups but no iteration."""
 
     def __iter__(self):
-        raise AssertionError("all topics are looked at")
+        raise AssertionError("the code iterated over all topics")
 
 
 def test_a_heartbeat_does_not_look_at_all_topics():
@@ -284,7 +284,7 @@ HARD = "(.?){490}t"
 
 
 def hard(bench):
-    """Join a member with an expression that takes long to resolve, and let the resolution run for a while."""
+    """Join a member with an expression that is slow to resolve, and let the resolution run for a while."""
     for number in range(4):
         put(bench, f"{number:02}" * 124)
     join(bench, regex=HARD)
@@ -325,7 +325,7 @@ def test_two_heartbeats_look_up_once():
     bench.beat("m", 1)
     join(bench, "n", "t")
     bench.resolve()
-    assert set(topics(bench)) == {HARD}, "the other came when it was under way"
+    assert set(topics(bench)) == {HARD}, "the other one joined while the resolution was in progress"
     assert sum(16 in each for each in kinds(bench)) == 1
 
 

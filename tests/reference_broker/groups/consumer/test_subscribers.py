@@ -1,4 +1,4 @@
-"""What assignors know about members: their ids, which of their topics exist, and their previous targets."""
+"""The facts that assignors get about members: ids, which of their topics exist, and previous targets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The uniform assignor is even, moves little, and levels loads of members that want different topics.
+"""The uniform assignor is even, moves few partitions, and levels the loads of members that want different topics.
 
 Method: tables; `tests/kafka/test_mixed_group_sequences.py` compares its choices with Apache Kafka's.
 """
@@ -91,7 +91,7 @@ def drawn(chance):
 
 
 def test_choices_stay_as_they_are():
-    """Random sequences compare the choices with Apache Kafka's; this test notices a change of them without it."""
+    """Random sequences compare the choices with Apache Kafka's; this test notices changed choices without Kafka."""
     chance, digest = Random(1), 0
     for _ in range(400):
         members, counts, same = drawn(chance)
