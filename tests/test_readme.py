@@ -27,13 +27,13 @@ BENCHMARKS = README.parent / "docs" / "benchmarks.md"
 GOALS = {
     "parse a message": ["parse: native"],
     "build a message": ["build: native"],
-    "the same in pure Python: parse / build": ["parse: python", "build: python"],
-    "batch of 10 records and more: `append` / `append_many`": [
+    "in pure Python: parse / build": ["parse: python", "build: python"],
+    "batch of 10 or more records: `append` / `append_many`": [
         "append, 10 records and more:",
         "append_many, 10 records and more:",
     ],
-    "batch of 10 records and more: decode to records": ["decode to records, 10 records and more:"],
-    "batch of 1,000 records and more: decode to columns": ["decode to columns, 1,000 records and more:"],
+    "batch of 10 or more records: decode to records": ["decode to records, 10 records and more:"],
+    "batch of 1,000 or more records: decode to columns": ["decode to columns, 1,000 records and more:"],
     "batch of 1 record: `append` / `append_many` / decode": [
         "append, 1 record:",
         "append_many, 1 record:",
