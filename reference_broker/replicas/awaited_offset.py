@@ -1,7 +1,8 @@
-"""An offset of a partition, and the callbacks that wait for it to move: first of all the high watermark.
+"""An offset of a partition, usually the high watermark, and the callbacks that wait for it to move.
 
 All records before the high watermark can be read and acknowledged. `Replica` and `ClusterReplica` decide when it moves.
-A leader in a cluster has two more of these offsets: the end of what its own disk has stored, and the low watermark.
+A leader in a cluster has two more such offsets: the end of the records that its own disk has stored, and the low
+watermark.
 
 Source: `UnifiedLog.highWatermark`, `DelayedOperationPurgatory` in Apache Kafka.
 """
@@ -18,17 +19,17 @@ from kafkawire.sdk.errors import BrokerError
 
 __all__ = ["COMPLETES_ANY_FETCH_BYTES", "UNREADABLE_MAX", "AwaitedOffset", "Reached", "Watcher", "Watchers"]
 
-#: Called with None once an offset has been reached; or with the error that prevents it.
+#: Called with None once an offset has been reached, or with the error that prevents this.
 Reached = Callable[[BrokerError | None], None]
 
 #: Called with the number of bytes that have become readable.
 Watcher = Callable[[int], None]
 
-#: Higher than any fetch's `min_bytes`, an int32.
+#: Higher than any fetch's `min_bytes`, which is an int32.
 COMPLETES_ANY_FETCH_BYTES = 2**31
 
-#: Batches whose sizes are kept while they are not readable: a leader with too few replicas in sync may append for
-#: hours. With more of them, each move of the high watermark completes any fetch until all are readable.
+#: The number of unreadable batches whose sizes are kept: a leader with too few replicas in sync may append for hours.
+#: Beyond this number, each move of the high watermark completes any fetch until all batches are readable.
 UNREADABLE_MAX = 10_000
 
 
@@ -58,19 +59,19 @@ class Watchers:
 
 
 class AwaitedOffset:
-    """An offset that callbacks wait for; the names below are those of the high watermark.
+    """An offset that callbacks wait for; names and descriptions below are those of the high watermark.
 
     Args:
         offset: the initial value.
-        end_offset: the end of the log, or None if it is not later.
+        end_offset: the end of the log; None if it is the same.
 
     Attributes:
         offset: the first offset that consumers may not read.
-        appended_bytes: the size of all batches that were appended.
-        readable_bytes: the size of the readable batches.
-        unknown_to: up to here, the sizes of batches are unknown: these were appended, or had been readable, before, or
-            there were too many.
-        watchers: notified when more can be read, or when reading has ended.
+        appended_bytes: the total size of the appended batches.
+        readable_bytes: the total size of the readable batches.
+        unknown_to: up to this offset, the sizes of batches are unknown: they were appended earlier, were readable
+            before the offset moved back, or were too many.
+        watchers: notified when more can be read, or when reading ends.
     """
 
     def __init__(self, offset: int, end_offset: int | None = None) -> None:
@@ -78,17 +79,17 @@ class AwaitedOffset:
         self.unknown_to = offset if end_offset is None else end_offset
         self.appended_bytes = self.readable_bytes = 0
         self._error: BrokerError | None = None
-        #: (offset, number, callback); the number keeps callbacks of one offset in order.
+        #: (offset, number, callback); the number keeps callbacks for the same offset in order.
         self._waiting: list[tuple[int, int, Reached]] = []
         self._numbers = count()
         self.watchers = Watchers()
-        #: (end offset, size) of the batches that are not readable yet; the last one may stand for several.
+        #: (end offset, size) of the batches that are not readable yet; the last entry may stand for several batches.
         self._unreadable: deque[tuple[int, int]] = deque()
 
     def when_reached(self, offset: int, callback: Reached) -> None:
         """Call `callback` once when this offset is at or past `offset`; immediately if it already is.
 
-        Each produced partition of a request waits with one entry, and a connection has one request at a time.
+        Each partition of a waiting produce request has one entry, and a connection has one request at a time.
         """
         if offset <= self.offset or self._error is not None:
             call(callback, None if offset <= self.offset else self._error)
@@ -96,7 +97,7 @@ class AwaitedOffset:
             heapq.heappush(self._waiting, (offset, next(self._numbers), callback))
 
     def watch(self, watcher: Watcher) -> None:
-        """Call `watcher` when more can be read, or when reading has ended, until `unwatch`."""
+        """Call `watcher` when more can be read, or when reading ends, until `unwatch`."""
         self.watchers.add(watcher)
 
     def unwatch(self, watcher: Watcher) -> None:
@@ -131,19 +132,19 @@ class AwaitedOffset:
         self.watchers.tell(COMPLETES_ANY_FETCH_BYTES if has_unknown else size_bytes)
 
     def move_back(self, offset: int) -> None:
-        """Move to a lower offset; the size of the batches that are not readable any more is unknown from then on."""
+        """Move to a lower offset; from then on, the sizes of the batches that are no longer readable are unknown."""
         if offset < self.offset:
             self.unknown_to = max(self.unknown_to, self.offset)
             self.offset = offset
 
     def truncate(self, offset: int, end_offset: int, error: BrokerError, *, is_empty: bool = False) -> None:
-        """Follow a truncation of the log: records that were waited for are gone.
+        """Follow a truncation of the log, which may have removed records that callbacks wait for.
 
         Args:
             offset: the high watermark, which may be lower.
             end_offset: the new end of the log.
-            error: what those get that wait for records that are gone.
-            is_empty: whether all records are gone; the log may begin at a later offset then.
+            error: the error for callbacks that wait for records that are gone.
+            is_empty: whether all records are gone, in which case the log may begin at a later offset.
         """
         kept_to = min(self.offset, end_offset) if is_empty else end_offset
         while self._unreadable and self._unreadable[-1][0] > kept_to:
@@ -159,10 +160,10 @@ class AwaitedOffset:
         self.watchers.tell(COMPLETES_ANY_FETCH_BYTES)
 
     def refuse(self, error: BrokerError) -> None:
-        """Report an error to all waiting callbacks, and to later ones, until `accept`.
+        """Report an error to all waiting callbacks, and to later ones until `accept`.
 
-        This broker does not lead the partition any more, or the log has ended. The high watermark may still move, but
-        what was waited for may be lost.
+        This broker no longer leads the partition, or the log has ended. The high watermark may still move, but the
+        awaited records may be lost.
 
         Args:
             error: see above.

@@ -1,11 +1,11 @@
-"""A replica in a cluster, where several brokers have the records of a partition.
+"""A replica in a cluster, where several brokers hold the records of a partition.
 
-As the leader, it knows its followers and the ISR, and commits what all replicas that may be in sync have. It asks for
-changes of the ISR when a follower has caught up, or has fallen behind. As a follower, it takes over the high watermark
-of its leader. The log appends and reads the same way in both roles.
+As the leader, it knows its followers and the ISR, and commits the records that all potentially in-sync replicas have.
+It asks for a change of the ISR when a follower has caught up or fallen behind. As a follower, it adopts the high
+watermark of its leader. The log appends and reads in the same way in both roles.
 
-A follower may join only at one of its own fetches, so that a follower that is gone never does; so the partition is read
-at each fetch of a follower that is not in sync, even if nothing is new.
+A follower may join the ISR only at one of its own fetches, so a follower that has gone never joins. For this, the
+partition is read at each fetch of a follower that is not in sync, even if there is nothing new.
 
 Source: `Partition` in Apache Kafka.
 """
@@ -49,31 +49,31 @@ _log = logging.getLogger("kafkawire.broker")
 
 
 class IsrKeeper(Protocol):
-    """Takes changes of ISRs to the controller (see `AlterPartition`)."""
+    """Submits changes of ISRs to the controller (see `AlterPartition`)."""
 
     def submit(self, change: IsrChange, done: Answered) -> None:
-        """Ask for a change, instead of any earlier one of the partition; `done` is not called before this returns."""
+        """Ask for a change in place of any earlier one for the partition; `done` is not called before this returns."""
         ...
 
     def withdraw(self, partition: Partition) -> None:
-        """Forget the change of a partition."""
+        """Withdraw the change for a partition."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the replicas of one broker know of their cluster.
+    """What a broker's replicas know about their cluster.
 
     Attributes:
-        broker_id: this broker.
-        lag_max_ms: the time after which a follower that has not caught up is out of sync, `replica.lag.time.max.ms`.
-        clock: the current time in milliseconds.
-        is_alive: whether a broker is registered, by its id.
+        broker_id: the id of this broker.
+        lag_max_ms: how long a follower stays in sync after it was last caught up, `replica.lag.time.max.ms`.
+        clock: returns the current time in milliseconds.
+        is_alive: returns whether the broker with a given id is registered.
         isr_keeper: see `IsrKeeper`.
-        rack_of: the rack of a broker that is alive, by its id; None if all consumers read from the leader.
-        follower_moved: called when more of a follower's log is durable, or it begins later: what it fetches next may
-            depend on that (see `Fetchers.moved`); None if nothing is fetched.
-        quota: of what followers get from this broker; None for none.
+        rack_of: returns the rack of the live broker with a given id; None if all consumers read from the leader.
+        follower_moved: called when more of a follower's log is durable, or the log begins later, since its next fetch
+            may depend on that (see `Fetchers.moved`); None if nothing is fetched.
+        quota: the quota on what this broker sends to followers; None for no quota.
     """
 
     broker_id: int
@@ -87,10 +87,10 @@ class Surroundings:
 
 
 class ClusterReplica(Replica):
-    """One of several replicas.
+    """One of several replicas of a partition.
 
     Args:
-        partition: its topic and number.
+        partition: the topic and number of the partition.
         log: see `Replica`.
         surroundings: see `Surroundings`.
         on_role: see `Replica`.
@@ -112,7 +112,7 @@ class ClusterReplica(Replica):
         self._positions = FollowerPositions()
         #: None unless this replica leads.
         self._in_sync: InSync | None = None
-        #: Those who wait only for this disk, and those who wait for all logs to begin at an offset.
+        #: Callbacks waiting only for this disk, and callbacks waiting for all logs to begin at an offset.
         self._acknowledged = AwaitedOffset(log.acknowledged_to)
         self._low_watermark = AwaitedOffset(log.log_start_offset)
         self._end_watchers = Watchers()
@@ -134,7 +134,7 @@ class ClusterReplica(Replica):
         return self._epoch_start
 
     def position(self, broker_id: int) -> FollowerPosition | None:
-        """Return what is known of a follower; None if there is no such follower, or this replica does not lead."""
+        """Return the known position of a follower; None if there is no such follower, or this replica does not lead."""
         return self._positions.get(broker_id)
 
     def preferred_reader(self, rack: str, offset: int) -> int | None:
@@ -167,13 +167,13 @@ class ClusterReplica(Replica):
     # Acknowledgement.
 
     def check_acks(self, acks: int) -> None:
-        """Check that this replica leads, and that enough replicas are in sync if all of them have to acknowledge.
+        """Check that this replica leads and, if all replicas have to acknowledge, that enough of them are in sync.
 
         Args:
             acks: see `Acks`.
 
         Raises:
-            BrokerError: see `check`; or NOT_ENOUGH_REPLICAS.
+            BrokerError: an error of `check`, or NOT_ENOUGH_REPLICAS.
         """
         self.check()
         if acks == Acks.ALL and len(self.isr) < self._required():
@@ -181,12 +181,13 @@ class ClusterReplica(Replica):
             raise BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS, reason)
 
     def when_acknowledged(self, acks: int, end_offset: int, callback: Reached) -> None:
-        """Call back once a batch is acknowledged, or with the error that prevents it.
+        """Call back once a batch has been acknowledged, or with the error that prevents this.
 
         Args:
-            acks: `Acks.ALL` to wait for all replicas that may be in sync; otherwise for this one.
+            acks: `Acks.ALL` to wait for all replicas that may be in sync; anything else to wait for this one.
             end_offset: the end of the batch.
-            callback: called once; the error may be NOT_ENOUGH_REPLICAS_AFTER_APPEND, or that of the end of the role.
+            callback: called once; the error may be NOT_ENOUGH_REPLICAS_AFTER_APPEND, or the error with which the role
+                ends.
         """
         if acks == Acks.ALL:
             self._high_watermark.when_reached(end_offset, partial(self._reached, callback))
@@ -202,7 +203,7 @@ class ClusterReplica(Replica):
         callback(error)
 
     def _required(self) -> int:
-        """Return how many replicas have to be in sync; no more than there are."""
+        """Return how many replicas have to be in sync, which is at most the number of replicas."""
         return min(self.log.config.min_insync_replicas, len(self._positions) + 1)
 
     # The followers.
@@ -215,10 +216,10 @@ class ClusterReplica(Replica):
         now_ms: int,
         session: IdlePartition | None = None,
     ) -> None:
-        """Take a follower's fetch that has arrived, whose offset is within this log.
+        """Note the arrival of a follower's fetch from an offset within this log.
 
         Args:
-            follower: one that the partition is assigned to.
+            follower: a broker to which the partition is assigned.
             end_offset, start_offset, now_ms: see `FollowerPosition.fetched`.
             session: the partition in the fetch session.
         """
@@ -236,7 +237,7 @@ class ClusterReplica(Replica):
             self.moved()
 
     def _may_join(self, in_sync: InSync, position: FollowerPosition) -> bool:
-        """Return whether to ask for a follower to be added: it has all committed records, and those of this epoch."""
+        """Return whether to ask to add a follower: it has all committed records, and all from before this epoch."""
         return (
             in_sync.state is IsrState.COMMITTED
             and position.broker_id not in in_sync.isr
@@ -246,10 +247,10 @@ class ClusterReplica(Replica):
         )
 
     def check_in_sync(self, now_ms: int) -> None:
-        """Ask for the removal of the followers that have fallen behind; call every half of `lag_max_ms`."""
+        """Ask for followers that have fallen behind to be removed; to be called every `lag_max_ms / 2`."""
         self._low_watermark.advance(self.low_watermark)
         if self.log.high_watermark < self.log.acknowledged_to:
-            self.moved()  # a follower that has not joined, and is not heard of any more, holds nothing back
+            self.moved()  # a follower that has not joined and no longer fetches holds nothing back
         in_sync = self._in_sync
         if in_sync is None or in_sync.state is not IsrState.COMMITTED:
             return
@@ -280,19 +281,19 @@ class ClusterReplica(Replica):
             self.term = self.term._replace(isr=in_sync.isr, partition_epoch=in_sync.partition_epoch)
         if in_sync.isr != before:
             _log.info(
-                "%s: the replicas in sync are %s; they were %s before", self.log.folder, list(in_sync.isr), list(before)
+                "%s: the in-sync replicas are %s; they were %s before", self.log.folder, list(in_sync.isr), list(before)
             )
             for position in self._positions:
                 if position.broker_id not in in_sync.isr:
                     position.read_again()  # it may have caught up before the answer
         elif in_sync.state is IsrState.UNKNOWN:
-            _log.info("%s: the controller has not made %s the ISR: %s", self.log.folder, list(proposed.isr), answer)
+            _log.info("%s: the controller did not set the ISR to %s: %s", self.log.folder, list(proposed.isr), answer)
         self.moved()
 
-    # The two ends of what is committed.
+    # The two ends of the committed records.
 
     def moved(self) -> None:
-        """Move the high watermark to the end of what all replicas that may be in sync have."""
+        """Move the high watermark to the end of the records that all potentially in-sync replicas have."""
         size_bytes, self._appended_bytes = self._appended_bytes, 0
         if self.role is not Role.LEADER:
             self._tell_fetchers()
@@ -322,10 +323,10 @@ class ClusterReplica(Replica):
         self._last_stable_offset.advance(self.log.producers.first_unstable_offset)
 
     def _committed_to(self, acknowledged_to: int) -> int:
-        """Return the end of what is committed; it may be lower than it has been.
+        """Return the end of the committed records, which may be lower than before.
 
-        A follower that has caught up, and will join, counts already. Otherwise a partition whose other replicas have
-        failed would move its high watermark ahead of the follower that catches up, again and again.
+        A follower that has caught up and is about to join already counts. Otherwise, a partition whose other replicas
+        have failed would keep moving its high watermark ahead of the follower that is catching up.
         """
         in_sync = self._in_sync
         if in_sync is None or len(in_sync.isr) < self._required():
@@ -344,10 +345,10 @@ class ClusterReplica(Replica):
         return offset
 
     def followed(self, high_watermark: int, start_offset: int) -> None:
-        """Take over what the leader has sent with a fetch; only a follower does this.
+        """Adopt the offsets that the leader has sent with a fetch, if this replica follows.
 
         Args:
-            high_watermark: the leader's, which may be beyond the end of this log, or lower than before.
+            high_watermark: the leader's high watermark, which may be beyond the end of this log, or lower than before.
             start_offset: the start of the leader's log; only committed records are removed.
         """
         if self.role is not Role.FOLLOWER:
@@ -362,7 +363,7 @@ class ClusterReplica(Replica):
 
     @property
     def low_watermark(self) -> int:
-        """The lowest start of the logs of all replicas whose brokers are alive."""
+        """The lowest start offset among the replicas whose brokers are alive."""
         lowest = self.log.log_start_offset
         for position in self._positions:
             if position.start_offset < lowest and self._surroundings.is_alive(position.broker_id):
@@ -370,21 +371,21 @@ class ClusterReplica(Replica):
         return lowest
 
     def when_low_watermark(self, offset: int, callback: Reached) -> None:
-        """Call back once the logs of all replicas that are alive begin at `offset` or later, or with an error."""
-        self._low_watermark.move_back(self.low_watermark)  # a broker has come back
+        """Call back once the logs of all live replicas begin at `offset` or later, or with an error."""
+        self._low_watermark.move_back(self.low_watermark)  # a broker may have come back
         self._low_watermark.advance(self.low_watermark)
         self._low_watermark.when_reached(offset, callback)
 
-    # Its role.
+    # The role.
 
     def _begin(self, term: Term) -> None:
-        """Take over the ISR and the assignment of a term as the leader.
+        """As the leader, adopt the ISR and the assignment of a term.
 
-        A term of the state that is known already, such as one of a topic that has got an id, says nothing about the
-        change of the ISR that is under way, or was.
+        A term with a state that is already known, for example after the topic was given an id, does not affect a
+        pending change of the ISR.
         """
         log, own_id = self.log, self._surroundings.broker_id
-        # Another broker may have led in an epoch in between, and a follower may have truncated its log.
+        # Another broker may have led in between, and a follower may have truncated its log.
         is_new_leader = self._in_sync is None or term.leader_epoch > self.leader_epoch + 1
         is_new_epoch = is_new_leader or term.leader_epoch != self.leader_epoch
         self._positions.assign([each for each in term.replicas if each != own_id])

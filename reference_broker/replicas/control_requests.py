@@ -5,8 +5,8 @@
                         ▼
                    ClusterMetadata
 
-There is one queue, and one request is carried out at a time, in pieces, so that clients are served meanwhile. Requests
-of an earlier controller, or for an earlier registration of this broker, change nothing.
+There is one queue; requests are carried out one at a time and in pieces, so that clients are served in between. A
+request from an earlier controller, or for an earlier registration of this broker, changes nothing.
 
 Source: `KafkaApis.handleLeaderAndIsrRequest`, `handleStopReplicaRequest`, `handleUpdateMetadataRequest` and
 `ReplicaManager` in Apache Kafka 3.9.
@@ -52,70 +52,70 @@ _log = logging.getLogger("kafkawire.broker")
 
 R = TypeVar("R")
 
-#: Requests that may wait. A controller sends one at a time and repeats it after a timeout, and few controllers follow
-#: one another: more requests wait only if the disk or the registry hangs.
+#: The number of requests that may wait. A controller sends one at a time and resends it after a timeout, and
+#: controllers seldom change: more requests wait only if the disk or the registry hangs.
 QUEUED_MAX: Final = 100
 
-#: Partitions of a piece: their roles take a few milliseconds.
+#: The number of partitions in a piece: changing their roles takes a few milliseconds.
 _AT_A_TIME: Final = 500
 
-#: The broker epoch of versions without one, which is never stale.
+#: The broker epoch of request versions without one; it is never stale.
 _UNKNOWN_BROKER_EPOCH: Final = -1
 
-#: Called once with the response; or with the error if there is none, and the controller should repeat the request.
+#: Called once with the response, or with an error if there is none and the controller should resend the request.
 Done = Callable[[Message | Exception], None]
 
 _Request = LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest
 
-#: Called once with the partitions that failed, and the errors.
+#: Called once with the partitions that failed and their errors.
 _Failed = Callable[[Mapping[Partition, BrokerError]], None]
 
-#: Begins something that takes a while, and calls back when it is over.
+#: Begins something that takes a while, and calls back when it has ended.
 _Wait = Callable[[Callable[[], None]], None]
 
-#: Work that also waits: it yields None where others may have a turn, and otherwise what to wait for.
+#: Work that also waits: it yields None where other work may take a turn, and an operation to wait for it.
 _Steps = Generator[_Wait | None, None, R]
 
 
 class PartitionLogs(Protocol):
-    """The logs of this broker (see `LogDirectory`)."""
+    """This broker's logs (see `LogDirectory`)."""
 
     def log(self, topic: str, partition: int) -> PartitionLog | None:
         """Return the log of a partition, or None if there is none."""
         ...
 
     def config_of(self, configs: Mapping[str, str]) -> LogConfig:
-        """Return the log configuration of a topic with these overrides."""
+        """Return the log configuration of a topic that has these overrides."""
         ...
 
     def create(self, places: Collection[LogPlace], done: _Failed) -> None:
-        """Create logs durably, or open those whose folders are there; `done` is called once with those that failed."""
+        """Create logs durably, or open existing ones; `done` is called once with the partitions that failed."""
         ...
 
     def identify(self, topic_ids: Mapping[Partition, bytes], done: _Failed) -> None:
-        """Note the ids of topics that had none durably; `done` is called once with the partitions that failed."""
+        """Store newly assigned topic ids durably; `done` is called once with the partitions that failed."""
         ...
 
     def delete(self, partitions: Collection[Partition], end: BrokerError, done: _Failed) -> None:
         """Delete logs and folders.
 
         Args:
-            partitions: topics and numbers; some may not have a log, and some of these a folder.
-            end: what those who wait for the logs are answered with.
-            done: called once, when the deletion is durable, with those that failed.
+            partitions: topics and numbers; some may have no log, or not even a folder.
+            end: the error for operations waiting for the logs.
+            done: called once, when the deletion is durable, with the partitions that failed.
         """
         ...
 
 
 class TopicConfigs(Protocol):
-    """The configurations of topics, which the registry of the cluster has."""
+    """The configurations of topics, as stored in the cluster's registry."""
 
     def read(self, topics: Collection[str], done: Callable[[], None]) -> None:
-        """Read the configurations of topics, and call back once; one that cannot be read stays as it was."""
+        """Read the configurations of topics, then call back once; those that cannot be read stay unchanged."""
         ...
 
     def of(self, topic: str) -> Mapping[str, str]:
-        """Return the configurations of a topic, as far as they have been read, by Kafka's names."""
+        """Return a topic's configurations that have been read so far, by Kafka's names."""
         ...
 
 
@@ -125,17 +125,17 @@ class ControlRequests:
     Args:
         broker_id: the id of this broker.
         broker_epoch: returns the epoch of this broker's registration.
-        replicas: get their roles from here.
-        logs: those of the replicas.
-        configs: of topics.
-        metadata: the image, for answers to clients.
-        fetchers: copy the logs of followers.
-        timers: the broker's.
+        replicas: the replicas, which get their roles from here.
+        logs: the logs of the replicas.
+        configs: the configurations of topics.
+        metadata: the metadata image used to answer clients.
+        fetchers: fetch the records for followers.
+        timers: the broker's timers.
         now_ms: returns the current time.
-        topic_ids: the ids of the topics of the logs that are open at the start.
+        topic_ids: the topic ids of the logs that are open at startup.
 
     Attributes:
-        controller_epoch: the highest epoch of a controller that has sent a request.
+        controller_epoch: the highest epoch of any controller that has sent a request.
     """
 
     def __init__(
@@ -161,28 +161,28 @@ class ControlRequests:
         self._fetchers = fetchers
         self._timers = timers
         self._now_ms = now_ms
-        #: Of the logs here, as far as they are known; a term has its own.
+        #: The topic ids of the logs here, where known; a term has its own.
         self._topic_ids = dict(topic_ids)
-        #: The first one is being carried out.
+        #: The first request is being carried out.
         self._queue: deque[tuple[ControlRequest, Done]] = deque()
         self._steps: _Steps[Message] | None = None
 
     def take(self, request: ControlRequest, done: Done) -> None:
-        """Carry out a request after those before it.
+        """Carry out a request after all earlier ones.
 
         Args:
             request: LeaderAndIsr, StopReplica or UpdateMetadata, of any version.
             done: see `Done`; may be called before this returns.
         """
         if len(self._queue) >= QUEUED_MAX:
-            done(RemoteProtocolError(f"{QUEUED_MAX} requests of controllers wait already, which is the limit"))
+            done(RemoteProtocolError(f"{QUEUED_MAX} controller requests are already waiting, which is the limit"))
             return
         self._queue.append((request, done))
         if len(self._queue) == 1:
             self._begin()
 
     def close(self) -> None:
-        """Drop all requests without a response: the broker stops, and its logs are closed next."""
+        """Drop all requests without a response: the broker is stopping, and its logs are closed next."""
         self._queue.clear()
         if self._steps is not None:
             self._steps.close()
@@ -207,7 +207,7 @@ class ControlRequests:
         except StopIteration as end:
             self._end(end.value)
         except Exception:
-            _log.exception("a request of the controller failed")
+            _log.exception("a request from the controller failed")
             if steps is self._steps:
                 self._end(_refused(self._queue[0][0], ErrorCode.UNKNOWN_SERVER_ERROR))
 
@@ -217,13 +217,13 @@ class ControlRequests:
         try:
             done(response)
         finally:
-            if self._queue:  # in a later turn: a hundred requests that need not wait would be too deep a recursion
+            if self._queue:  # in a later turn, since a hundred requests that need not wait would recurse too deeply
                 self._timers.at(self._now_ms(), self._begin)
 
     def _carry_out(self, request: ControlRequest) -> _Steps[Message]:
         message = request.message
         if not isinstance(message, _Request):
-            raise TypeError(f"{type(message).__name__} is not a request of a controller")
+            raise TypeError(f"{type(message).__name__} is not a controller request")
         refusal = self._refusal(message)
         if refusal is not None:
             return _refused(request, refusal)
@@ -235,22 +235,22 @@ class ControlRequests:
         return (yield from self._update(message))
 
     def _refusal(self, request: _Request) -> ErrorCode | None:
-        """Return the code for a request of another controller than that of this cluster, or for another broker."""
+        """Return the code for a request from a controller that is not this cluster's, or for another broker."""
         code, reason = None, ""
         broker_epoch = self._broker_epoch()
         if request.is_k_raft_controller:
             code, reason = ErrorCode.INVALID_REQUEST, "it is a KRaft controller"
         elif _UNKNOWN_BROKER_EPOCH != request.broker_epoch < broker_epoch:
-            # A higher one is that of a registration which this broker is about to hear of.
+            # A higher epoch belongs to a registration that this broker is about to hear of.
             code, reason = (
                 ErrorCode.STALE_BROKER_EPOCH,
-                f"the request has broker epoch {request.broker_epoch}, but it is {broker_epoch} now",
+                f"the request has broker epoch {request.broker_epoch}, but the current one is {broker_epoch}",
             )
         elif request.controller_epoch < self.controller_epoch:
             code, reason = ErrorCode.STALE_CONTROLLER_EPOCH, f"its epoch is {request.controller_epoch}"
         if code is not None:
             name, controller_id = type(request).__name__, request.controller_id
-            _log.warning("%s of controller %d is refused with %s: %s", name, controller_id, code.name, reason)
+            _log.warning("%s from controller %d is refused with %s: %s", name, controller_id, code.name, reason)
         return code
 
     def _known(self, partition: Partition) -> KnownReplica | None:
@@ -276,7 +276,7 @@ class ControlRequests:
         return _leader_and_isr_response(request, version, ErrorCode.NONE, changes.codes)
 
     def _note_ids(self, changes: RoleChanges) -> _Steps[None]:
-        """Note the ids of topics that had none when their logs were made."""
+        """Store the ids of topics that had none when their logs were created."""
         ids = dict(changes.identified)
         for partition, term in changes.terms():
             known = self._known(partition)
@@ -302,7 +302,7 @@ class ControlRequests:
         failed = yield from _failures_of(partial(self._logs.create, places))
         for partition, error in failed.items():
             changes.answer(partition, error.code)
-        for topic in topics:  # they may have changed meanwhile, when there was no log that could be told
+        for topic in topics:  # their configurations may have changed before there was a log to configure
             if self._logs.config_of(self._configs.of(topic)) != configs[topic]:
                 self._replicas.configure(topic, self._configs.of(topic))
 
@@ -328,7 +328,7 @@ class ControlRequests:
             self._fetchers.follow(partition, term.leader, term.leader_epoch)
 
     def _identify(self, partition: Partition, topic_id: bytes) -> None:
-        """Continue a term of a topic that has got an id; the ISR of a leader may have changed since the term began."""
+        """Continue a term whose topic has been given an id; a leader's ISR may have changed since the term began."""
         replica = self._replicas.get(*partition)
         if replica is None or replica.term is None:
             return
@@ -337,7 +337,7 @@ class ControlRequests:
             self._fetchers.follow(partition, replica.term.leader, replica.term.leader_epoch)
 
     def _change(self, codes: dict[Partition, ErrorCode], partition: Partition, change: Callable[[], None]) -> bool:
-        """Change a role; return whether that succeeded. One failed change does not prevent the others."""
+        """Change a role, and return whether that succeeded. A failed change does not prevent the others."""
         try:
             change()
         except BrokerError as error:
@@ -381,7 +381,7 @@ class ControlRequests:
         return UpdateMetadataResponse(ErrorCode.NONE)
 
 
-#: What those get who wait for a partition that is deleted from this broker.
+#: The error for operations waiting for a partition that is deleted from this broker.
 _DELETED: Final = BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition was deleted from this broker")
 
 
@@ -399,7 +399,7 @@ def _in_pieces(work: Work[R]) -> _Steps[R]:
 
 
 def _failures_of(begin: Callable[[_Failed], None]) -> _Steps[Mapping[Partition, BrokerError]]:
-    """Wait for work on several partitions, and return those that failed, with the errors."""
+    """Wait for work on several partitions, and return the partitions that failed with their errors."""
     failed: dict[Partition, BrokerError] = {}
 
     def wait(go_on: Callable[[], None]) -> None:
@@ -414,15 +414,15 @@ def _failures_of(begin: Callable[[_Failed], None]) -> _Steps[Mapping[Partition, 
 
 
 def _tell(name: str, controller_id: int, codes: Mapping[Partition, ErrorCode]) -> None:
-    """Log the partitions that are not changed, in one line.
+    """Write one log line about the partitions that are not changed.
 
-    A new controller repeats the states of all partitions. Those that are known already are answered as stale.
+    A new controller repeats the states of all partitions. Those already known are answered as stale.
     """
     expected = (ErrorCode.NONE, ErrorCode.STALE_CONTROLLER_EPOCH)
     refused = [(partition, code) for partition, code in codes.items() if code not in expected]
     if refused:
         (topic, number), code = refused[0]
-        text = "%s of controller %d: %d of %d partitions are refused; the first is %s-%d with %s"
+        text = "%s from controller %d: %d of %d partitions are refused; the first is %s-%d with %s"
         _log.warning(text, name, controller_id, len(refused), len(codes), topic, number, code.name)
 
 
@@ -430,7 +430,7 @@ def _tell(name: str, controller_id: int, codes: Mapping[Partition, ErrorCode]) -
 
 
 def _refused(request: ControlRequest, code: ErrorCode) -> Message:
-    """Return the response to a request that is refused as a whole; of LeaderAndIsr, it names all partitions."""
+    """Return the response to a request that is refused as a whole; for LeaderAndIsr, it names all partitions."""
     message = request.message
     if isinstance(message, LeaderAndIsrRequest):
         codes = {(topic, state.partition_index): code for topic, _, state in states_of(message)}
@@ -441,11 +441,11 @@ def _refused(request: ControlRequest, code: ErrorCode) -> Message:
 def _leader_and_isr_response(
     request: LeaderAndIsrRequest, version: int, code: ErrorCode, codes: Mapping[Partition, ErrorCode]
 ) -> LeaderAndIsrResponse:
-    """Return the response to a LeaderAndIsr; the partitions have the order of the request.
+    """Return the response to a LeaderAndIsr, with the partitions in the order of the request.
 
     Args:
         request: see above.
-        version: its version; the first ones name topics, later ones topic ids.
+        version: its version; early versions contain topic names, later ones topic ids.
         code: the outcome of the whole request.
         codes: the outcome of each partition.
     """

@@ -1,7 +1,7 @@
-"""Where a follower's log must end after its leader has said that the two logs differ.
+"""The offset to which a follower must truncate its log when the leader reports that the two logs differ.
 
 Source: `AbstractFetcherThread.getOffsetTruncationState` in Apache Kafka; KIP-101 (leader epochs instead of high
-watermarks), KIP-279 (epochs that only one of the two knows).
+watermarks), KIP-279 (epochs that only one of the two logs has).
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ class EpochLog(Protocol):
 
     @property
     def high_watermark(self) -> int:
-        """The end of what was committed, as far as this log knows."""
+        """The end of the committed records, as far as this log knows."""
         ...
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
-        """Return the highest epoch up to `epoch`, and its end offset; (-1, -1) if no epoch is known."""
+        """Return the highest known epoch up to `epoch` and its end offset; (-1, -1) if no epoch is known."""
         ...
 
 
 def cut_for(log: EpochLog, epoch: int, end_offset: int) -> int:
-    """Return the offset to truncate a follower's log to; the next fetch shows whether the logs agree then.
+    """Return the offset to truncate a follower's log to; the next fetch shows whether the logs then agree.
 
     Args:
         log: the follower's log.
-        epoch: the highest epoch that both logs may have, according to the leader; -1 if it named none.
-        end_offset: where that epoch ends in the leader's log; -1 if the leader knows no end, so that only committed
+        epoch: the highest epoch that both logs may have, according to the leader; -1 if the leader named none.
+        end_offset: where that epoch ends in the leader's log; -1 if the leader does not know, so that only committed
             records are certain.
     """
     if end_offset < 0:
@@ -44,6 +44,7 @@ def cut_for(log: EpochLog, epoch: int, end_offset: int) -> int:
     if own_epoch < 0:
         return min(end_offset, log.next_offset)
     if own_epoch != epoch:
-        # This log lacks the epoch: none of its later records can be the leader's. An earlier epoch may differ, too.
+        # This log lacks the epoch, so none of its later records can be the leader's. An earlier epoch may differ as
+        # well.
         return min(own_end_offset, log.next_offset)
     return min(end_offset, own_end_offset, log.next_offset)

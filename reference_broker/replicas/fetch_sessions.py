@@ -1,8 +1,8 @@
-"""Fetch sessions: requests and responses only name changed partitions (KIP-227).
+"""Fetch sessions, in which requests and responses name only changed partitions (KIP-227).
 
-A machine without I/O. The cache finds the session of a request, or begins one. A session records what its client has
-requested and received, and which partitions may have news: those in the last request, those whose log reported a
-change, and those not yet read to the end. Only these are read, however many others there are.
+A state machine without I/O. The cache finds the session of a request, or begins one. A session records what its client
+has requested and received, and which partitions may have news: those in the last request, those whose logs have
+reported a change, and those not yet read to the end. Only these are read, no matter how many others there are.
 
 Source: `FetchSession`, `FetchManager`, `FetchSessionCacheShard` in Apache Kafka.
 """
@@ -33,16 +33,17 @@ __all__ = ["EVICTION_MS", "FetchSession", "FetchSessions", "SessionPartition", "
 
 PartitionData = FetchResponse.PartitionData
 
-#: A session unused for this long can be evicted for any other; a younger one not for a consumer's.
+#: A session unused for this long can be evicted for any other; a session used more recently cannot be evicted for a
+#: consumer's.
 EVICTION_MS = 120_000
 
-#: Topics and partitions to add or remove in a fraction of a millisecond.
+#: The number of topics and partitions that can be added or removed in a fraction of a millisecond.
 _AT_A_TIME = 100
 
-#: Stands for the time of the session's last fetch, while that and later fetches find nothing new in a partition.
+#: Stands for the time of the session's last fetch, as long as fetches find nothing new in a partition.
 _RESTS = -1
 
-#: Id or name of a topic, and number of a partition.
+#: The id or name of a topic, and the number of a partition.
 _Key = tuple[bytes | str, int]
 
 
@@ -55,7 +56,7 @@ class WatchedLog(Protocol):
         ...
 
     def watch(self, watcher: Callable[[int], None], *, is_committed: bool = False, is_follower: bool = False) -> None:
-        """Call `watcher` with a number of bytes whenever more become readable: for all, of committed ones, at all."""
+        """Call `watcher` with the number of bytes whenever consumers can read more, or the given kind of reader can."""
         ...
 
     def unwatch(self, watcher: Callable[[int], None]) -> None:
@@ -63,16 +64,16 @@ class WatchedLog(Protocol):
         ...
 
     def holds_back(self, broker_id: int) -> bool:
-        """Return whether a follower gets no records now, since it is not in sync and the quota is exceeded."""
+        """Return whether a follower gets no records for now, because it is not in sync and the quota is exceeded."""
         ...
 
     def sent(self, size_bytes: int) -> None:
-        """Count records that a response for a follower has."""
+        """Count the records in a response to a follower."""
         ...
 
 
 class WaitingFetch(Protocol):
-    """A fetch that waits for its session's partitions."""
+    """A fetch that is waiting for its session's partitions."""
 
     def more(self, size_bytes: int) -> None:
         """Record that more bytes can be read."""
@@ -88,12 +89,12 @@ class SessionPartition:
 
     Attributes:
         topic: the topic's name; "" if its id is used.
-        topic_id: the topic's id; zero if its name is used.
-        wanted: the client's last request for it.
-        turn: the position in the session's order; a partition moves to the end after its records were sent, for
-            fairness.
-        idle_ms: when the last fetch arrived for which the partition needed no read, since its client had all of it;
-            None if there was none.
+        topic_id: the topic's id; zeros if its name is used.
+        wanted: the client's last request for the partition.
+        turn: the position in the session's order; for fairness, a partition moves to the end when its records have been
+            sent.
+        idle_ms: when the last fetch arrived that did not need to read the partition, as the client already had all of
+            it; None if there has been no such fetch.
     """
 
     __slots__ = (
@@ -123,42 +124,42 @@ class SessionPartition:
         return self._session.fetched_ms if self._idle_ms == _RESTS else self._idle_ms
 
     def rest(self) -> None:
-        """Record that the client has all of the partition, until `wake`."""
+        """Record that, until `wake`, the client has all of the partition."""
         self._idle_ms = _RESTS
 
     def wake(self) -> None:
-        """Record that the partition is to be read again: later fetches do not say that the client has all of it."""
+        """Record that the partition must be read again: later fetches no longer imply that the client has all of it."""
         if self._idle_ms == _RESTS:
             self._idle_ms = self._session.fetched_ms
 
     def read_again(self) -> None:
-        """Read the partition at the client's next fetch, although nothing is new; not if it has left the session."""
+        """Read the partition at the client's next fetch even if nothing is new, unless it has left the session."""
         if self._session.has(self):
             self._session.changed(self, 0)
 
     def leave(self) -> None:
-        """Record that the client does not fetch the partition any more."""
+        """Record that the client no longer fetches the partition."""
         self.wake()
         self.unfollow()
 
     def changed(self, size_bytes: int) -> None:
-        """Record that more can be read, or that reading has ended; called by logs."""
+        """Record that more can be read or that reading has ended; called by logs."""
         if self._log is not None and self._log.error is not None:
             # The client may never fetch again, which would keep the files of a deleted topic open.
             self.read_from(None)
         self._session.changed(self, size_bytes)
 
     def is_held_back(self) -> bool:
-        """Return whether the client is a follower that gets no records of the partition now."""
+        """Return whether the client is a follower that gets no records of the partition for now."""
         return self._log is not None and self._log.holds_back(self._session.follower_id)
 
     def sent(self, size_bytes: int) -> None:
-        """Count records that the client, a follower, gets."""
+        """Count the records sent to the client, which is a follower."""
         if self._log is not None:
             self._log.sent(size_bytes)
 
     def moved(self, size_bytes: int) -> None:
-        """Record a new high watermark that makes no more records readable; called by logs."""
+        """Record a new high watermark that does not make more records readable; called by logs."""
         self._session.changed(self, 0)
 
     def is_news(self, data: PartitionData) -> bool:
@@ -177,7 +178,7 @@ class SessionPartition:
         self._log_start_offset = data.log_start_offset
 
     def read_from(self, log: WatchedLog | None) -> bool:
-        """Record the log that was read; return whether it differs from the previous one."""
+        """Record the log that was read; return whether it is a different log from before."""
         if log is self._log:
             return False
         self.unfollow()
@@ -216,19 +217,19 @@ class FetchSession:
         by_id: whether topics are identified by id.
 
     Attributes:
-        id: `NO_FETCH_SESSION_ID` if it is not cached.
-        epoch: expected in the next request.
+        id: the session id; `NO_FETCH_SESSION_ID` if the session is not cached.
+        epoch: the epoch expected in the next request.
         by_id: see above.
         is_follower: whether the client is another broker, which may evict consumers' sessions.
         follower_id: the id of that broker; negative for a consumer.
         is_full: whether the response names every partition.
-        created_ms: when it was cached.
-        used_ms: when a request last used it.
-        fetched_ms: when the last request arrived whose partitions are known.
-        waiting: the fetch that waits for something new.
-        is_busy: whether a fetch in pieces is being processed.
-        is_removed: whether it was removed from the cache.
-        has_news: whether a partition has changed since this was last set to False.
+        created_ms: when the session was cached.
+        used_ms: when a request last used the session.
+        fetched_ms: when the last request arrived whose partitions have been applied.
+        waiting: the fetch that is waiting for something new.
+        is_busy: whether a fetch is being processed in pieces.
+        is_removed: whether the session has been removed from the cache.
+        has_news: whether any partition has changed since this was last set to False.
     """
 
     def __init__(self, request: FetchRequest, by_id: bool) -> None:
@@ -244,7 +245,7 @@ class FetchSession:
         self._isolation_level = request.isolation_level
         self._partitions: dict[_Key, SessionPartition] = {}
         self._ready: dict[SessionPartition, None] = {}
-        #: Partitions whose log has changed since the last `follow`.
+        #: Partitions read from a different log since the last `follow`.
         self._unfollowed: list[SessionPartition] = []
         self._turns = count()
 
@@ -265,7 +266,7 @@ class FetchSession:
         yield from self.want(request)
         yield from self._forget(request)
         if request.isolation_level != self._isolation_level:
-            # A partition read to its end at one isolation level may have more at the other.
+            # A partition read to its end at one isolation level may have more to read at the other.
             self._isolation_level = request.isolation_level
             pieces = Pieces(_AT_A_TIME)
             for partition in [*self._partitions.values()]:
@@ -324,7 +325,7 @@ class FetchSession:
 
         Args:
             partition: the partition.
-            log: its log; None if it has none.
+            log: the log of the partition; None if it has none.
             is_at_end: whether the read reached the end without an error, so that the log will report more data.
         """
         is_new = partition.read_from(log)
@@ -333,8 +334,8 @@ class FetchSession:
             if self.is_follower:
                 partition.rest()
         if is_new and self.is_follower:
-            # The next read tells where the follower is. That may commit records of its partition, and a coordinator
-            # that has waited for them, to be elected, may append to this partition at once.
+            # The next read shows the follower's position. That may commit records of its partition, and a coordinator
+            # that was waiting for them to be elected may immediately append to this partition.
             self._follow(partition)
         elif is_new:
             self._unfollowed.append(partition)
@@ -346,7 +347,7 @@ class FetchSession:
         self._ready[partition] = None
         self.has_news = True
         if self.waiting is not None:
-            # What ends the wait of any fetch is no record, but the end of a role, for example.
+            # A size that completes any fetch is not that of records: it signals the end of a role, for example.
             is_counted = not size_bytes or size_bytes >= COMPLETES_ANY_FETCH_BYTES or not self.is_follower
             self.waiting.more(size_bytes if is_counted or not partition.is_held_back() else 0)
 
@@ -402,23 +403,23 @@ class FetchSessions:
     """The sessions of all clients.
 
     Args:
-        slots: maximum number of cached sessions; beyond that, a fetch is answered without a session.
+        slots: the maximum number of cached sessions; beyond it, a fetch is answered without a session.
         new_id: returns a unique text.
-        computations: runs the clean-up of ended sessions.
+        computations: runs the cleanup of ended sessions.
     """
 
     def __init__(self, slots: int, new_id: Callable[[], str], computations: Computations) -> None:
         self._slots = slots
         self._new_id = new_id
         self._computations = computations
-        #: In the order of their last use.
+        #: In order of last use.
         self._sessions: dict[int, FetchSession] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def begin(self, request: FetchRequest, now_ms: int, *, by_id: bool) -> Work[FetchSession]:
-        """Return the session of a request, updated by it; yield now and then.
+        """Return the session of a request, updated by the request; yield now and then.
 
         Args:
             request: the request.
@@ -426,8 +427,8 @@ class FetchSessions:
             by_id: whether topics are identified by id.
 
         Raises:
-            BrokerError: FETCH_SESSION_ID_NOT_FOUND; INVALID_FETCH_SESSION_EPOCH, unexpected epoch;
-                FETCH_SESSION_TOPIC_ID_ERROR if the request uses topic ids and the session names, or vice versa.
+            BrokerError: FETCH_SESSION_ID_NOT_FOUND; INVALID_FETCH_SESSION_EPOCH for an unexpected epoch;
+                FETCH_SESSION_TOPIC_ID_ERROR if the request uses topic ids but the session uses names, or vice versa.
         """
         session = self._sessions.get(request.session_id)
         if request.session_epoch in (INITIAL_FETCH_SESSION_EPOCH, FINAL_FETCH_SESSION_EPOCH):
@@ -454,7 +455,7 @@ class FetchSessions:
             session.check()
             session.fetched_ms = now_ms
         except GeneratorExit:
-            # Its client has disconnected, and its state is unknown.
+            # The client has disconnected, and the session's state is unknown.
             if not session.is_removed:
                 self._remove(session, now_ms)
             raise
@@ -469,7 +470,7 @@ class FetchSessions:
         return session
 
     def keep(self, session: FetchSession, now_ms: int) -> bool:
-        """Cache a new session under an id if there is room or can be made; return whether it was cached."""
+        """Cache a new session under an id if there is room or room can be made; return whether it was cached."""
         if len(self._sessions) >= self._slots and not self._evict(session, now_ms):
             return False
         session.id = self._unused_id()
@@ -479,14 +480,14 @@ class FetchSessions:
         return True
 
     def _evict(self, session: FetchSession, now_ms: int) -> bool:
-        """Evict the least recently used session, or else the smallest that `session` may replace."""
+        """Evict the least recently used session if it is old, or else the smallest that `session` may replace."""
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None:
             return False
         if now_ms - oldest.used_ms > EVICTION_MS:
             self._remove(oldest, now_ms)
             return True
-        # Checks each session: 1,000 by default, and only when all slots are in use.
+        # This checks each session, of which there are 1,000 by default, but only when all slots are in use.
         candidates = (each for each in self._sessions.values() if _gives_way(each, session))
         least = min(candidates, key=_value, default=None)
         if least is None or _value(session) < _value(least):
@@ -510,7 +511,7 @@ class FetchSessions:
         session.used_ms = now_ms
 
     def _unused_id(self) -> int:
-        """Return an id that a client of an earlier run does not mistake for its own."""
+        """Return an id that a client from an earlier run will not mistake for its own."""
         session_id = NO_FETCH_SESSION_ID
         while session_id == NO_FETCH_SESSION_ID or session_id in self._sessions:
             session_id = zlib.crc32(self._new_id().encode()) & INT32_MAX
@@ -522,7 +523,7 @@ def _turn(partition: SessionPartition) -> int:
 
 
 def _after(epoch: int) -> int:
-    """Return the epoch after `epoch`; 0 would begin a session."""
+    """Return the epoch after `epoch`, skipping 0, which would begin a session."""
     return epoch + 1 if epoch < INT32_MAX else INITIAL_FETCH_SESSION_EPOCH + 1
 
 
@@ -532,5 +533,5 @@ def _gives_way(session: FetchSession, other: FetchSession) -> bool:
 
 
 def _value(session: FetchSession) -> tuple[bool, int, int]:
-    """Return the value of caching a session: the more partitions, the more it saves."""
+    """Return the value of caching a session, which saves more the more partitions it has."""
     return session.is_follower, len(session), session.id

@@ -1,9 +1,9 @@
 """The partitions that this broker fetches from one leader: one request in flight, in one fetch session.
 
-A machine without I/O: `plan` returns the next request, `answered` takes its outcome, and `due_ms` says when to plan
-again if nothing happens earlier. Each event concerns its own partitions alone, so idle ones cost nothing. Only
-partitions that are FETCHING are in the session; one whose append takes a moment stays in it, and the next request waits
-for it.
+A state machine without I/O: `plan` returns the next request, `answered` takes its outcome, and `due_ms` says when to
+plan again if nothing happens earlier. An event costs work only for the partitions it concerns, so idle partitions cost
+nothing. Only partitions in the state FETCHING are in the session, except that a partition whose append takes a moment
+stays in it, and the next request waits for the append.
 
 Source: `AbstractFetcherThread`, `RemoteLeaderEndPoint`, `ReplicaFetcherThread` in Apache Kafka 3.9; KIP-227.
 """
@@ -42,15 +42,15 @@ __all__ = [
 
 logger = logging.getLogger("kafkawire.broker")
 
-#: How long the next request waits for appends that have not ended: most rolls and syncs are faster, and a partition
-#: that leaves the session and returns costs the leader more than the wait.
+#: How long the next request waits for unfinished appends: most rolls and syncs take less time, and a partition that
+#: leaves the session and returns costs the leader more than the wait does.
 APPEND_PATIENCE_MS: Final = 20
 
-#: The responses whose records logs may still need: a log that waits for its disk keeps all of its response in memory,
-#: which has up to `replica.fetch.response.max.bytes`.
+#: The maximum number of responses whose records logs still need: a log waiting for its disk keeps an entire response in
+#: memory, which may have up to `replica.fetch.response.max.bytes`.
 RESPONSES_HELD_MAX: Final = 4
 
-#: The partitions in a ListOffsets request: a leader reads a log for each, and others wait for it meanwhile.
+#: The maximum number of partitions in a ListOffsets request: the leader reads a log for each while other requests wait.
 ASKED_MAX: Final = 1_000
 
 #: Errors after which a full request suffices.
@@ -61,13 +61,15 @@ class FetcherOptions(NamedTuple):
     """The options of fetchers.
 
     Attributes:
-        broker_id: this broker.
-        wait_max_ms: how long a leader may wait for records, `replica.fetch.wait.max.ms`.
-        min_bytes: the bytes that it waits for, `replica.fetch.min.bytes`.
-        max_bytes: the limit for each partition, `replica.fetch.max.bytes`; a larger batch is fetched anyway.
-        response_max_bytes: the limit for all partitions together, `replica.fetch.response.max.bytes`; likewise.
+        broker_id: the id of this broker.
+        wait_max_ms: how long the leader may wait for records, `replica.fetch.wait.max.ms`.
+        min_bytes: how many bytes the leader waits for, `replica.fetch.min.bytes`.
+        max_bytes: the limit for each partition, `replica.fetch.max.bytes`, except that a larger first batch is still
+            fetched.
+        response_max_bytes: the limit for all partitions together, `replica.fetch.response.max.bytes`, with the same
+            exception.
         backoff_ms: the pause after a failure, `replica.fetch.backoff.ms`.
-        response_timeout_ms: the limit for a response, `replica.socket.timeout.ms`.
+        response_timeout_ms: how long to wait for a response, `replica.socket.timeout.ms`.
     """
 
     broker_id: int
@@ -80,12 +82,13 @@ class FetcherOptions(NamedTuple):
 
 
 class FetcherVersions(NamedTuple):
-    """The versions of the requests, which the release of the leaders decides: brokers do not ask each other for them.
+    """The request versions, which follow from the leaders' release: brokers do not ask each other for versions.
 
     Attributes:
-        fetch: of fetches by topic id, 15 or later: the follower is in `replica_state`.
-        fetch_by_name: of fetches if any topic has no id, 12: the last one with names, the first with divergence.
-        list_offsets: 4 or later, with leader epochs.
+        fetch: for fetches by topic id: 15 or later, with the follower in `replica_state`.
+        fetch_by_name: for fetches if any topic has no id: 12, the last version with names, and the first with
+            divergence.
+        list_offsets: for ListOffsets: 4 or later, with leader epochs.
     """
 
     fetch: int = 17
@@ -93,7 +96,7 @@ class FetcherVersions(NamedTuple):
     list_offsets: int = 9
 
 
-#: What a follower of Apache Kafka 3.9 sends to brokers of its own release.
+#: The versions that a follower of Apache Kafka 3.9 uses with brokers of its own release.
 CURRENT_VERSIONS: Final = FetcherVersions()
 
 
@@ -101,9 +104,9 @@ class Planned(NamedTuple):
     """A request to the leader.
 
     Attributes:
-        request: its content.
-        version: its version.
-        timeout_ms: the limit for the response.
+        request: the content of the request.
+        version: the version of the request.
+        timeout_ms: how long to wait for the response.
     """
 
     request: FetchRequest | ListOffsetsRequest
@@ -118,13 +121,13 @@ class Fetcher:
         leader_id: the broker to fetch from.
         options: see `FetcherOptions`.
         broker_epoch: returns the epoch of this broker's registration.
-        wake: called when it may be time to plan again; it must not plan before it returns.
-        quota: that of followers, which all fetchers share.
-        versions: of the requests.
+        wake: called when it may be time to plan again; the callback itself must not plan.
+        quota: the followers' quota, which all fetchers share.
+        versions: the versions of the requests.
 
     Attributes:
         leader_id: see above.
-        partitions: those that are followed, in any state.
+        partitions: the followed partitions, in any state.
     """
 
     def __init__(
@@ -146,40 +149,42 @@ class Fetcher:
         self._session = FetchSession()
         self._lines = LogLimit(logger)
         self._is_asked = False
-        #: Whether the request under way begins a session.
+        #: Whether the request in flight begins a session.
         self._is_full = False
-        #: The partitions of the ListOffsets request under way.
+        #: The partitions of the ListOffsets request in flight.
         self._listing: tuple[Followed, ...] = ()
-        #: No request is sent before this time, after a failure of a whole one.
+        #: After a whole request has failed, no request is sent before this time.
         self._not_before_ms: int | None = None
         #: The partitions that the session should have.
         self._wanted: dict[TopicPartition, Followed] = {}
-        #: Those of them whose replication is throttled, as of some change of the quota; some may be withheld now.
+        #: The fetched partitions with throttled replication, as of the last known change of the quota; some may be
+        #: withheld.
         self._throttled: dict[TopicPartition, Followed] = {}
         self._quota_changes = quota.changes
         self._withheld: set[TopicPartition] = set()
         self._asking: dict[Followed, None] = {}
-        #: Partitions of the session whose append has not ended, and when they leave the session.
+        #: Partitions in the session whose appends have not ended, and when they are removed from the session.
         self._appending: dict[Followed, None] = {}
         self._patient_until_ms: int | None = None
-        #: Partitions that have begun a pause since the last plan, and all pauses by their ends.
+        #: Partitions paused since the last plan, and all pauses ordered by their ends.
         self._pausing: list[Followed] = []
         self._paused: list[tuple[int, int, Followed]] = []
-        #: The ends of logs that the leader has told, and will not tell again, of partitions that have not taken them:
-        #: the logs differed, or the answer was for a former epoch. They count once the leader has no other news.
+        #: Ends of the leader's logs that it has reported and will not repeat, but that partitions have not adopted,
+        #: because the logs differed or the answer was for a former epoch. They are adopted once the leader has no other
+        #: news.
         self._untaken: dict[TopicPartition, tuple[int, int]] = {}
-        #: How many partitions need each response, by number.
+        #: How many partitions still need each response, by the number of the response.
         self._held: dict[int, int] = {}
         self._number = 0
 
     # Partitions.
 
     def add(self, partition: TopicPartition, replica: FollowerReplica, leader_epoch: int) -> None:
-        """Follow a partition from now on; a former epoch of it ends.
+        """Follow a partition from now on, ending any earlier epoch of it.
 
         Args:
             partition: its topic and number.
-            replica: its replica on this broker, whose log has the role of a follower.
+            replica: its replica on this broker, which is a follower.
             leader_epoch: the epoch in which the leader leads it.
         """
         self.remove(partition)
@@ -188,7 +193,7 @@ class Fetcher:
         followed.begin()
 
     def remove(self, partition: TopicPartition) -> None:
-        """Stop following a partition; nothing that was fetched is appended any more."""
+        """Stop following a partition; no more fetched records are appended."""
         followed = self.partitions.pop(partition, None)
         if followed is not None:
             self._leave(followed)
@@ -212,7 +217,7 @@ class Fetcher:
             if self._quota.is_throttled(partition):
                 self._throttled[partition] = followed
             if self._wanted.get(partition) is not followed or not followed.is_sent:
-                # At the end: in a full request, others come first in the next response.
+                # Put it at the end, so that in a full request, others come first in the next response.
                 self._wanted.pop(partition, None)
                 self._wanted[partition] = followed
                 self._session.change(partition)
@@ -238,7 +243,7 @@ class Fetcher:
         self._untaken.pop(followed.partition, None)
 
     def _leave(self, followed: Followed) -> None:
-        """Take a partition out of the session, and out of all other places."""
+        """Remove a partition from the session, and from everything else that tracks it."""
         if self._wanted.pop(followed.partition, None) is not None:
             self._session.change(followed.partition)
         self._throttled.pop(followed.partition, None)
@@ -249,7 +254,7 @@ class Fetcher:
     # Requests.
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return when to plan again if nothing happens earlier; None if only an event can lead to a request."""
+        """Return when to plan again if nothing happens earlier; None if only an event can trigger a request."""
         if self._is_asked:
             return None
         if self._pausing:
@@ -266,10 +271,10 @@ class Fetcher:
         return max(min(due), self._not_before_ms or now_ms)
 
     def plan(self, now_ms: int) -> Planned | None:
-        """Return the next request; None if one is in flight, or none is due.
+        """Return the next request; None if one is in flight or none is due.
 
         Args:
-            now_ms: the time.
+            now_ms: the current time.
         """
         self._note_pauses(now_ms)
         if self._is_asked or (self._not_before_ms is not None and now_ms < self._not_before_ms):
@@ -290,7 +295,7 @@ class Fetcher:
 
     def _note_pauses(self, now_ms: int) -> None:
         pausing, self._pausing = self._pausing, []
-        #: By what they have in common: after an election, a leader may refuse thousands of partitions.
+        #: Grouped by cause: after an election, a leader may refuse thousands of partitions.
         alike: dict[object, list[Followed]] = {}
         for followed in pausing:
             if self._is_paused(followed):
@@ -313,7 +318,7 @@ class Fetcher:
         return self.partitions.get(followed.partition) is followed and followed.state is FollowedState.PAUSED
 
     def _heed_quota(self, now_ms: int) -> None:
-        """Withhold throttled partitions that lag behind while the quota is exceeded, and take them back afterwards."""
+        """While the quota is exceeded, withhold throttled partitions that lag behind; put them back afterwards."""
         if self._quota_changes != self._quota.changes:
             self._quota_changes = self._quota.changes
             fetched = [each for each in self.partitions.values() if each.state is FollowedState.FETCHING]
@@ -326,7 +331,7 @@ class Fetcher:
                 self._withhold(followed, is_withheld=is_exceeded and followed.lag != 0)
 
     def _withhold(self, followed: Followed, *, is_withheld: bool) -> None:
-        """Take a partition out of the session, or back into it, if it has to be."""
+        """Remove a partition from the session or put it back, if necessary."""
         partition = followed.partition
         if is_withheld and followed.state is FollowedState.FETCHING and partition in self._wanted:
             del self._wanted[partition]
@@ -381,8 +386,8 @@ class Fetcher:
         """Take the outcome of the request in flight.
 
         Args:
-            outcome: the response, or the reason why there is none.
-            now_ms: the time.
+            outcome: the response, or the error if there is none.
+            now_ms: the current time.
         """
         self._is_asked = False
         listing, self._listing = self._listing, ()
@@ -396,9 +401,9 @@ class Fetcher:
             self._back_off(outcome if isinstance(outcome, Exception) else type(outcome).__name__, now_ms)
 
     def _back_off(self, reason: object, now_ms: int) -> None:
-        """Send nothing for a while, instead of a pause for each of many partitions."""
+        """Stop sending for a while, rather than pausing each of many partitions separately."""
         self._not_before_ms = now_ms + self._options.backoff_ms
-        text = "fetching %d partitions from broker %d is repeated: %s"
+        text = "fetching %d partitions from broker %d will be retried: %s"
         self._lines.warning("request", now_ms, text, len(self.partitions), self.leader_id, reason)
 
     def _take_listed(self, response: ListOffsetsResponse, listing: tuple[Followed, ...]) -> None:
@@ -447,9 +452,9 @@ class Fetcher:
             self._held[self._number] = self._held.get(self._number, 0) + 1
 
     def _protect(self, followed: Followed, step: Callable[[], None]) -> None:
-        """Take a step of one partition; a defect in it does not keep the others from following."""
+        """Take a step for one partition; a defect in it does not keep the other partitions from following."""
         try:
             step()
         except Exception:
-            logger.exception("%s cannot follow broker %d any more", followed.partition, self.leader_id)
+            logger.exception("%s can no longer follow broker %d", followed.partition, self.leader_id)
             followed.fail()

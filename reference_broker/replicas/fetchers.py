@@ -1,7 +1,7 @@
-"""Which partition is fetched by which fetcher, and the requests of all of them over the links between brokers.
+"""The assignment of partitions to fetchers, and the fetchers' requests over the links between brokers.
 
-A leader has up to `num.replica.fetchers` fetchers; a partition is always in the same one of them. A fetcher gets its
-turn in the next turn of the loop, so that a thousand partitions that change together are in one request.
+There are up to `num.replica.fetchers` fetchers for each leader, and a partition always has the same one. A woken
+fetcher runs in the next turn of the event loop, so that a thousand partitions that change together share one request.
 
 Source: `AbstractFetcherManager`, `ReplicaFetcherManager` in Apache Kafka.
 """
@@ -44,39 +44,40 @@ class ReplicationLinks(Protocol):
 
 
 class _Place(NamedTuple):
-    """A fetcher: its leader, and its number among the fetchers of that leader."""
+    """A fetcher's leader, and its number among the fetchers for that leader."""
 
     leader_id: int
     number: int
 
 
 class _Running:
-    """A fetcher and what it waits for."""
+    """A fetcher and its pending request or timer."""
 
     def __init__(self, fetcher: Fetcher) -> None:
         self.fetcher = fetcher
         self.stop_request: Cancel | None = None
         self.stop_timer: Cancel | None = None
-        #: When the timer fires; None without one.
+        #: When the timer fires; None if there is no timer.
         self.due_ms: int | None = None
-        #: Whether an outcome is being taken, after which it has its turn anyway.
+        #: Whether an outcome is being processed, after which the fetcher runs anyway.
         self.is_answered = False
 
 
 class Fetchers:
-    """The fetchers of a broker. No method sends a request or calls back before it returns.
+    """The fetchers of a broker. Methods return before any request is sent or callback is called.
 
     Args:
-        links: returns the links to the other brokers for the fetchers of a number, from 0. A broker answers the
-            requests of a connection in order, and a fetch waits for records, so each number needs links of its own.
+        links: returns the links to the other brokers for the fetchers with a given number, counting from 0. A broker
+            answers the requests on a connection in order, and a fetch waits for records, so each number needs its own
+            links.
         replica_of: returns this broker's replica of a partition; None if there is none.
-        options: of all fetchers.
+        options: the options of all fetchers.
         broker_epoch: returns the epoch of this broker's registration.
-        later: the timer.
-        now_ms: the clock of the broker, which its logs use, too.
-        quota: that of followers.
+        later: calls a function after some time.
+        now_ms: the clock of the broker, which its logs also use.
+        quota: the followers' quota.
         fetchers_per_leader: as in `num.replica.fetchers`.
-        versions: of the requests.
+        versions: the versions of the requests.
     """
 
     def __init__(
@@ -107,9 +108,9 @@ class Fetchers:
         """Fetch a partition from its leader; the same leader epoch again has an effect only if fetching has stopped.
 
         Args:
-            partition: its topic and number; this broker must have its replica, whose log has the role of a follower.
+            partition: its topic and number; this broker must have a replica of it that is a follower.
             leader_id: the node id of the leader.
-            leader_epoch: the epoch in which it leads.
+            leader_epoch: the epoch in which that broker leads.
         """
         key, replica = TopicPartition(*partition), self._replica_of(partition)
         if replica is None:
@@ -134,7 +135,7 @@ class Fetchers:
         running.fetcher.add(key, replica, leader_epoch)
 
     def forget(self, partitions: Iterable[Partition]) -> None:
-        """Stop fetching partitions; nothing that was fetched is appended any more."""
+        """Stop fetching partitions; no more fetched records are appended."""
         for partition in partitions:
             key = TopicPartition(*partition)
             place = self._places.pop(key, None)
@@ -143,7 +144,7 @@ class Fetchers:
                 self._wake(place)
 
     def close(self) -> None:
-        """Abandon all requests and all partitions: the broker stops."""
+        """Abandon all requests and partitions, since the broker is stopping."""
         self._places.clear()
         for place, running in list(self._running.items()):
             self._end(place, running)
@@ -151,14 +152,15 @@ class Fetchers:
     def moved(self, partition: Partition) -> None:
         """Record that the log of a follower has changed: more of it can be acknowledged, or it begins later.
 
-        A follower's replica calls this whenever its log tells it so; partitions that are not followed are ignored.
+        A follower's replica calls this whenever its log reports such a change; partitions that are not followed are
+        ignored.
         """
         place = self._places.get(TopicPartition(*partition))
         if place is not None:
             self._running[place].fetcher.moved(TopicPartition(*partition))
 
     def resize(self, fetchers_per_leader: int) -> None:
-        """Use another number of fetchers for each leader.
+        """Change the number of fetchers for each leader.
 
         Args:
             fetchers_per_leader: as in `num.replica.fetchers`.
@@ -170,7 +172,7 @@ class Fetchers:
             self.follow(key, place.leader_id, self._running[place].fetcher.partitions[key].leader_epoch)
 
     def heed_quota(self) -> None:
-        """Look at the quota again, since its rate or its partitions have changed."""
+        """Apply the quota again, since its rate or its partitions have changed."""
         for place in self._running:
             self._wake(place)
 
@@ -183,7 +185,7 @@ class Fetchers:
     # Turns.
 
     def _wake(self, place: _Place) -> None:
-        """Give a fetcher its turn, unless the end of its request will do so."""
+        """Give a fetcher its turn, unless the end of its current request will do so."""
         running = self._running.get(place)
         if running is None or running.is_answered:
             return
@@ -203,7 +205,7 @@ class Fetchers:
         self._take_turn(place, running)
 
     def _take_turn(self, place: _Place, running: _Running) -> None:
-        """Send the request that is due, or set a timer for the next one."""
+        """Send the request that is due, or set a timer for the next request."""
         if not running.fetcher.partitions:
             self._end(place, running)
             return
@@ -230,7 +232,7 @@ class Fetchers:
             self._take_turn(place, running)
 
     def _end(self, place: _Place, running: _Running) -> None:
-        """Drop a fetcher without partitions."""
+        """Drop a fetcher that has no partitions."""
         for stop in (running.stop_request, running.stop_timer):
             if stop is not None:
                 stop()
@@ -238,11 +240,11 @@ class Fetchers:
 
 
 def fetcher_number(partition: Partition, fetchers_per_leader: int) -> int:
-    """Return the number of the fetcher that fetches a partition, as Apache Kafka chooses it.
+    """Return the number of the fetcher for a partition, chosen as in Apache Kafka.
 
     Args:
         partition: its topic and number.
-        fetchers_per_leader: how many there are.
+        fetchers_per_leader: the number of fetchers for a leader.
     """
     topic, number = partition
     hashed = (31 * string_hash(topic) + number) % 2**32

@@ -1,11 +1,11 @@
-"""One partition that this broker follows, in one leader epoch: what its leader's answers mean for its log.
+"""One partition that this broker follows in one leader epoch: the effect of the leader's answers on the log.
 
     FETCHING ──records──▶ APPENDING (until the log has them as safely as the leader may assume)
        │ └──they differ──▶ TRUNCATING        PAUSED after any failure that may pass
        └──out of range──▶ ASKING for the ends of the leader's log
 
-A machine without I/O: the log reports when it is done, and `Keeper`, the fetcher, hears of each change. A new leader
-epoch makes a new object; what the log or the leader reports to the former one has no effect.
+A state machine without I/O: the log reports when it is done, and the `Keeper`, which is the fetcher, is told of each
+change. A new leader epoch gets a new object; whatever the log or the leader reports to the former object has no effect.
 
 Source: `AbstractFetcherThread`, `PartitionFetchState` in Apache Kafka; KIP-595 (divergence in fetch responses).
 """
@@ -35,7 +35,7 @@ __all__ = ["FOLLOWED_EDGES", "Followed", "FollowedState", "FollowerLog", "Follow
 class FollowedState(Enum):
     """The state of a partition that is followed."""
 
-    #: It is in the fetch session, unless the session of the leader does not know it yet.
+    #: It is in the fetch session, or will be as of the next request.
     FETCHING = auto()
     #: Fetched records wait for a segment or for a sync.
     APPENDING = auto()
@@ -45,9 +45,9 @@ class FollowedState(Enum):
     ASKING = auto()
     #: It waits for `replica.fetch.backoff.ms` after a failure.
     PAUSED = auto()
-    #: The leader is in a later epoch, of which the controller will tell this broker.
+    #: The leader is in a later epoch, which the controller will announce to this broker.
     FENCED = auto()
-    #: Its log cannot be used; the broker makes the replica offline.
+    #: The log cannot be used; the broker takes the replica offline.
     FAILED = auto()
 
 
@@ -57,31 +57,31 @@ FOLLOWED_EDGES: Final = Edges(
     (FollowedState.FETCHING,),
     {
         FollowedState.FETCHING: {
-            FollowedState.APPENDING: "fetched records are not yet as durable as they have to be",
-            FollowedState.TRUNCATING: "the leader's log differs, or a truncation of the former epoch runs",
+            FollowedState.APPENDING: "fetched records are not yet as durable as required",
+            FollowedState.TRUNCATING: "the leader's log differs, or a truncation from the former epoch is running",
             FollowedState.ASKING: "the offset is out of range",
             FollowedState.PAUSED: "another error, or damaged records",
-            FollowedState.FENCED: "the leader epoch is over",
+            FollowedState.FENCED: "the leader epoch has ended",
         },
         FollowedState.APPENDING: {
-            FollowedState.FETCHING: "the log has all of it",
-            FollowedState.TRUNCATING: "all of it was deleted, and the leader's log begins within a batch",
-            FollowedState.PAUSED: "the log refuses it",
+            FollowedState.FETCHING: "the log has all the records",
+            FollowedState.TRUNCATING: "all records were deleted, and the leader's log begins within a batch",
+            FollowedState.PAUSED: "the log rejects the records",
         },
         FollowedState.TRUNCATING: {
             FollowedState.FETCHING: "the truncation is durable",
-            FollowedState.APPENDING: "it is durable, and earlier records are not yet",
+            FollowedState.APPENDING: "the truncation is durable, but earlier records are not yet",
             FollowedState.PAUSED: "nothing had to be removed, so the leader's answer was wrong",
         },
         FollowedState.ASKING: {
             FollowedState.TRUNCATING: "the leader's log ends earlier, or begins later",
-            FollowedState.FETCHING: "the offset is in range by now",
-            FollowedState.PAUSED: "an error, or the offset is refused again and again",
-            FollowedState.FENCED: "the leader epoch is over",
+            FollowedState.FETCHING: "the offset is now in range",
+            FollowedState.PAUSED: "an error, or the offset is out of range again",
+            FollowedState.FENCED: "the leader epoch has ended",
         },
         FollowedState.PAUSED: {
-            FollowedState.FETCHING: "the pause is over",
-            FollowedState.APPENDING: "the pause is over, and records are not yet durable",
+            FollowedState.FETCHING: "the pause has ended",
+            FollowedState.APPENDING: "the pause has ended, but records are not yet durable",
         },
     },
     from_any={FollowedState.FAILED: "the log has failed"},
@@ -108,7 +108,7 @@ class FollowerLog(EpochLog, Protocol):
 
     @property
     def leader_epoch(self) -> int:
-        """The last leader epoch; -1 without any."""
+        """The last leader epoch; -1 if there is none."""
         ...
 
     @property
@@ -133,7 +133,7 @@ class FollowerLog(EpochLog, Protocol):
         ...
 
     def refuse_waiting(self, error: BrokerError) -> None:
-        """Answer the appends that wait with an error."""
+        """Answer the waiting appends with an error."""
         ...
 
 
@@ -147,19 +147,19 @@ class FollowerReplica(Protocol):
 
     @property
     def topic_id(self) -> bytes:
-        """The id of the topic; zeros without one."""
+        """The id of the topic; zeros if it has none."""
         ...
 
     def followed(self, high_watermark: int, start_offset: int) -> None:
-        """Take over the leader's high watermark and the start of its log, as far as this log reaches."""
+        """Adopt the leader's high watermark and log start offset, as far as this log reaches."""
         ...
 
 
 class Keeper(Protocol):
-    """Hears of a partition's changes."""
+    """Receives notifications of a partition's changes."""
 
     def changed(self, followed: Followed) -> None:
-        """Record another state, or another offset to fetch."""
+        """Record that the state or the offset to fetch has changed."""
         ...
 
     def released(self, followed: Followed) -> None:
@@ -167,7 +167,7 @@ class Keeper(Protocol):
         ...
 
     def took(self, followed: Followed) -> None:
-        """Record that the replica has the ends of the leader's log that it last received."""
+        """Record that the replica has adopted the ends of the leader's log that were last received."""
         ...
 
 
@@ -178,20 +178,20 @@ class Followed:
         partition: its topic and number.
         replica: its replica on this broker.
         leader_epoch: the epoch of the leader.
-        max_bytes: of records in a response, as in `replica.fetch.max.bytes`.
-        keeper: hears of changes.
+        max_bytes: the limit for records in a response, as in `replica.fetch.max.bytes`.
+        keeper: is told of changes.
 
     Attributes:
         partition, replica, leader_epoch: see above.
-        topic_id: the id of the topic; zeros without one.
+        topic_id: the id of the topic; zeros if it has none.
         state: its state.
-        sent: the entry in the leader's session, as far as it counts; None if none does.
-        asks: what the leader is asked for, while ASKING.
+        sent: the partition's valid entry in the leader's session, or None.
+        asks: which offset the leader is asked for, while ASKING.
         is_appending: whether the log still needs the records of a response.
-        lag: by how many records the log ended before the leader's high watermark; None before the first response.
-        reason: why it is PAUSED.
-        code: the error of the leader that is the reason; None for any other.
-        response: a number that the keeper gives to the response whose records the log still needs; 0 for none.
+        lag: how many records the log was behind the leader's high watermark; None before the first response.
+        reason: why the partition is PAUSED.
+        code: the leader's error code if that is the reason; None for any other reason.
+        response: the keeper's number for the response whose records the log still needs; 0 if there is none.
     """
 
     __slots__ = (
@@ -235,31 +235,31 @@ class Followed:
         self._is_over = False
         self._was_out_of_range = False
         self._has_begun_again = False
-        #: High watermark and log start offset of the leader, which count once the records are appended.
+        #: The leader's high watermark and log start offset, which take effect once the records have been appended.
         self._leader_ends = 0, 0
 
     def begin(self) -> None:
-        """Begin to follow; the log may still be busy with the end of its former role."""
+        """Begin to follow; the log may still be truncating for its former role."""
         log = self.replica.log
         if log.error is None and log.is_unsettled:
-            self._truncate(log.next_offset)  # when its turn comes, without an effect of its own
+            self._truncate(log.next_offset)  # waits for its turn; has no effect of its own
         elif (
             log.error is None and log.leader_epoch == NO_PARTITION_LEADER_EPOCH and log.next_offset > log.high_watermark
         ):
-            self._truncate(log.high_watermark)  # without epochs, only committed records are certain
+            self._truncate(log.high_watermark)  # if there are no epochs, only committed records are certain
         else:
             self._go_on()
 
     def end(self) -> None:
-        """Stop following. Nothing more is appended, but a truncation that has begun goes on."""
+        """Stop following. No more records are appended, but a truncation that has begun continues."""
         self._is_over = True
         if self.is_appending:
-            reason = f"{self.partition} is not followed in leader epoch {self.leader_epoch} any more"
+            reason = f"{self.partition} is no longer followed in leader epoch {self.leader_epoch}"
             self.replica.log.refuse_waiting(BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, reason))
 
     @property
     def is_sent(self) -> bool:
-        """Whether the leader's session has what is to be fetched."""
+        """Whether the leader's session has an up-to-date entry for the partition."""
         sent, log = self.sent, self.replica.log
         return (
             sent is not None and sent.fetch_offset == log.next_offset and sent.log_start_offset == log.log_start_offset
@@ -278,13 +278,13 @@ class Followed:
         )
         return self.sent
 
-    # What the leader says.
+    # The leader's answers.
 
     def answered(self, data: FetchResponse.PartitionData, now_ms: int) -> None:
-        """Handle the partition's part of a fetch response, unless the request is out of date.
+        """Handle the partition's part of a fetch response, unless the request is outdated.
 
         Args:
-            data: the part.
+            data: the partition's part of the response.
             now_ms: the time.
         """
         log = self.replica.log
@@ -298,7 +298,7 @@ class Followed:
         elif data.error_code != ErrorCode.NONE:
             self._refused(data.error_code)
         elif data.diverging_epoch.epoch != NO_PARTITION_LEADER_EPOCH:
-            # Not the offsets: they count once the log agrees with the leader's.
+            # Ignore the offsets, which do not apply until the log agrees with the leader's.
             cut = cut_for(log, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
             self._truncate(cut, must_change=True)
         else:
@@ -321,12 +321,12 @@ class Followed:
             self._become(FollowedState.APPENDING)
 
     def take_ends(self, high_watermark: int, log_start_offset: int) -> None:
-        """Take over the ends of the leader's log, which agrees with this one."""
+        """Adopt the ends of the leader's log, which agrees with this one."""
         self._heed(high_watermark, log_start_offset)
         self._keeper.changed(self)
 
     def listed(self, data: ListOffsetsResponse.ListOffsetsPartitionResponse | None) -> None:
-        """Handle the leader's answer for the end, or the start, of its log.
+        """Handle the leader's answer about the end or the start of its log.
 
         Args:
             data: the answer; None if the response lacks the partition.
@@ -335,7 +335,7 @@ class Followed:
             return
         next_offset = self.replica.log.next_offset
         if data is None or (data.error_code == ErrorCode.NONE and data.offset < 0):
-            self.pause(f"the leader does not say where its log has {self.asks.name}")
+            self.pause(f"the leader did not return its {self.asks.name} offset")
         elif data.error_code != ErrorCode.NONE:
             self._refused(data.error_code)
         elif self.asks is OffsetTimestamp.LATEST and data.offset < next_offset:
@@ -359,7 +359,7 @@ class Followed:
             reason = BrokerError(error_code, f"the leader refuses offset {self.replica.log.next_offset}")
             self.pause(str(reason), error_code)
 
-    # What happens here.
+    # Local events.
 
     def moved(self) -> None:
         """Record that the log has changed: more of it can be acknowledged, or it begins later."""
@@ -369,11 +369,11 @@ class Followed:
             self._keeper.changed(self)
 
     def pause(self, reason: str, code: int | None = None) -> None:
-        """Wait after a failure.
+        """Pause after a failure.
 
         Args:
-            reason: why, for people.
-            code: the error of the leader, if that is the reason.
+            reason: why, for the log line.
+            code: the leader's error code, if that is the reason.
         """
         self.reason, self.code = reason, code
         self._become(FollowedState.PAUSED)
@@ -387,7 +387,7 @@ class Followed:
         self._become(FollowedState.FAILED)
 
     def _appended(self, result: Appended | BrokerError) -> None:
-        """Go on after an append; called by the log."""
+        """Continue after an append; called by the log."""
         self.is_appending = False
         self._keeper.released(self)
         if self._is_over or self.state not in (FollowedState.FETCHING, FollowedState.APPENDING):
@@ -399,7 +399,7 @@ class Followed:
         elif self.replica.log.error is not None:
             self.fail()
         elif result.code == ErrorCode.OFFSET_OUT_OF_RANGE and self._is_deleted and not self._has_begun_again:
-            # The leader's log begins in the middle of a batch, which only an empty log takes.
+            # The leader's log begins in the middle of a batch, which only an empty log can append.
             self._has_begun_again = True
             self._become(FollowedState.TRUNCATING)
             self.replica.log.start_at(self.replica.log.next_offset, self._truncated)
@@ -408,7 +408,7 @@ class Followed:
 
     @property
     def _is_deleted(self) -> bool:
-        """Whether all records that this log has were deleted from the leader's log."""
+        """Whether all records in this log have been deleted from the leader's log."""
         _, log_start_offset = self._leader_ends
         return log_start_offset >= self.replica.log.next_offset
 
@@ -416,8 +416,8 @@ class Followed:
         """Truncate the log.
 
         Args:
-            offset: its new end.
-            must_change: whether something has to be removed: otherwise the next fetch would have the same answer.
+            offset: the new end of the log.
+            must_change: whether something must be removed, since the next fetch would otherwise get the same answer.
         """
         log = self.replica.log
         before = (log.next_offset, log.leader_epoch) if must_change else None
@@ -425,7 +425,7 @@ class Followed:
         log.truncate_to(offset, lambda error: self._truncated(error, before))
 
     def _truncated(self, error: BrokerError | None, before: tuple[int, int] | None = None) -> None:
-        """Go on after a truncation; called by the log."""
+        """Continue after a truncation; called by the log."""
         if self._is_over or self.state is not FollowedState.TRUNCATING:
             return
         log = self.replica.log
@@ -441,7 +441,7 @@ class Followed:
             self.replica.followed(high_watermark, log_start_offset)
 
     def _go_on_if_certain(self) -> None:
-        """Fetch, or truncate the log first: without any epoch, a leader can compare nothing but what is committed."""
+        """Fetch, or first truncate the log: if it has no epochs, only committed records are sure to be the leader's."""
         log = self.replica.log
         if log.error is None and log.leader_epoch < 0 and log.next_offset > log.high_watermark:
             self._truncate(log.high_watermark)
@@ -449,7 +449,7 @@ class Followed:
             self._go_on()
 
     def _go_on(self) -> None:
-        """Fetch what follows, as soon as what the log has may be acknowledged: a fetch says so to the leader."""
+        """Fetch the next records once those in the log may be acknowledged, which the fetch tells the leader."""
         log = self.replica.log
         if log.error is not None:
             self.fail()
@@ -467,5 +467,5 @@ class Followed:
 
 
 def _is_later(records: Buffer, leader_epoch: int) -> bool:
-    """Return whether the first batch is of a later epoch; the log would append none of them, and not complain."""
+    """Return whether the first batch is of a later epoch, in which case the log would append nothing, without error."""
     return len(records) >= BATCH_HEADER_BYTES and parse_header(records).leader_epoch > leader_epoch

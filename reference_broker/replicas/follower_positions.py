@@ -1,7 +1,7 @@
-"""What the leader of a partition knows of its followers, from the fetches that have arrived.
+"""What the leader of a partition knows about its followers from their fetches.
 
-A fetch from an offset tells that the follower has all records before it. The leader never asks; it only notes what each
-fetch says, and judges by the time since a follower was last caught up.
+A fetch from an offset means that the follower has all records before it. The leader never asks; it only notes what each
+fetch implies, and judges a follower by the time since it was last caught up.
 
 Source: `Replica`, `ReplicaState` in Apache Kafka.
 """
@@ -15,19 +15,19 @@ from kafkawire.sdk.protocol.tables.enums import NO_LOG_START_OFFSET, UNKNOWN_OFF
 
 __all__ = ["UNKNOWN_BROKER_EPOCH", "Follower", "FollowerPosition", "FollowerPositions", "IdlePartition"]
 
-#: The request does not say; the controller does not check the epoch then.
+#: The request has no broker epoch, so the controller does not check it.
 UNKNOWN_BROKER_EPOCH: Final = -1
 
-#: Long ago: a follower that is not in sync has not been caught up in this term of the leader.
+#: Long ago: in this term of the leader, a follower that is not in sync has never been caught up.
 _NEVER_MS: Final = -(2**53)
 
 
 class Follower(NamedTuple):
-    """A broker that fetches to follow.
+    """A broker that fetches as a follower.
 
     Attributes:
-        broker_id: its id.
-        broker_epoch: the epoch of its registration; -1 if the request does not say.
+        broker_id: the id of the broker.
+        broker_epoch: the epoch of its registration; -1 if the request has none.
     """
 
     broker_id: int
@@ -35,20 +35,20 @@ class Follower(NamedTuple):
 
 
 class IdlePartition(Protocol):
-    """A partition in a follower's fetch session, which is not read while the follower is at its end."""
+    """A partition in a follower's fetch session, which is not read while the follower has all of it."""
 
     @property
     def idle_ms(self) -> int | None:
-        """The time of the last fetch that left the partition out because nothing is new; None if it was read."""
+        """The time of the last fetch that left the partition out because nothing was new; None if it was read."""
         ...
 
     def read_again(self) -> None:
-        """Read the partition at the follower's next fetch, although nothing is new."""
+        """Read the partition at the follower's next fetch even if nothing is new."""
         ...
 
 
 class FollowerPosition:
-    """What is known of one follower.
+    """The known position of one follower.
 
     Args:
         broker_id: the follower's broker.
@@ -56,11 +56,11 @@ class FollowerPosition:
     Attributes:
         broker_id: see above.
         end_offset: the end of the follower's log at its last fetch; -1 before the first one.
-        start_offset: the start of its log; -1 if unknown.
+        start_offset: the start of the follower's log; -1 if unknown.
         fetched_ms: when its last fetch arrived.
         leader_end_offset: the end of the leader's log at that time.
         caught_up_ms: the latest time known at which the follower had all records of the leader.
-        broker_epoch: of the follower's registration, from its last fetch; -1 if that did not say.
+        broker_epoch: the epoch of the follower's registration, from its last fetch; -1 if that had none.
     """
 
     __slots__ = (
@@ -88,8 +88,8 @@ class FollowerPosition:
         Args:
             leader_end_offset: the end of the leader's log.
             now_ms: the current time.
-            is_in_sync: whether the follower is in the ISR; it has the usual time to fetch then.
-            is_new_leader: whether another broker led before, so that all that is known may be outdated.
+            is_in_sync: whether the follower is in the ISR, which gives it the usual time to fetch.
+            is_new_leader: whether another broker led before, in which case everything known may be outdated.
         """
         if is_new_leader:
             self.end_offset = self.leader_end_offset = UNKNOWN_OFFSET
@@ -100,7 +100,7 @@ class FollowerPosition:
             self.leader_end_offset = leader_end_offset
             self.fetched_ms = now_ms if is_in_sync else _NEVER_MS
             self.read_again()
-        self._partition = None  # its fetches in the epoch before prove nothing about this one
+        self._partition = None  # its fetches in the previous epoch prove nothing about this one
         self.caught_up_ms = now_ms if is_in_sync else _NEVER_MS
 
     def fetched(
@@ -112,20 +112,21 @@ class FollowerPosition:
         broker_epoch: int,
         partition: IdlePartition | None = None,
     ) -> None:
-        """Note a fetch that has arrived.
+        """Note the arrival of a fetch.
 
         Args:
-            end_offset: the offset that is fetched, the end of the follower's log.
-            start_offset: the start of its log; -1 if the request does not say.
-            leader_end_offset: the end of this log.
+            end_offset: the fetch offset, which is the end of the follower's log.
+            start_offset: the start of the follower's log; -1 if the request has none.
+            leader_end_offset: the end of the leader's log.
             now_ms: the current time.
-            broker_epoch: of the follower; -1 if the request does not say.
+            broker_epoch: the follower's broker epoch; -1 if the request has none.
             partition: the partition in the fetch session.
         """
         if end_offset >= leader_end_offset:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)
         elif end_offset >= self.leader_end_offset:
-            # It has what the leader had at the previous fetch: it keeps up, although it never reaches the end.
+            # It has all records that the leader had at the previous fetch: it keeps up, even if it never reaches the
+            # end.
             self.caught_up_ms = max(self.caught_up_ms, self._last_fetched_ms())
         self.end_offset, self.start_offset = end_offset, start_offset
         self.leader_end_offset = max(leader_end_offset, self.leader_end_offset)
@@ -134,10 +135,10 @@ class FollowerPosition:
         self._partition = partition
 
     def is_noted(self, end_offset: int, partition: IdlePartition | None = None) -> bool:
-        """Return whether the last fetch that was noted in this epoch is of an offset, in a fetch session.
+        """Return whether the last fetch noted in this epoch was from an offset, and part of a fetch session.
 
         Args:
-            end_offset: the offset that is fetched.
+            end_offset: the fetch offset.
             partition: the partition in the fetch session.
         """
         return self.end_offset == end_offset and self._partition is partition
@@ -146,19 +147,19 @@ class FollowerPosition:
         """Return whether the follower has all records, or had them recently.
 
         Args:
-            leader_end_offset: the end of this log.
+            leader_end_offset: the end of the leader's log.
             now_ms: the current time.
             lag_max_ms: `replica.lag.time.max.ms`.
         """
         return self.end_offset == leader_end_offset or now_ms - self.last_caught_up_ms() <= lag_max_ms
 
     def last_caught_up_ms(self) -> int:
-        """Return the latest time known at which the follower had all records; fetches of an idle one count."""
+        """Return the latest time known at which the follower had all records, counting fetches while it was idle."""
         idle_ms = None if self._partition is None else self._partition.idle_ms
         return self.caught_up_ms if idle_ms is None else max(self.caught_up_ms, idle_ms)
 
     def read_again(self) -> None:
-        """Have the follower's next fetch noted, although nothing is new for it."""
+        """Make sure that the follower's next fetch is noted even if nothing is new."""
         if self._partition is not None:
             self._partition.read_again()
 
@@ -182,17 +183,17 @@ class FollowerPositions:
         return iter(self._positions.values())
 
     def get(self, broker_id: int) -> FollowerPosition | None:
-        """Return what is known of a follower; None if the partition is not assigned to that broker."""
+        """Return the known position of a follower; None if the partition is not assigned to that broker."""
         return self._positions.get(broker_id)
 
     def assign(self, broker_ids: Collection[int]) -> None:
-        """Set the brokers that follow; what is known of those that stay is kept.
+        """Set the brokers that follow, keeping the known positions of those that remain.
 
         Args:
-            broker_ids: all replicas but the leader.
+            broker_ids: the ids of all replicas except the leader.
         """
         self._positions = {each: self._positions.get(each) or FollowerPosition(each) for each in broker_ids}
 
     def clear(self) -> None:
-        """Forget all followers: this broker does not lead any more."""
+        """Forget all followers, since this broker no longer leads."""
         self._positions = {}

@@ -1,7 +1,7 @@
-"""The leader's side of a follower's fetch: what a follower gets of a partition, and what its fetch tells the leader.
+"""The leader's side of a follower's fetch: what the follower is sent, and what the leader learns from the fetch.
 
-A follower reads to the end of the log, beyond the high watermark. It is told where its log differs from the leader's,
-instead of getting records, so that it truncates first (KIP-595).
+A follower reads to the end of the log, beyond the high watermark. If its log differs from the leader's, it is told
+where instead of being sent records, so that it truncates first (KIP-595).
 
 Source: `Partition.fetchRecords`, `Partition.readRecords`, `ReplicaManager.readFromLog` in Apache Kafka.
 """
@@ -29,9 +29,9 @@ class FollowerRead(NamedTuple):
     """The result of a read.
 
     Attributes:
-        data: the response for the partition; it has records, an error, a divergence, or none of them.
-        is_at_end: whether the partition need not be read again until the log changes.
-        is_answer: whether the data ends the wait for more: an error, or a divergence.
+        data: the response for the partition, with records, an error, a divergence, or none of these.
+        is_at_end: whether the partition does not have to be read again until the log changes.
+        is_answer: whether the data ends the wait for more, as an error or a divergence does.
     """
 
     data: PartitionData
@@ -52,19 +52,19 @@ def read_for_follower(
     """Read a partition for a follower.
 
     Args:
-        replica: the partition's replica here; it need not lead.
+        replica: the partition's replica on this broker, which may not be the leader.
         follower: the broker that fetches.
-        wanted: what it fetches.
-        max_bytes: upper bound of the records.
+        wanted: the partition's entry in the fetch.
+        max_bytes: the maximum size of the records.
         at_least_one: whether to return the first batch whole even if it is larger than `max_bytes`.
-        arrived_ms: the current time if the request has just arrived, so that it tells where the follower is; None when
-            a request that has waited is answered.
+        arrived_ms: the current time if the request has just arrived, and so shows the follower's position; None when
+            answering a request that has waited.
         session: the partition in the fetch session.
     """
     data = PartitionData(wanted.partition, high_watermark=UNKNOWN_OFFSET, aborted_transactions=None, records=b"")
     log = replica.log
     try:
-        # Like Kafka, and unlike elsewhere, treat any negative epoch as none.
+        # Like Kafka, but unlike elsewhere, treat any negative epoch as none.
         replica.check(max(wanted.current_leader_epoch, NO_PARTITION_LEADER_EPOCH))
         leader = _assigned(replica, follower, wanted)
         diverging = divergence(log, wanted)
@@ -79,11 +79,11 @@ def read_for_follower(
     except BrokerError as error:
         data.error_code = error.code
         return FollowerRead(data, is_at_end=False, is_answer=True)
-    # After the fetch was noted, since that may have moved the high watermark.
+    # This comes after the fetch is noted, which may move the high watermark.
     data.high_watermark, data.last_stable_offset = log.high_watermark, log.last_stable_offset
     data.log_start_offset = log.log_start_offset
-    # A partition that was not readable when the request arrived is read at the next one, too, which tells where the
-    # follower is: it has no news otherwise, and would fall out of sync for ever.
+    # A partition that was not readable when the request arrived is also read at the next request, to learn the
+    # follower's position: with no other news, it would otherwise be out of sync forever.
     position = leader.position(follower.broker_id)
     is_noted = position is not None and position.is_noted(wanted.fetch_offset, session)
     is_at_end = is_noted and follower.broker_id in leader.isr and wanted.fetch_offset >= log.next_offset
@@ -91,11 +91,11 @@ def read_for_follower(
 
 
 def _assigned(replica: Replica, follower: Follower, wanted: FetchRequest.FetchPartition) -> ClusterReplica:
-    """Return the replica if the partition is assigned to a broker as a follower.
+    """Return the replica if the partition is assigned to the follower's broker.
 
     Raises:
-        BrokerError: UNKNOWN_LEADER_EPOCH, since the broker may know a later assignment; NOT_LEADER_OR_FOLLOWER for a
-            request without an epoch. Both are tried again.
+        BrokerError: UNKNOWN_LEADER_EPOCH, since that broker may know of a later assignment; NOT_LEADER_OR_FOLLOWER for
+            a request without an epoch. Both are retried.
     """
     if isinstance(replica, ClusterReplica) and replica.position(follower.broker_id) is not None:
         return replica
@@ -105,14 +105,14 @@ def _assigned(replica: Replica, follower: Follower, wanted: FetchRequest.FetchPa
 
 
 def divergence(log: PartitionLog, wanted: FetchRequest.FetchPartition) -> FetchResponse.EpochEndOffset | None:
-    """Return the end of the last epoch that the fetching side has in common with the log; None if they agree.
+    """Return the end of the last epoch that the fetching log shares with this one; None if the logs agree.
 
     Args:
         log: the log.
-        wanted: the fetch, of a follower or a consumer; without a last fetched epoch it says nothing.
+        wanted: the fetch of a follower or a consumer; if it has no last fetched epoch, nothing can be compared.
 
     Raises:
-        BrokerError: OFFSET_OUT_OF_RANGE, the log has never had the last fetched epoch, or begins after the offset.
+        BrokerError: OFFSET_OUT_OF_RANGE if the log has never had the last fetched epoch, or begins after the offset.
     """
     if wanted.last_fetched_epoch <= NO_PARTITION_LEADER_EPOCH:
         return None
@@ -131,10 +131,10 @@ def divergence(log: PartitionLog, wanted: FetchRequest.FetchPartition) -> FetchR
 def _read(
     log: PartitionLog, wanted: FetchRequest.FetchPartition, max_bytes: int, at_least_one: bool, data: PartitionData
 ) -> None:
-    """Put the records into the response.
+    """Add the records to the response.
 
     Raises:
-        BrokerError: OFFSET_OUT_OF_RANGE, or the log's error.
+        BrokerError: OFFSET_OUT_OF_RANGE, or the error of the log.
     """
     try:
         read = log.read(wanted.fetch_offset, max_bytes, at_least_one=at_least_one, up_to=log.next_offset)

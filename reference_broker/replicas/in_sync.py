@@ -1,9 +1,10 @@
-"""The in-sync replicas of a partition, as its leader knows them, and the change that it has asked for.
+"""The in-sync replicas of a partition as known to its leader, and the change that the leader has asked for.
 
-The controller alone changes the ISR, so a leader has two: the committed ISR, which the controller has confirmed, and
-the maximal ISR, which the change that is under way may have made of it. Records count as committed once all of the
-maximal ISR have them: whichever of the two the controller has stored, no acknowledged record is lost. So a replica that
-joins counts from the request on, and one that leaves counts until the answer. One change is under way at a time.
+Only the controller changes the ISR, so a leader keeps two: the committed ISR, which the controller has confirmed, and
+the maximal ISR, with every replica that is in the ISR before or after the pending change. Records are committed once
+the entire maximal ISR has them, so no acknowledged record is lost, whichever ISR the controller has stored. A replica
+that joins therefore counts as soon as the change is requested, and one that leaves counts until the answer. Only one
+change is pending at a time.
 
 Source: `PartitionState`, `Partition.handleAlterPartitionUpdate`, `handleAlterPartitionError` in Apache Kafka; KIP-497.
 """
@@ -23,20 +24,20 @@ __all__ = ["ISR_EDGES", "CommittedIsr", "InSync", "IsrState", "ProposedIsr"]
 class IsrState(Enum):
     """Whether the leader knows the ISR."""
 
-    #: It is that of the last term or answer.
+    #: The ISR is that of the last term or answer.
     COMMITTED = auto()
-    #: The controller was asked to add a replica.
+    #: The controller has been asked to add a replica.
     EXPANDING = auto()
-    #: The controller was asked to remove replicas.
+    #: The controller has been asked to remove replicas.
     SHRINKING = auto()
-    #: The controller knows more than this leader; the next term shows it.
+    #: The controller has a newer state than this leader, which the next term will show.
     UNKNOWN = auto()
 
 
 _NEW_TERM: Final = "a new term"
-_AGAIN: Final = "after any other error, the same change is asked for again"
-_ANSWERED: Final = "the answer, or INELIGIBLE_REPLICA or OPERATION_NOT_ATTEMPTED, or a new term"
-_OUTDATED: Final = "an error that says that this leader's state is outdated, or an answer for another state"
+_AGAIN: Final = "after any other error, the same change is requested again"
+_ANSWERED: Final = "the answer, INELIGIBLE_REPLICA, OPERATION_NOT_ATTEMPTED, or a new term"
+_OUTDATED: Final = "an error that shows that this leader's state is outdated, or an answer for another state"
 
 #: The steps of an ISR.
 ISR_EDGES: Final = Edges(
@@ -62,10 +63,10 @@ ISR_EDGES: Final = Edges(
     },
 )
 
-#: The change was certainly not made, and the state that the leader knows is the current one.
+#: The change has certainly not been made, and the state known to the leader is current.
 _REJECTIONS: Final = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
 
-#: A repetition would meet the same error, or the change was made by a repetition whose answer was lost.
+#: A retry would get the same error, or an earlier attempt whose answer was lost made the change.
 _OUTDATED_STATE: Final = frozenset(
     {
         ErrorCode.FENCED_LEADER_EPOCH,
@@ -79,12 +80,12 @@ _OUTDATED_STATE: Final = frozenset(
 
 
 class ProposedIsr(NamedTuple):
-    """A change that the leader asks for.
+    """A change that the leader requests.
 
     Attributes:
-        isr: the in-sync replicas after it, the leader among them.
+        isr: the in-sync replicas after the change, including the leader.
         leader_epoch: the epoch of the leader.
-        partition_epoch: the state that it changes.
+        partition_epoch: the epoch of the partition state to change.
     """
 
     isr: tuple[int, ...]
@@ -93,7 +94,7 @@ class ProposedIsr(NamedTuple):
 
 
 class CommittedIsr(NamedTuple):
-    """The state of a partition, as the controller has answered. For the fields see `ProposedIsr`."""
+    """The state of a partition in the controller's answer. See `ProposedIsr` for the fields."""
 
     isr: tuple[int, ...]
     leader_epoch: int
@@ -108,8 +109,8 @@ class InSync:
         isr: the committed ISR, in the controller's order.
         maximal: all replicas that may be in the ISR.
         leader_epoch: see `ProposedIsr`.
-        partition_epoch: of the committed ISR.
-        proposed: the change that is under way, or None without one; in `UNKNOWN` there is none.
+        partition_epoch: the partition epoch of the committed ISR.
+        proposed: the pending change, or None; in `UNKNOWN` there is none.
     """
 
     __slots__ = ("isr", "leader_epoch", "maximal", "partition_epoch", "proposed", "state")
@@ -122,18 +123,18 @@ class InSync:
         self._commit(isr, leader_epoch, partition_epoch)
 
     def begin(self, isr: Collection[int], leader_epoch: int, partition_epoch: int) -> None:
-        """Take over the state that the controller has sent; a change that is under way does not count any more.
+        """Adopt the state that the controller has sent; a pending change no longer counts.
 
         Args:
             isr: the in-sync replicas.
             leader_epoch: the epoch of this broker as leader.
-            partition_epoch: not lower than the current one.
+            partition_epoch: the epoch of the state, not lower than the current one.
         """
         self._become(IsrState.COMMITTED)
         self._commit(isr, leader_epoch, partition_epoch)
 
     def expand(self, broker_id: int) -> ProposedIsr:
-        """Return the change that adds a replica; it counts as in sync from now on. Only in `COMMITTED`.
+        """Return the change that adds a replica, which counts as in sync from now on; only in `COMMITTED`.
 
         Args:
             broker_id: a replica that is not in the ISR.
@@ -143,26 +144,26 @@ class InSync:
         return self._propose((*self.isr, broker_id))
 
     def shrink(self, broker_ids: Collection[int]) -> ProposedIsr:
-        """Return the change that removes replicas, which count as in sync until the answer. Only in `COMMITTED`.
+        """Return the change that removes replicas, which count as in sync until the answer; only in `COMMITTED`.
 
         Args:
-            broker_ids: replicas in the ISR, the leader not among them.
+            broker_ids: replicas in the ISR other than the leader.
         """
         self._become(IsrState.SHRINKING)
         return self._propose(tuple(each for each in self.isr if each not in broker_ids))
 
     def answered(self, proposed: ProposedIsr, answer: CommittedIsr | ErrorCode) -> bool:
-        """Take the answer to a change; one that is not under way any more has no effect.
+        """Handle the answer to a change; it has no effect if the change is no longer pending.
 
         Args:
             proposed: the change.
-            answer: the state of the partition after it, or the error.
+            answer: the resulting state of the partition, or the error.
 
         Returns:
-            Whether to ask for the same change again.
+            Whether to request the same change again.
         """
         if proposed is not self.proposed:
-            return False  # a new term has come before the answer
+            return False  # a new term arrived before the answer
         if isinstance(answer, CommittedIsr):
             is_for_another = answer.leader_epoch != self.leader_epoch or answer.partition_epoch < self.partition_epoch
             if is_for_another:
@@ -191,7 +192,7 @@ class InSync:
         self.proposed = None
 
     def _commit(self, isr: Collection[int], leader_epoch: int, partition_epoch: int) -> None:
-        self.isr = tuple(dict.fromkeys(isr))  # a broker that is named twice does not stand for two replicas
+        self.isr = tuple(dict.fromkeys(isr))  # a broker named twice is still one replica
         self.maximal = frozenset(self.isr)
         self.leader_epoch = leader_epoch
         self.partition_epoch = partition_epoch

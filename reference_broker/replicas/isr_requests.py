@@ -1,11 +1,11 @@
-"""AlterPartition: the changes of ISRs that the leaders on this broker ask the controller for.
+"""AlterPartition: the changes of ISRs that the leaders on this broker request from the controller.
 
-One request is in flight. All changes that wait go into the next one, which follows the answer, after a pause if that
-had an error. A change stays until the controller has answered for its partition, whatever happens to connections and
-controllers, or until another one for the partition replaces it.
+One request is in flight at a time. All waiting changes go into the next request, which is sent after the answer, or
+after a pause if the answer has an error. Whatever happens to connections and controllers, a change stays until the
+controller has answered for its partition, or until another change for the partition replaces it.
 
-Source: `DefaultAlterPartitionManager` in Apache Kafka; KIP-497. Kafka refuses a change while an older one of the same
-partition waits; here the older one gives way, since only a new term of the leader leads to another change.
+Source: `DefaultAlterPartitionManager` in Apache Kafka; KIP-497. Kafka rejects a change while an older change for the
+same partition is waiting; here the older one gives way, since another change comes only with a new term of the leader.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ __all__ = ["PAUSE_MS", "TIMEOUT_MS", "AlterPartition", "Answered", "Controller",
 BrokerState = AlterPartitionRequest.BrokerState
 PartitionData = AlterPartitionResponse.PartitionData
 
-#: The pause after an answer with an error, as in Apache Kafka: long enough for a controller that is changing.
+#: The pause after an answer with an error, as in Apache Kafka: long enough for a change of controller.
 PAUSE_MS: Final = 50
 
-#: The limit of one attempt; the next one has the broker epoch of its time. Attempts have no limit together, since the
-#: followers that a change is about may be needed at any time.
+#: The limit of one attempt; each attempt uses the broker epoch current at that time. There is no overall limit, since
+#: the followers that a change concerns may be needed at any time.
 TIMEOUT_MS: Final = 30_000
 
 _RECOVERY_STATES: Final = frozenset(LeaderRecoveryState)
@@ -50,23 +50,23 @@ Answered = Callable[[CommittedIsr | ErrorCode], None]
 
 
 class Controller(Protocol):
-    """The way to the controller (see `ControllerClient`)."""
+    """Sends requests to the controller (see `ControllerClient`)."""
 
     def ask(
         self, message: Message, done: Callable[[Message | Exception], None], timeout_ms: int, version: int | None = None
     ) -> Callable[[], None]:
-        """Send a request; `done` is called once, not before this returns. Returns a function that abandons it."""
+        """Send a request, and return a function that abandons it; `done` is called once, after this returns."""
         ...
 
 
 class IsrChange(NamedTuple):
-    """A change of one partition.
+    """A change of one partition's ISR.
 
     Attributes:
         partition: its topic and number.
-        topic_id: zeros if the topic has none.
+        topic_id: the id of the topic; zeros if it has none.
         proposed: the change.
-        broker_epochs: the epochs of the other brokers in its ISR; those without one are unknown (KIP-903).
+        broker_epochs: the epochs of the other brokers in the ISR, where known (KIP-903).
     """
 
     partition: Partition
@@ -76,14 +76,14 @@ class IsrChange(NamedTuple):
 
 
 class AlterPartition:
-    """The changes that the leaders on a broker ask for.
+    """The changes that the leaders on a broker request.
 
     Args:
-        broker_id: the broker.
+        broker_id: the id of the broker.
         broker_epoch: returns the epoch of its current registration.
-        controller: takes the requests.
+        controller: sends the requests.
         later: calls a function after some milliseconds; returns a function that cancels the call.
-        now_ms: the clock; only for the log.
+        now_ms: the clock, used only for log lines.
     """
 
     def __init__(
@@ -100,9 +100,9 @@ class AlterPartition:
         self._later = later
         self._now_ms = now_ms
         self._limit = LogLimit(_log)
-        #: The changes without an answer, one for each partition at most; those in flight stay here.
+        #: The changes without an answer, at most one for each partition, including those in flight.
         self._changes: dict[Partition, tuple[IsrChange, Answered]] = {}
-        #: Whether a request, or the pause before the next one, has not ended.
+        #: Whether a request is in flight, or the pause before the next one has not ended.
         self._is_busy = False
         self._is_closed = False
         self._stop: Callable[[], None] = nothing
@@ -112,19 +112,19 @@ class AlterPartition:
         return len(self._changes)
 
     def submit(self, change: IsrChange, done: Answered) -> None:
-        """Ask for a change; it replaces an older one of the partition, which gets no answer.
+        """Request a change; it replaces an older change for the partition, which then gets no answer.
 
         Args:
             change: the change.
-            done: called once with the answer, not before this returns, unless the change is replaced or withdrawn.
+            done: called once with the answer, after this returns, unless the change is replaced or withdrawn.
         """
         self._changes[change.partition] = change, done
         self._send()
 
     def withdraw(self, partition: Partition) -> None:
-        """Forget the change of a partition: this broker does not lead it any more, or leads it in another epoch.
+        """Forget the change for a partition that this broker no longer leads, or leads in another epoch.
 
-        The controller may make it all the same, if it has been sent.
+        If the change has been sent, the controller may still make it.
         """
         self._changes.pop(partition, None)
 
@@ -149,14 +149,14 @@ class AlterPartition:
         outcome: Message | Exception,
     ) -> None:
         if self._is_closed or isinstance(outcome, Closed):
-            return  # the broker stops
+            return  # the broker is stopping
         has_errors = True
         if isinstance(outcome, AlterPartitionResponse) and outcome.error_code == ErrorCode.NONE:
             has_errors = self._tell(sent, _answers(outcome, names))
         else:
             if isinstance(outcome, AlterPartitionResponse):
                 outcome = BrokerError(outcome.error_code)
-            self._limit.warning("failed", self._now_ms(), "AlterPartition is sent again: %s", outcome)
+            self._limit.warning("failed", self._now_ms(), "AlterPartition will be resent: %s", outcome)
         if has_errors:
             self._stop = self._later(PAUSE_MS, self._continue)
         else:
@@ -165,13 +165,13 @@ class AlterPartition:
     def _tell(
         self, sent: dict[Partition, tuple[IsrChange, Answered]], answers: dict[Partition, CommittedIsr | ErrorCode]
     ) -> bool:
-        """Tell the leaders their answers; return whether there was an error."""
+        """Give the leaders their answers; return whether there was an error."""
         has_errors = False
         for partition, entry in sent.items():
             answer = answers.get(partition)
             has_errors |= not isinstance(answer, CommittedIsr)
-            if answer is None:  # the change stays, so it is sent again
-                text = "the controller has not answered AlterPartition for %s and is asked again"
+            if answer is None:  # the change stays, so it will be sent again
+                text = "the controller did not answer AlterPartition for %s and will be asked again"
                 self._limit.warning("omitted", self._now_ms(), text, partition)
             elif self._changes.get(partition) is entry:
                 del self._changes[partition]
@@ -186,7 +186,7 @@ class AlterPartition:
 def _request(
     broker_id: int, broker_epoch: int, changes: list[IsrChange]
 ) -> tuple[AlterPartitionRequest, int, dict[bytes, str]]:
-    """Return a request with changes, its version, and the names of topics by id: with ids if all topics have one."""
+    """Return a request with changes, its version, and topic names by id; it uses ids if every topic has one."""
     by_id = all(each.topic_id != ZERO_UUID for each in changes)
     names: dict[bytes, str] = {}
     partitions: dict[bytes | str, list[AlterPartitionRequest.PartitionData]] = {}
@@ -214,7 +214,7 @@ def _request(
 
 
 def _answers(response: AlterPartitionResponse, names: dict[bytes, str]) -> dict[Partition, CommittedIsr | ErrorCode]:
-    """Return the answers by partition; those for topics with unknown ids are left out."""
+    """Return the answers by partition; answers for unknown topic ids are left out."""
     answers: dict[Partition, CommittedIsr | ErrorCode] = {}
     for topic in response.topics:
         name = names.get(topic.topic_id) if names else topic.topic_name

@@ -1,7 +1,7 @@
-"""The last stable offset of a partition, beside its high watermark, and its watchers.
+"""The last stable offset of a partition, which complements its high watermark, and its watchers.
 
-All records before it are committed or aborted, and can be read at `read_committed`. It is the high watermark, or the
-first offset of the oldest undecided transaction.
+All records before it are committed or aborted, and can be read at `read_committed`. It is the high watermark or the
+first offset of the oldest undecided transaction, whichever is lower.
 
 Source: `UnifiedLog.lastStableOffset`, `maybeIncrementFirstUnstableOffset` in Apache Kafka.
 """
@@ -22,8 +22,8 @@ class LastStableOffset:
     """The last stable offset of a partition.
 
     Args:
-        high_watermark: high watermark of the partition.
-        unstable: the first offset of the oldest undecided transaction, or None without one.
+        high_watermark: the high watermark of the partition.
+        unstable: the first offset of the oldest undecided transaction, or None.
 
     Attributes:
         offset: the first offset not readable at `read_committed`.
@@ -32,14 +32,15 @@ class LastStableOffset:
     def __init__(self, high_watermark: AwaitedOffset, unstable: int | None = None) -> None:
         self._high_watermark = high_watermark
         self.offset = high_watermark.offset if unstable is None else min(unstable, high_watermark.offset)
-        #: Bytes before `offset` that were appended since the log was opened; None if `offset` precedes them.
+        #: The number of bytes before `offset` that were appended since the log was opened; None if `offset` precedes
+        #: these.
         self._stable_bytes: int | None = 0 if unstable is None else None
-        #: The same for the first offset of each undecided transaction that has begun since.
+        #: The same number for the first offset of each undecided transaction that has begun since then.
         self._bytes_before: dict[int, int] = {}
         self._watchers = Watchers()
 
     def watch(self, watcher: Watcher) -> None:
-        """Call `watcher` when more is stable, or when reading has ended, until `unwatch`."""
+        """Call `watcher` when more is stable, or when reading ends, until `unwatch`."""
         self._watchers.add(watcher)
 
     def unwatch(self, watcher: Watcher) -> None:
@@ -52,18 +53,18 @@ class LastStableOffset:
         return bool(self._watchers)
 
     def begun(self, first_offset: int) -> None:
-        """Record a transaction whose first batch was appended; call before `AwaitedOffset.appended`."""
+        """Record a transaction whose first batch has been appended; call this before `AwaitedOffset.appended`."""
         self._bytes_before[first_offset] = self._high_watermark.appended_bytes
 
     def decided(self, first_offset: int) -> None:
-        """Record that a transaction is decided."""
+        """Record that a transaction has been decided."""
         self._bytes_before.pop(first_offset, None)
 
     def advance(self, unstable: int | None) -> None:
         """Follow the high watermark, up to the oldest undecided transaction; a lower offset has no effect.
 
         Args:
-            unstable: the first offset of that transaction, or None if there is none.
+            unstable: the first offset of that transaction, or None.
         """
         offset = self._high_watermark.offset
         stable_bytes: int | None = self._high_watermark.readable_bytes
@@ -94,5 +95,5 @@ class LastStableOffset:
         self.wake()
 
     def wake(self) -> None:
-        """Make all watchers read again: reading has ended, or has become possible again."""
+        """Make all watchers read again, since reading has ended or has become possible again."""
         self._watchers.tell(COMPLETES_ANY_FETCH_BYTES)

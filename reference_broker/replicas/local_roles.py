@@ -1,8 +1,8 @@
-"""The roles of the replicas of a broker that is alone: its metadata image says what it leads.
+"""The roles of a single broker's replicas: its metadata image says what it leads.
 
     MetadataCache ──delta──▶ LocalRoles ──lead, configure, delete──▶ Replicas
 
-In a cluster, the controller's requests take this place.
+In a cluster, the controller's requests do this instead.
 
 Source: `ReplicaManager.applyDelta`, `TopicConfigHandler` in Apache Kafka.
 """
@@ -22,8 +22,8 @@ class LocalRoles:
     """The roles that a metadata image gives to the replicas of one broker.
 
     Args:
-        broker_id: id of the broker.
-        replicas: its replicas; those of the image are created here.
+        broker_id: the id of the broker.
+        replicas: the broker's replicas; those in the image are created here.
         image: the metadata at startup.
     """
 
@@ -34,7 +34,7 @@ class LocalRoles:
             self._host(topic)
 
     def changed(self, delta: MetadataDelta) -> None:
-        """Apply a change of the metadata."""
+        """Apply a change in the metadata."""
         for before, after in delta.topics:
             if after is not None:
                 self._host(after)
@@ -52,7 +52,7 @@ class LocalRoles:
         for number, partition in enumerate(topic.partitions):
             if self._broker_id not in partition.replicas or self._replicas.get(topic.name, number) is not None:
                 continue
-            if last is None or last[0] is not partition:  # most partitions of a topic are alike
+            if last is None or last[0] is not partition:  # most partitions of a topic have the same state
                 last = partition, _term_of(topic, partition)
             replica = self._replicas.host(topic.name, number)
             if replica is not None and replica.error is None:

@@ -1,4 +1,4 @@
-"""Which replica a consumer is to fetch from: one in its own rack (KIP-392).
+"""Choose the replica that a consumer should fetch from: one in its own rack (KIP-392).
 
 Source: `ReplicaManager.findPreferredReadReplica`, `RackAwareReplicaSelector` in Apache Kafka.
 """
@@ -15,16 +15,16 @@ __all__ = ["preferred_reader"]
 def preferred_reader(
     rack: str, leader_id: int, followers: Iterable[FollowerPosition], rack_of: Callable[[int], str | None]
 ) -> int | None:
-    """Return the follower that a consumer is to fetch from: the one in its rack that has the most records.
+    """Return the follower that a consumer should fetch from: the one in its rack that has the most records.
 
     Args:
         rack: the consumer's rack.
-        leader_id: the leader's broker, from which the consumer goes on to read if it is in the rack, too.
-        followers: those that are in sync and have the offset that the consumer fetches.
-        rack_of: returns the rack of a broker that is alive, by its id; None if it has none.
+        leader_id: the leader's broker; the consumer keeps reading from it if it is in the same rack.
+        followers: the followers that are in sync and have the offset that the consumer fetches.
+        rack_of: returns the rack of the live broker with a given id; None if it has none.
 
     Returns:
-        The id of a broker; None for the leader.
+        The id of the follower's broker; None for the leader.
     """
     if not rack or rack_of(leader_id) == rack:
         return None

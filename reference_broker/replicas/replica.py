@@ -1,9 +1,9 @@
 """A replica of a partition: its role, the log on this broker, and the committed part of the log.
 
-It moves the high watermark. A single broker has the only replica of each partition, and leads it: records on its own
-disk are committed. `ClusterReplica` adds what a leader knows of its followers. Whatever appends as the leader does so
-through the replica, which looks at its role when the append is made: an append may have waited, for a verification or a
-coordinator, and the role may have ended meanwhile.
+A replica moves the high watermark. A single broker has the only replica of each partition, and leads it: records on its
+own disk are committed. `ClusterReplica` adds what a leader knows about its followers. All appends as the leader go
+through the replica, which checks its role at the time of the append: an append may have waited for a verification or a
+coordinator, and the role may have ended in the meantime.
 
 Source: `Partition` in Apache Kafka.
 """
@@ -31,27 +31,27 @@ from kafkawire.sdk.protocol.uuids import ZERO_UUID
 
 __all__ = ["Replica", "RoleChanged"]
 
-#: Called with a replica and the role that it had before. Its new role already decides what it refuses, but nobody who
-#: waits for the log has been told yet.
+#: Called with a replica and its former role. The new role already determines what the replica refuses, but callbacks
+#: waiting for the log have not been called yet.
 RoleChanged = Callable[["Replica", Role], None]
 
-#: Python 3.11 looks a member of an enumeration up in 40 ns, and every request asks for these.
+#: Python 3.11 takes 40 ns to look up an enum member, and every request needs these.
 _LEADER, _FOLLOWER = Role.LEADER, Role.FOLLOWER
 
 
 class Replica:
-    """One replica.
+    """One replica of a partition.
 
     Args:
-        log: log of the partition; the replica takes ownership.
-        on_role: called at each step from one role to the next, also to the same one.
+        log: the log of the partition, which the replica owns from then on.
+        on_role: called at each step from one role to the next, even to the same role.
 
     Attributes:
         log: see above.
         role: see `Role`.
-        term: what the role follows from; None until there is one.
-        leader_epoch: the epoch of the term, `NO_PARTITION_LEADER_EPOCH` without one.
-        topic_id: the topic's id of the term; zeros without one.
+        term: the term that determines the role; None until there is one.
+        leader_epoch: the epoch of the term; `NO_PARTITION_LEADER_EPOCH` if there is none.
+        topic_id: the topic id in the term; zeros if there is none.
     """
 
     def __init__(self, log: PartitionLog, on_role: RoleChanged = lambda replica, before: None) -> None:
@@ -79,8 +79,8 @@ class Replica:
             epoch: the epoch known to the client; `NO_PARTITION_LEADER_EPOCH` if it sent none.
 
         Raises:
-            BrokerError: the log's `error`; or the client's epoch is older (FENCED_LEADER_EPOCH) or newer
-                (UNKNOWN_LEADER_EPOCH); or another broker leads, or none (NOT_LEADER_OR_FOLLOWER).
+            BrokerError: the log's `error`; FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH if the client's epoch is older
+                or newer; or NOT_LEADER_OR_FOLLOWER if another broker leads, or none.
         """
         if self.role is not _LEADER:
             raise self._refusal(epoch)
@@ -95,13 +95,13 @@ class Replica:
             raise self._other_epoch(epoch)
 
     def check_acks(self, acks: int) -> None:
-        """Check that this replica leads, and that enough replicas are in sync: the only one is enough.
+        """Check that this replica leads, and that enough replicas are in sync; here, the only one is enough.
 
         Args:
             acks: see `Acks`.
 
         Raises:
-            BrokerError: see `check`; or NOT_ENOUGH_REPLICAS.
+            BrokerError: an error of `check`, or NOT_ENOUGH_REPLICAS.
         """
         if self.role is not _LEADER:
             raise self._refusal()
@@ -129,26 +129,26 @@ class Replica:
         is_client: bool = True,
         verification: Verification | None = None,
     ) -> None:
-        """Append a batch as the leader; see `PartitionLog.append`. The error may be one of `check`."""
+        """Append a batch as the leader; see `PartitionLog.append`. The error may be one from `check`."""
         if self.role is not _LEADER:
             done(self._refusal())
             return
         self.log.append(data, batch, now_ms, done, is_client=is_client, verification=verification)
 
     def append_marker(self, marker: Marker, transaction_version: int, now_ms: int, done: Done) -> None:
-        """Append a marker as the leader; see `PartitionLog.append_marker`. The error may be one of `check`."""
+        """Append a marker as the leader; see `PartitionLog.append_marker`. The error may be one from `check`."""
         if self.role is not _LEADER:
             done(self._refusal())
             return
         self.log.append_marker(marker, transaction_version, now_ms, done)
 
-    # Its role.
+    # The role.
 
     def lead(self, term: Term) -> None:
-        """Lead the partition, at once or as soon as the log is settled.
+        """Lead the partition, immediately or as soon as the log is settled.
 
         Args:
-            term: this broker's, in the epoch of the role before or in a later one.
+            term: a term in which this broker leads, in the epoch of the previous role or a later one.
 
         Raises:
             LocalProtocolError: the log has records of a later epoch.
@@ -163,7 +163,7 @@ class Replica:
     def _lead(self, term: Term) -> None:
         """Lead from now on: first the log begins the epoch, then `_begin` what a cluster needs, then the role changes.
 
-        Those who listen to roles learn of it last: the coordinators of an internal topic's partition load it then.
+        Role listeners are told last, since the coordinators of an internal topic's partition then load it.
         """
         ROLE_EDGES.follow(self.role, _LEADER)
         if self.role is not _LEADER or term.leader_epoch != self.leader_epoch:
@@ -176,13 +176,13 @@ class Replica:
             self.moved()
 
     def _begin(self, term: Term) -> None:
-        """Begin a term as the leader, before the role is taken; without other replicas, there is nothing to do."""
+        """Begin a term as the leader, before the role changes; with no other replicas, there is nothing to do."""
 
     def follow(self, term: Term) -> None:
-        """Follow the leader of the partition; in a new epoch, all who wait for the role before are refused.
+        """Follow the leader of the partition; in a new epoch, operations waiting in the previous role are refused.
 
         Args:
-            term: another broker's, in the epoch of the role before or in a later one.
+            term: a term in which another broker leads, in the epoch of the previous role or a later one.
 
         Raises:
             RefusedEdge: the log has ended.
@@ -195,7 +195,7 @@ class Replica:
             self._leave(Role.FOLLOWER, self._ended_role())
 
     def identify(self, topic_id: bytes) -> None:
-        """Continue the term with an id of the topic, which had none; nothing else changes.
+        """Continue the term with an id for the topic, which had none; nothing else changes.
 
         Args:
             topic_id: the id.
@@ -204,7 +204,7 @@ class Replica:
             self._take(self.term._replace(topic_id=topic_id))
 
     def stop(self) -> None:
-        """Neither lead nor follow, until the next term.
+        """Stop leading or following until the next term.
 
         Raises:
             RefusedEdge: the log has ended.
@@ -215,7 +215,7 @@ class Replica:
         """End the log: its partition is deleted from this broker.
 
         Args:
-            error: what all who wait, and all who still come, are answered with; a log that has failed keeps its error.
+            error: the error for all waiting and later operations; a log that has failed keeps its own error.
         """
         if self.role is not Role.GONE:
             self._step(Role.GONE)
@@ -233,7 +233,7 @@ class Replica:
         call(self._on_role, self, before)
 
     def _leave(self, role: Role, error: BrokerError) -> None:
-        """End a role: first the appends that wait are refused, then those who wait for records; watchers read again."""
+        """End a role: refuse first waiting appends, then callbacks that wait for records; watchers read again."""
         self._step(role)
         self.log.refuse_waiting(error)
         self._high_watermark.refuse(error)
@@ -242,64 +242,65 @@ class Replica:
     # Waiting.
 
     def when_reached(self, offset: int, callback: Reached) -> None:
-        """Call back once the high watermark is at or past `offset`, or with the error that prevents it."""
+        """Call back once the high watermark is at or past `offset`, or with the error that prevents this."""
         self._high_watermark.when_reached(offset, callback)
 
     def when_acknowledged(self, acks: int, end_offset: int, callback: Reached) -> None:
-        """Call back once a batch is acknowledged, or with the error that prevents it.
+        """Call back once a batch has been acknowledged, or with the error that prevents this.
 
         Args:
-            acks: all replicas, or the leader; here these are the same.
+            acks: whether to wait for all replicas or only for the leader, which here is the same.
             end_offset: the end of the batch.
-            callback: called once; the error may be NOT_ENOUGH_REPLICAS_AFTER_APPEND, or that of the end of the role.
+            callback: called once; the error may be NOT_ENOUGH_REPLICAS_AFTER_APPEND, or the error with which the role
+                ends.
         """
         self._high_watermark.when_reached(end_offset, callback)
 
     @property
     def epoch_start(self) -> int:
         """The end of the log when this broker began to lead in its epoch; clients see it once it is committed."""
-        return 0  # all that a sole replica has is committed
+        return 0  # everything that a sole replica has is committed
 
     @property
     def low_watermark(self) -> int:
-        """The lowest start of the logs of all replicas whose brokers are alive."""
+        """The lowest start offset among the replicas whose brokers are alive."""
         return self.log.log_start_offset
 
     def when_low_watermark(self, offset: int, callback: Reached) -> None:
-        """Call back once the logs of all replicas that are alive begin at `offset` or later, or with an error."""
+        """Call back once the logs of all live replicas begin at `offset` or later, or with an error."""
         call(callback, None)
 
     def preferred_reader(self, rack: str, offset: int) -> int | None:
-        """Return the broker that a consumer is to fetch from instead of this one, None to read here.
+        """Return the broker that a consumer should fetch from instead of this one; None to read here.
 
         Args:
             rack: the consumer's rack.
-            offset: what it fetches.
+            offset: the offset that the consumer fetches.
         """
         return None
 
     def holds_back(self, broker_id: int) -> bool:
-        """Return whether a follower gets no records now, since it is not in sync and the quota is exceeded.
+        """Return whether a follower gets no records for now, because it is not in sync and the quota is exceeded.
 
         Args:
-            broker_id: the follower.
+            broker_id: the id of the follower's broker.
         """
         return False
 
     def sent(self, size_bytes: int) -> None:
-        """Count records that a response for a follower has.
+        """Count the records in a response to a follower.
 
         Args:
-            size_bytes: their size.
+            size_bytes: the size of the records.
         """
 
     def watch(self, watcher: Watcher, *, is_committed: bool = False, is_follower: bool = False) -> None:
         """Call `watcher` with the number of bytes whenever more can be read, until `unwatch`.
 
         Args:
-            watcher: see above.
-            is_committed: whether only committed records count, up to the last stable offset.
-            is_follower: whether all records of the log count; a sole replica has no follower that asks for them.
+            watcher: called with the number of bytes.
+            is_committed: whether to count only records up to the last stable offset.
+            is_follower: whether to count all records in the log; a sole replica has no followers that need this.
         """
         (self._last_stable_offset if is_committed else self._high_watermark).watch(watcher)
 
@@ -322,7 +323,7 @@ class Replica:
         self._high_watermark.appended(end_offset, size_bytes)
 
     def moved(self) -> None:
-        """Move the high watermark to the durable end of this log, the only replica; only a leader moves it."""
+        """As the only replica, move the high watermark to the durable end of the log; only a leader does this."""
         if self.role is not _LEADER:
             return
         offset = self.log.acknowledged_to
@@ -335,7 +336,7 @@ class Replica:
         self._high_watermark.watchers.tell(0)
 
     def truncated(self) -> None:
-        """Move the offsets back to those of the log; who waits for records that are gone gets an error."""
+        """Move the offsets back to those of the log; callbacks waiting for records that are gone get an error."""
         log = self.log
         error = BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{log.folder} was truncated to {log.next_offset}")
         self._high_watermark.truncate(
@@ -344,7 +345,7 @@ class Replica:
         self._last_stable_offset.truncate(log.next_offset, log.producers.first_unstable_offset)
 
     def settled(self) -> None:
-        """Begin to lead, if that had to wait."""
+        """Begin to lead if that had to wait for the log."""
         if self.role is Role.PROMOTING and self.term is not None:
             self._lead(self.term)
 

@@ -1,7 +1,8 @@
-"""The replicas of a broker; handlers get partitions that the broker leads from here.
+"""The replicas of a broker, from which request handlers get the partitions that the broker leads.
 
-Two sources give a replica its role: the metadata image of a broker that is alone (`local_roles.py`), or the requests of
-a cluster's controller. In the other direction, listeners hear of each step, and `lost` of logs that have gone offline.
+A replica gets its role from one of two sources: the metadata image of a single broker (`local_roles.py`), or the
+requests of a cluster's controller. In the other direction, listeners are told of each step, and `lost` of logs that
+have gone offline.
 
 Source: `ReplicaManager` in Apache Kafka.
 """
@@ -26,11 +27,11 @@ from kafkawire.sdk.storage.partitions import Partition
 
 __all__ = ["CurrentLeader", "NewReplica", "Replicas", "RoleListener", "sole_replica"]
 
-#: Called with a partition, its replica, and the role that the replica had before (see `RoleChanged`): a coordinator
-#: resigns before the end of its role could appear as a failure of its log.
+#: Called with a partition, its replica, and the replica's former role (see `RoleChanged`): this lets a coordinator
+#: resign before the end of its role can look like a failure of its log.
 RoleListener = Callable[[Partition, Replica, Role], None]
 
-#: Makes the replica of a partition, given the log and what is called at each step of the role.
+#: Makes the replica of a partition, given the log and the callback for each step of the role.
 NewReplica = Callable[[Partition, PartitionLog, RoleChanged], Replica]
 
 
@@ -40,12 +41,12 @@ def sole_replica(partition: Partition, log: PartitionLog, on_role: RoleChanged) 
 
 
 class CurrentLeader(NamedTuple):
-    """The leader of a partition, as far as this broker knows (KIP-951).
+    """The leader of a partition as far as this broker knows (KIP-951).
 
     Attributes:
-        leader_id: the id of its broker, `NO_LEADER_ID` if it is unknown.
-        leader_epoch: the epoch in which it leads, `NO_PARTITION_LEADER_EPOCH` if it is unknown.
-        broker: its broker, or None if that is not alive.
+        leader_id: the id of the leader's broker; `NO_LEADER_ID` if unknown.
+        leader_epoch: the epoch in which it leads; `NO_PARTITION_LEADER_EPOCH` if unknown.
+        broker: the leader's broker; None if it is not alive.
     """
 
     leader_id: int
@@ -57,8 +58,8 @@ class Replicas:
     """The replicas of one broker.
 
     Args:
-        directory: holds their logs.
-        metadata: what the broker knows of its cluster.
+        directory: holds the logs of the replicas.
+        metadata: what the broker knows about its cluster.
         lost: called with the topic and the number of a partition whose log has gone offline.
         new_replica: makes the replicas.
     """
@@ -79,7 +80,7 @@ class Replicas:
         self._listeners: list[RoleListener] = []
 
     def of(self, topic: str) -> list[Replica]:
-        """Return the replicas of a topic, in order of partition number; empty for an unknown topic."""
+        """Return the replicas of a topic in order of partition number; empty for an unknown topic."""
         hosted = self._hosted.get(topic, {})
         return [hosted[number] for number in sorted(hosted)]
 
@@ -98,7 +99,7 @@ class Replicas:
         """Return the replica of a partition that this broker leads.
 
         Args:
-            topic: its name.
+            topic: the name of the topic.
             number: number of the partition.
             epoch: the leader epoch known to the client; `NO_PARTITION_LEADER_EPOCH` if it sent none.
 
@@ -115,8 +116,8 @@ class Replicas:
         """Return the error for a partition without a replica here.
 
         Returns:
-            NOT_LEADER_OR_FOLLOWER if other brokers have it, so that clients look for these;
-            UNKNOWN_TOPIC_OR_PARTITION otherwise.
+            NOT_LEADER_OR_FOLLOWER if other brokers have the partition, so that clients look for them; otherwise
+            UNKNOWN_TOPIC_OR_PARTITION.
         """
         known = self._metadata.image.topics.get(topic)
         if known is None or known.partition(number) is UNKNOWN_PARTITION:
@@ -124,10 +125,10 @@ class Replicas:
         return BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic}-{number} is on other brokers")
 
     def current_leader(self, topic: str, number: int) -> CurrentLeader:
-        """Return what clients are to know of the leader of a partition that this broker does not lead.
+        """Return what to tell clients about the leader of a partition that this broker does not lead.
 
         Args:
-            topic: its name.
+            topic: the name of the topic.
             number: number of the partition.
         """
         image, replica = self._metadata.image, self.get(topic, number)
@@ -150,11 +151,11 @@ class Replicas:
     # Roles.
 
     def listen(self, listener: RoleListener) -> None:
-        """Add a listener for each step of each replica from now on; it is called after earlier listeners."""
+        """Add a listener for every later step of every replica; it is called after earlier listeners."""
         self._listeners.append(listener)
 
     def host(self, topic: str, number: int) -> Replica | None:
-        """Return the replica of a partition, created if it is new; None if the directory has no log for it."""
+        """Return the replica of a partition, creating it if it is new; None if the directory has no log for it."""
         replica = self.get(topic, number)
         if replica is None and (log := self._directory.log(topic, number)) is not None:
             replica = self._new_replica((topic, number), log, partial(self._changed_role, (topic, number)))
@@ -165,7 +166,7 @@ class Replicas:
         """Lead a partition whose log is in the directory; see `Replica.lead`.
 
         Raises:
-            BrokerError: KAFKA_STORAGE_ERROR if its log has failed; UNKNOWN_TOPIC_OR_PARTITION if there is none.
+            BrokerError: KAFKA_STORAGE_ERROR if its log has failed; UNKNOWN_TOPIC_OR_PARTITION if it has no log.
             LocalProtocolError: the log has records of a later epoch.
         """
         self._online(topic, number).lead(term)
@@ -179,7 +180,7 @@ class Replicas:
         self._online(topic, number).follow(term)
 
     def stop(self, topic: str, number: int) -> None:
-        """Neither lead nor follow a partition; see `Replica.stop`.
+        """Stop leading or following a partition; see `Replica.stop`.
 
         Raises:
             BrokerError: see `lead`.
@@ -190,14 +191,14 @@ class Replicas:
         """End the log of a partition that is deleted from this broker, and forget its replica, if there is one.
 
         Args:
-            topic: its name.
+            topic: the name of the topic.
             number: number of the partition.
             error: see `Replica.delete`.
         """
         replica = self.get(topic, number)
         if replica is None:
             return
-        # Callbacks run while the replica can still be found, so that they learn the reason here, too.
+        # Callbacks run while the replica can still be found, so that they can also learn the reason here.
         replica.delete(error)
         hosted = self._hosted.get(topic, {})
         if hosted.get(number) is replica:
@@ -206,10 +207,10 @@ class Replicas:
             self._hosted.pop(topic, None)
 
     def configure(self, topic: str, configs: Mapping[str, str]) -> None:
-        """Use other configurations for the logs of a topic, also for those whose replicas have no role yet.
+        """Use other configurations for the logs of a topic, even those whose replicas have no role yet.
 
         Args:
-            topic: its name.
+            topic: the name of the topic.
             configs: configurations that differ from the defaults, by Kafka's names.
         """
         config = self._directory.config_of(configs)

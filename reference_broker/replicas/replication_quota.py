@@ -1,8 +1,8 @@
-"""The quotas of throttled replication: which replicas count, how many bytes they have moved, and whether to go slow.
+"""The quotas of throttled replication: which replicas count, how many bytes they have moved, and whether to slow down.
 
-A broker has one for what it fetches as a follower and one for what it sends as a leader. While one is exceeded, its
-throttled replicas that are not in sync get nothing, so that moving replicas leaves bandwidth for others.
-Replicas in sync count, and stay in sync. A machine without I/O.
+A broker has one quota for fetching as a follower and one for sending as a leader. While a quota is exceeded, throttled
+replicas that are not in sync get no records, so that moving replicas leaves bandwidth for others. Replicas in sync
+count towards the quota but are not held back, so they stay in sync. A state machine without I/O.
 
 Source: `ReplicationQuotaManager`, `SimpleRate`, `TopicConfigHandler`, `BrokerConfigHandler` in Apache Kafka; KIP-73.
 """
@@ -22,7 +22,7 @@ __all__ = ["ALL_PARTITIONS", "ReplicationQuota", "ReplicationQuotas", "throttled
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: In place of numbers: all partitions of a topic are throttled.
+#: Used in place of partition numbers: all partitions of a topic are throttled.
 ALL_PARTITIONS: Final = None
 
 #: The value that stands for all replicas of a topic.
@@ -32,7 +32,7 @@ _NO_PARTITIONS: Final[frozenset[int]] = frozenset()
 
 
 def throttled_partitions(value: str, broker_id: int) -> Collection[int] | None:
-    """Return the partitions whose replica on a broker is throttled, or `ALL_PARTITIONS`.
+    """Return the partitions whose replicas on a broker are throttled, or `ALL_PARTITIONS`.
 
     Args:
         value: a valid value of `follower.replication.throttled.replicas`, or of `leader.…`: `*`, or the partition and
@@ -49,12 +49,12 @@ class ReplicationQuota:
     """A quota in one direction.
 
     Args:
-        samples: over how many samples the rate is measured, `replication.quota.window.num`.
+        samples: the number of samples over which the rate is measured, `replication.quota.window.num`.
         sample_ms: the duration of a sample, `replication.quota.window.size.seconds`.
 
     Attributes:
-        bytes_per_second: the limit, such as `follower.replication.throttled.rate`; None for none.
-        changes: how often the throttled partitions have changed, so that a fetcher notices.
+        bytes_per_second: the limit, such as `follower.replication.throttled.rate`; None for no limit.
+        changes: how many times the throttled partitions have changed, from which fetchers notice a change.
     """
 
     def __init__(self, samples: int, sample_ms: int) -> None:
@@ -63,7 +63,7 @@ class ReplicationQuota:
         self._sample_ms = sample_ms
         self._lasts_ms = samples * sample_ms
         self._throttled: dict[str, Collection[int] | None] = {}
-        #: The start of each sample, and its bytes.
+        #: The start of each sample and the number of bytes in it.
         self._samples: deque[tuple[int, int]] = deque()
         self._size_bytes = 0
 
@@ -72,7 +72,7 @@ class ReplicationQuota:
 
         Args:
             topic: its name.
-            partitions: their numbers, or `ALL_PARTITIONS`; empty for none.
+            partitions: the partition numbers, or `ALL_PARTITIONS`; empty for none.
         """
         after = None if partitions is None else frozenset(partitions)
         if after == self._throttled.get(topic, _NO_PARTITIONS):
@@ -110,7 +110,7 @@ class ReplicationQuota:
         return self._size_bytes * 1_000 > self.bytes_per_second * elapsed_ms
 
     def free_ms(self, now_ms: int) -> int:
-        """Return when the quota is not exceeded any more if no more bytes are counted."""
+        """Return when the quota will no longer be exceeded if no more bytes are counted."""
         if not self.is_exceeded(now_ms):
             return now_ms
         start_ms = self._samples[0][0]
@@ -133,8 +133,8 @@ class ReplicationQuotas:
         sample_ms: see `ReplicationQuota`.
 
     Attributes:
-        leader: of what followers get from this broker.
-        follower: of what this broker fetches.
+        leader: the quota on what this broker sends to followers.
+        follower: the quota on what this broker fetches.
     """
 
     def __init__(self, broker_id: int, samples: int, sample_ms: int) -> None:
@@ -148,24 +148,24 @@ class ReplicationQuotas:
 
         Args:
             topic: its name.
-            configs: its configurations, by Kafka's names; empty for a topic that was deleted.
+            configs: the topic's configurations, by Kafka's names; empty for a deleted topic.
         """
         for side, quota in self._sides.items():
             value = configs.get(f"{side}.replication.throttled.replicas", "")
             quota.throttle(topic, throttled_partitions(value, self._broker_id))
 
     def configure_broker(self, own: Mapping[str, str], of_all: Mapping[str, str]) -> None:
-        """Set the rates; a broker's own ones take precedence, and those of its start do not exist.
+        """Set the rates; a broker's own take precedence, and there are none from its startup configuration.
 
         Args:
             own: the dynamic configurations of this broker, by Kafka's names.
-            of_all: those of all brokers.
+            of_all: the dynamic configurations that apply to all brokers.
         """
         for side, quota in self._sides.items():
             name = f"{side}.replication.throttled.rate"
             value = own.get(name, of_all.get(name, RUNNING_BROKER_CONFIGS[name].default or ""))
             rate = parse_integer(trimmed(value))
             if rate is None or rate < 0:
-                _log.error("a configuration of the broker has no effect: %s is %r, which is no rate", name, value)
+                _log.error("a configuration of the broker has no effect: %s is %r, which is not a rate", name, value)
             else:
                 quota.bytes_per_second = None if value == RUNNING_BROKER_CONFIGS[name].default else rate

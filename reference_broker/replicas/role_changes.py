@@ -1,7 +1,7 @@
-"""What LeaderAndIsr and StopReplica mean for the replicas of a broker: decisions without effects.
+"""Decide what LeaderAndIsr and StopReplica mean for the replicas of a broker, without any effects.
 
-`ControlRequests` carries them out. The codes are those of Apache Kafka 3.9.1: a partition that a request does not
-change may be answered with NONE, as one whose leader is not alive.
+`ControlRequests` carries out the decisions. The codes are those of Apache Kafka 3.9.1: the answer for a partition that
+a request does not change may be NONE, for example if its leader is not alive.
 
 Source: `ReplicaManager.becomeLeaderOrFollower`, `ReplicaManager.stopReplicas`, `Partition.makeLeader` in Apache Kafka.
 """
@@ -26,18 +26,18 @@ __all__ = ["KnownReplica", "RoleChanges", "Stops", "decide_roles", "decide_stops
 
 State = LeaderAndIsrRequest.LeaderAndIsrPartitionState
 
-#: Leader epochs of StopReplica that overrule any other: of a deleted topic, and of a version without epochs.
+#: Leader epochs in StopReplica that override any other: for a deleted topic, and for a version without epochs.
 _OVERRULING: Final = (EPOCH_DURING_DELETION, NO_PARTITION_LEADER_EPOCH)
 
 
 class KnownReplica(NamedTuple):
-    """What a broker knows of its replica of a partition before a request.
+    """What a broker knows about its replica of a partition before a request.
 
     Attributes:
         is_offline: whether its log has failed.
-        leader_epoch: the epoch of its term, `NO_PARTITION_LEADER_EPOCH` without one.
-        partition_epoch: that of its term, 0 without one.
-        topic_id: the id that its log was made for; zeros if it is unknown.
+        leader_epoch: the leader epoch of its term; `NO_PARTITION_LEADER_EPOCH` if there is none.
+        partition_epoch: the partition epoch of its term; 0 if there is none.
+        topic_id: the topic id that its log was created for; zeros if unknown.
     """
 
     is_offline: bool = False
@@ -46,20 +46,20 @@ class KnownReplica(NamedTuple):
     topic_id: bytes = ZERO_UUID
 
 
-#: Of a partition that is not hosted yet.
+#: For a partition that is not hosted yet.
 _NOT_HOSTED: Final = KnownReplica()
 
 
 @dataclass(slots=True)
 class RoleChanges:
-    """What a LeaderAndIsr changes.
+    """The changes made by a LeaderAndIsr.
 
     Attributes:
         codes: the answer for each partition, in the order of the request.
         leaders: the terms in which this broker leads.
-        followers: the terms in which another broker leads, which is alive.
-        leaderless: terms whose leader is not alive: the partitions get a log, and keep their role.
-        identified: the ids of topics that had none when the present term began.
+        followers: the terms in which another, live broker leads.
+        leaderless: the terms whose leader is not alive: the partitions get logs, and keep their roles.
+        identified: the ids of topics that had none when the current term began.
     """
 
     codes: dict[Partition, ErrorCode] = field(default_factory=dict)
@@ -69,10 +69,10 @@ class RoleChanges:
     identified: dict[Partition, bytes] = field(default_factory=dict)
 
     def answer(self, partition: Partition, code: ErrorCode) -> None:
-        """Answer for a partition, and change nothing about it.
+        """Answer for a partition without changing it.
 
         Args:
-            partition: topic and number.
+            partition: its topic and number.
             code: the answer.
         """
         self.codes[partition] = code
@@ -80,19 +80,19 @@ class RoleChanges:
             terms.pop(partition, None)
 
     def terms(self) -> Iterator[tuple[Partition, Term]]:
-        """Yield the partitions that need a log, and their terms."""
+        """Yield the partitions that need logs, and their terms."""
         for terms in (self.leaders, self.followers, self.leaderless):
             yield from terms.items()
 
 
 @dataclass(slots=True)
 class Stops:
-    """What a StopReplica changes.
+    """The changes made by a StopReplica.
 
     Attributes:
         codes: the answer for each partition, in the order of the request.
-        stopped: the partitions that neither lead nor follow from now on; some may not be hosted.
-        deleted: those of them whose logs and folders are deleted.
+        stopped: the partitions that stop leading or following; some may not be hosted.
+        deleted: the stopped partitions whose logs and folders are to be deleted.
     """
 
     codes: dict[Partition, ErrorCode] = field(default_factory=dict)
@@ -101,7 +101,7 @@ class Stops:
 
 
 def states_of(request: LeaderAndIsrRequest) -> Iterator[tuple[str, bytes, State]]:
-    """Yield topic, topic id (zeros without one) and state of each partition in a LeaderAndIsr of any version."""
+    """Yield the topic, topic id (zeros if none) and state of each partition in a LeaderAndIsr of any version."""
     for state in request.ungrouped_partition_states:
         yield state.topic_name, ZERO_UUID, state
     for topic in request.topic_states:
@@ -115,12 +115,12 @@ def decide_roles(
     known: Callable[[Partition], KnownReplica | None],
     is_alive: Callable[[int], bool],
 ) -> Work[RoleChanges]:
-    """Return what a LeaderAndIsr changes; yield after each partition. Its epochs have been checked.
+    """Return what a LeaderAndIsr changes, yielding after each partition. Its epochs have already been checked.
 
     Args:
         broker_id: the id of this broker.
-        request: see above; if it names a partition twice, the last state counts.
-        known: returns what is known of a partition, or None if it is not hosted.
+        request: the request; if it names a partition twice, the last state counts.
+        known: returns what is known about a partition, or None if it is not hosted.
         is_alive: returns whether a broker is alive.
     """
     changes = RoleChanges()
@@ -172,18 +172,18 @@ def _code(broker_id: int, topic_id: bytes, state: State, known: KnownReplica) ->
     if state.leader_epoch > known.leader_epoch:
         is_assigned = broker_id in state.replicas
         return ErrorCode.NONE if is_assigned else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    # A topic may get an id, and followers may be told that it has none any more, in the same epoch.
+    # In the same epoch, a topic may be given an id, and followers may be told that it no longer has one.
     is_about_id = topic_id != known.topic_id and (known.topic_id == ZERO_UUID or state.leader != broker_id)
     is_same = state.leader_epoch == known.leader_epoch and is_about_id
     return ErrorCode.NONE if is_same else ErrorCode.STALE_CONTROLLER_EPOCH
 
 
 def decide_stops(request: StopReplicaRequest, known: Callable[[Partition], KnownReplica | None]) -> Work[Stops]:
-    """Return what a StopReplica changes; yield after each partition. Its epochs have been checked.
+    """Return what a StopReplica changes, yielding after each partition. Its epochs have already been checked.
 
     Args:
-        request: see above; if it names a partition twice, the last state counts.
-        known: returns what is known of a partition, or None if it is not hosted.
+        request: the request; if it names a partition twice, the last state counts.
+        known: returns what is known about a partition, or None if it is not hosted.
     """
     stops = Stops()
     for partition, leader_epoch, is_deletion in _stops_of(request):
@@ -197,14 +197,14 @@ def decide_stops(request: StopReplicaRequest, known: Callable[[Partition], Known
         else:
             stops.codes[partition] = ErrorCode.NONE
             stops.stopped[partition] = None
-            if is_deletion:  # also if it is not hosted: its folder may have been left over
+            if is_deletion:  # even if it is not hosted, since its folder may have been left behind
                 stops.deleted[partition] = None
         yield
     return stops
 
 
 def _stops_of(request: StopReplicaRequest) -> Iterator[tuple[Partition, int, bool]]:
-    """Yield partition, leader epoch and whether it is deleted, of a StopReplica of any version."""
+    """Yield each partition in a StopReplica of any version, with its leader epoch and whether to delete it."""
     is_deletion, no_epoch = request.delete_partitions, NO_PARTITION_LEADER_EPOCH
     for single in request.ungrouped_partitions:
         yield (single.topic_name, single.partition_index), no_epoch, is_deletion

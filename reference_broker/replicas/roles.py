@@ -1,7 +1,7 @@
-"""The role of a replica, its table of edges, the term that it follows from, and the fetchers, which are told of roles.
+"""The role of a replica, the table of its edges, the term that determines it, and the interface of the fetchers.
 
 `Replica` takes the steps. Whether a broker leads or follows is decided elsewhere: by the controller of a cluster, or by
-the metadata image of a broker that is alone.
+the metadata image of a single broker.
 
 Source: `Partition.makeLeader`, `Partition.makeFollower`, `LeaderAndIsrPartitionState` in Apache Kafka 3.9.
 """
@@ -20,21 +20,21 @@ __all__ = ["ROLE_EDGES", "Fetchers", "Role", "Term"]
 
 
 class Role(Enum):
-    """What a replica is to its partition."""
+    """The role of a replica in its partition."""
 
-    #: Its log is there, and it has not been told who leads.
+    #: It has a log, but has not been told who leads.
     CREATED = auto()
     #: It leads: clients and followers read from it, and producers append to it.
     LEADER = auto()
-    #: It is to lead once its log, which is being truncated, is settled.
+    #: It will lead once its log, which is being truncated, is settled.
     PROMOTING = auto()
     #: Another broker leads.
     FOLLOWER = auto()
-    #: It neither leads nor follows: its broker shuts down, or its topic is about to be deleted.
+    #: It neither leads nor follows: its broker is shutting down, or its topic is about to be deleted.
     STOPPED = auto()
     #: Its log has failed.
     OFFLINE = auto()
-    #: It was deleted from this broker.
+    #: It has been deleted from this broker.
     GONE = auto()
 
 
@@ -62,7 +62,7 @@ ROLE_EDGES: Final = Edges(
         },
         Role.PROMOTING: {
             Role.LEADER: "its log is settled",
-            Role.PROMOTING: "it is to lead in a later epoch",
+            Role.PROMOTING: "it will lead in a later epoch",
             Role.FOLLOWER: "another broker is elected",
             Role.STOPPED: "it is told to stop",
             **_ENDS,
@@ -87,14 +87,14 @@ ROLE_EDGES: Final = Edges(
 
 
 class Term(NamedTuple):
-    """What a broker was last told about a partition that it hosts.
+    """The state of a hosted partition, as a broker was last told.
 
     Attributes:
-        leader: the id of the broker that leads it.
+        leader: the id of the broker that leads the partition.
         leader_epoch: incremented whenever a leader is elected.
         isr: the ids of the brokers whose replicas are in sync.
-        replicas: the ids of the brokers that host it, the preferred leader first.
-        partition_epoch: incremented with each change of the partition's state.
+        replicas: the ids of the brokers that host the partition, the preferred leader first.
+        partition_epoch: incremented at each change of the partition's state.
         controller_epoch: the epoch of the controller that elected the leader.
         topic_id: the id of the topic; zeros if it has none.
         adding: the ids of the brokers that a reassignment adds.
@@ -116,19 +116,20 @@ class Fetchers(Protocol):
     """Copy the logs of the leaders that this broker follows."""
 
     def follow(self, partition: Partition, leader_id: int, leader_epoch: int) -> None:
-        """Fetch a partition from its leader, instead of any leader before.
+        """Fetch a partition from its leader, in place of any previous leader.
 
         Args:
-            partition: topic and number; its replica is a follower, and its log may still be truncated.
-            leader_id: the id of the leader's broker, which is alive.
+            partition: its topic and number; its replica is a follower, and a truncation of its log may still be
+                running.
+            leader_id: the id of the leader's broker, which must be alive.
             leader_epoch: the epoch in which that broker leads.
         """
         ...
 
     def forget(self, partitions: Collection[Partition]) -> None:
-        """Fetch partitions no longer; none of their logs gets another record, or is truncated, from a fetch.
+        """Stop fetching partitions: no later fetch adds records to their logs, or truncates them.
 
         Args:
-            partitions: topics and numbers; unknown ones are ignored.
+            partitions: their topics and numbers; unknown partitions are ignored.
         """
         ...

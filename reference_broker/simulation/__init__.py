@@ -1,1 +1,1 @@
-"""A cluster on a network, disks, clocks and a registry that a seed decides about; and what must always hold in it."""
+"""A cluster on a simulated network, disks, clocks and registry, all driven by a seed, and its invariants."""

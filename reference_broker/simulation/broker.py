@@ -1,8 +1,8 @@
-"""A broker in virtual time: the node, the core and the sessions of production, between a start and an end.
+"""A broker in virtual time: the production node, core and sessions, from a start to an end.
 
     read the disk ─▶ session ─▶ prepare ─▶ logs ─▶ core ─▶ configurations ─▶ listen ─▶ registration ─▶ announced
 
-It takes the steps of `ClusterNode` and of `Broker`, as events instead of coroutines.
+It takes the same steps as `ClusterNode` and `Broker`, as events instead of coroutines.
 """
 
 from __future__ import annotations
@@ -45,29 +45,29 @@ from kafkawire.sdk.transport.wire import Address, FrameReceiver
 
 __all__ = ["SimulatedBroker", "Surroundings"]
 
-#: The pauses before another attempt to connect to a broker.
+#: The pauses before reconnecting to a broker.
 _BACKOFF_MS: Final = (50, 1_000)
 
-#: How long blocking work takes on its thread, how often it takes longer, and then how long.
+#: How long blocking work takes on its thread, how often it takes longer, and how long it takes then.
 _WORK_US: Final = (50, 2_000)
 _SLOW_WORK_SHARE: Final = 0.02
 _SLOW_WORK_US: Final = (5_000, 100_000)
 
-#: How long a request to the registry, or its response, takes.
+#: How long a request to the registry or its response takes.
 _REGISTRY_US: Final = 800
 
 _SERVED = load(scope=Scope.CLUSTER)
 
 
 class Surroundings(Protocol):
-    """What a broker needs of its cluster."""
+    """What a broker needs from its cluster."""
 
     scheduler: Scheduler
     network: Network
     registry: EmbeddedRegistry
 
     def failed(self, broker: SimulatedBroker, error: BaseException) -> None:
-        """Take note that a start has failed, or that the power was cut: the broker is dead."""
+        """Record that the broker is dead, because its start failed or its power was cut."""
         ...
 
 
@@ -76,20 +76,20 @@ class SimulatedBroker:
 
     Args:
         surroundings: see `Surroundings`.
-        broker_id: its id.
-        disk: its files.
-        clock: its clock.
-        options: of all brokers.
-        life: the number of this life.
+        broker_id: the id of the broker.
+        disk: the broker's disk.
+        clock: the broker's clock.
+        options: the options of all brokers.
+        life: the number of this life of the broker.
 
     Attributes:
         broker_id, disk, life: see above.
-        host: the process.
-        core: its core; None before the logs are open.
-        membership: likewise.
-        session: its session with the registry.
-        is_announced: whether the start is over.
-        is_stopping: whether it gives away its leaderships.
+        host: the broker's process.
+        core: the broker's core; None until the logs are open.
+        membership: its membership in the cluster; None until the logs are open.
+        session: the broker's session with the registry.
+        is_announced: whether the start has completed.
+        is_stopping: whether the broker is handing over its leaderships.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class SimulatedBroker:
         self.host.post(self._guarded(self._open_session))
 
     def _guarded(self, step: Callable[[], None]) -> Callable[[], None]:
-        """Return a step of the start whose failure ends the broker."""
+        """Wrap a step of the start so that its failure ends the broker."""
 
         def guarded() -> None:
             try:
@@ -209,7 +209,7 @@ class SimulatedBroker:
 
     @property
     def has_failed_logs(self) -> bool:
-        """Whether a log was taken offline by its disk."""
+        """Whether any log has gone offline because of its disk."""
         return self.core is not None and any(log.is_offline for _, _, log in self.core.directory.logs())
 
     # Clients.
@@ -217,21 +217,21 @@ class SimulatedBroker:
     def _accept(self, wire: SimulatedWire) -> FrameReceiver:
         core = self.core
         if core is None:
-            raise RuntimeError("the broker does not listen yet")
+            raise RuntimeError("the broker is not listening yet")
         return Session(core.requests, wire, Peer(self._listener, wire.peer.host.name), self.host.clock, self.host.post)
 
     # The end.
 
     def stop(self, done: Callable[[], None]) -> None:
-        """Give the leaderships away, sync everything, and end the session.
+        """Hand over the leaderships, sync everything, and end the session.
 
         Args:
-            done: called at the end.
+            done: called when the broker has stopped.
         """
         if self.membership is None or not self.is_announced or self.is_stopping:
             return
         self.is_stopping = True
-        # The answer of the controller may be under way in its own event.
+        # The controller's answer may be pending in an event of its own.
         self.membership.shut_down(lambda: self.host.post(partial(self._shut_down, done)))
 
     def _shut_down(self, done: Callable[[], None]) -> None:
@@ -249,10 +249,10 @@ class SimulatedBroker:
         done()
 
     def kill(self, *, is_silent: bool = False) -> None:
-        """End at once.
+        """End immediately.
 
         Args:
-            is_silent: whether the others learn of it only after a while, as without power.
+            is_silent: whether other computers notice only after a while, as after a power cut.
         """
         self.host.end()
         self._surroundings.network.vanish(self.host, is_silent=is_silent)
@@ -265,7 +265,7 @@ class SimulatedBroker:
 
     def _end_links(self) -> None:
         for driver in self._drivers:
-            driver.end(Closed("the broker stops"))
+            driver.end(Closed("the broker is stopping"))
 
     # Services.
 
@@ -277,7 +277,7 @@ class SimulatedBroker:
         return f"id-{self.broker_id}-{self.life}-{self._ids}"
 
     def _post_of_registry(self, action: Callable[[], None]) -> None:
-        """Post what goes to the registry or comes from it: it takes longer than a turn."""
+        """Post a request to the registry or a response from it, which takes longer than one turn."""
         scheduler = self.host.scheduler
         time_us = scheduler.now_us + int(self._chance.random() * _REGISTRY_US)
         self._posted_us = time_us = max(time_us, self._posted_us)

@@ -1,8 +1,8 @@
-"""What must hold in a cluster after each step, and at its end.
+"""The invariants of a cluster, checked after each step and at the end.
 
-After each event on a broker, the replicas of that broker are compared with what was seen before: nothing else can have
-changed, since a broker changes its logs only in its own events. What a replica has below its high watermark is
-committed: it is kept here, and everybody who has it later must have the same bytes.
+After each event on a broker, that broker's replicas are compared with their earlier state: nothing else can have
+changed, since a broker changes its logs only in its own events. A replica's batches below its high watermark are
+committed: they are recorded here, and every replica that has them later must have the same bytes.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from kafkawire.sdk.storage.partitions import Partition
 
 __all__ = ["Checkers", "Committed", "Violation"]
 
-#: A partition of a topic with this id.
+#: A topic id and a partition number.
 Key = tuple[bytes, int]
 
 _STATE_END = "/state"
 
 
 class Violation(Exception):
-    """Something that must hold does not."""
+    """An invariant does not hold."""
 
 
 class Committed:
-    """What is committed in a partition.
+    """The committed batches of a partition.
 
     Attributes:
-        batches: by base offset.
-        end: after the last of them.
-        acknowledged: the values that a producer was told to be stored, by offset.
+        batches: the batches by base offset.
+        end: the offset after the last batch.
+        acknowledged: the values that were acknowledged to a producer, by offset.
     """
 
     def __init__(self) -> None:
@@ -54,10 +54,10 @@ class Committed:
         self.acknowledged: dict[int, bytes] = {}
 
     def values(self, *, is_committed: bool = False) -> Iterator[tuple[int, bytes]]:
-        """Yield offsets and values.
+        """Yield the offset and value of each record.
 
         Args:
-            is_committed: whether to leave out what is in a transaction that was not committed.
+            is_committed: whether to leave out records of transactions that were not committed.
         """
         found: dict[int, bytes] = {}
         open_values: dict[int, dict[int, bytes]] = {}
@@ -78,7 +78,7 @@ class Committed:
 
 
 class _Seen:
-    """A replica after an earlier step; `checked` is up to where its bytes were compared."""
+    """A replica after an earlier step; its bytes have been compared up to `checked`."""
 
     __slots__ = ("checked", "end", "epoch", "high_watermark", "role")
 
@@ -99,14 +99,14 @@ class _Elected(NamedTuple):
 
 
 class Checkers:
-    """Looks at a cluster.
+    """Checks the invariants of a cluster.
 
     Args:
-        cluster: what to look at.
+        cluster: the cluster to check.
 
     Attributes:
-        committed: by partition.
-        checks: how many replicas were compared.
+        committed: the committed batches, by partition.
+        checks: how many replicas have been compared.
     """
 
     def __init__(self, cluster: SimulatedCluster) -> None:
@@ -122,17 +122,17 @@ class Checkers:
     # After each step.
 
     def note_call(self, call: RegistryCall) -> None:
-        """Take note of an operation that reaches the registry."""
+        """Record an operation that reaches the registry."""
         operation = call.operation
         parts = operation.operations if isinstance(operation, Transaction) else (operation,)
         if any(path_of(part).endswith(_STATE_END) for part in parts):
             self._has_new_states = True
 
     def after_step(self, host: Host) -> None:
-        """Look at what an event on a host may have changed.
+        """Check everything that an event on a host may have changed.
 
         Raises:
-            Violation: something does not hold.
+            Violation: an invariant does not hold.
         """
         if self._has_new_states:
             self._has_new_states = False
@@ -143,10 +143,10 @@ class Checkers:
                 return
 
     def check_broker(self, broker: SimulatedBroker) -> None:
-        """Look at the replicas of a broker.
+        """Check the replicas of a broker.
 
         Raises:
-            Violation: something does not hold.
+            Violation: an invariant does not hold.
         """
         if broker.core is None:
             return
@@ -177,7 +177,7 @@ class Checkers:
         is_same_term = known.role is replica.role is Role.LEADER and known.epoch == replica.leader_epoch
         if is_same_term and log.high_watermark < known.high_watermark:
             raise Violation(
-                f"{where}: the leader's high watermark goes back from {known.high_watermark} to {log.high_watermark}"
+                f"{where}: the leader's high watermark moved back from {known.high_watermark} to {log.high_watermark}"
             )
         if log.next_offset < known.checked:
             known.checked = min(known.checked, log.next_offset)
@@ -190,21 +190,21 @@ class Checkers:
     def _check_leader(
         self, where: str, broker: SimulatedBroker, replica: Replica, key: Key, committed: Committed, known: _Seen
     ) -> None:
-        """Look at a replica that has become the leader."""
+        """Check a replica that has become the leader."""
         name = f"broker {broker.broker_id}"
         other = self.leaders.setdefault((key, replica.leader_epoch), name)
         if other != name:
-            raise Violation(f"{where} leads in epoch {replica.leader_epoch}, in which {other} leads")
+            raise Violation(f"{where} leads in epoch {replica.leader_epoch}, but {other} already leads in it")
         if replica.log.next_offset < committed.end:
             raise Violation(
                 f"{where} leads in epoch {replica.leader_epoch} with a log up to {replica.log.next_offset}, "
-                f"but {committed.end} are committed"
+                f"but records up to {committed.end} are committed"
             )
         known.checked = 0
         self._compare(where, replica.log, committed, known, committed.end)
 
     def _compare(self, where: str, log: PartitionLog, committed: Committed, known: _Seen, end: int) -> None:
-        """Compare the bytes of a log with what is committed, and add to that what is new."""
+        """Compare a log with the committed batches, and add newly committed ones."""
         offset = max(known.checked, log.log_start_offset)
         while offset < end:
             try:
@@ -231,10 +231,10 @@ class Checkers:
             committed.batches[base] = batch
             committed.end = last + 1
         elif other != batch:
-            raise Violation(f"{where} has another batch at {base} than was committed")
+            raise Violation(f"{where} has a different batch at {base} from the committed one")
 
     def _check_states(self) -> None:
-        """Look at leaders and ISRs in the registry."""
+        """Check the leaders and ISRs in the registry."""
         states = {}
         for node in self._cluster.registry.tree.nodes():
             if node.path.endswith(_STATE_END):
@@ -249,24 +249,24 @@ class Checkers:
     @staticmethod
     def check_election(path: str, before: PartitionState, after: PartitionState) -> None:
         if after.leader_epoch < before.leader_epoch or after.controller_epoch < before.controller_epoch:
-            raise Violation(f"{path}: epochs go back from {before} to {after}")
+            raise Violation(f"{path}: epochs moved back from {before} to {after}")
         if after.leader != before.leader:
             if after.leader >= 0 and after.leader not in before.isr:
                 raise Violation(f"{path}: {after.leader} is elected, but not in sync: {before}")
             if after.leader_epoch == before.leader_epoch:
-                raise Violation(f"{path}: another leader without another epoch: {before} to {after}")
+                raise Violation(f"{path}: the leader changed without a new epoch: {before} to {after}")
         if not after.isr:
-            raise Violation(f"{path}: nobody is in sync: {after}")
+            raise Violation(f"{path}: no replica is in sync: {after}")
 
     # Producers.
 
     def acknowledged(
         self, topic: str, topic_id: bytes, number: int, base_offset: int, values: tuple[bytes, ...]
     ) -> None:
-        """Take note that a producer was told that values are on all in-sync replicas.
+        """Record that values were acknowledged to a producer as being on all in-sync replicas.
 
         Raises:
-            Violation: they are not committed.
+            Violation: the values are not committed.
         """
         committed = self.committed.get((topic_id, number)) or Committed()
         end = base_offset + len(values)
@@ -280,7 +280,7 @@ class Checkers:
     # At the end.
 
     def unsettled(self) -> str:
-        """Return why the cluster is not at rest; empty if it is: everything is led, in sync and equal."""
+        """Return why the cluster is not at rest; empty if each partition is led, with replicas in sync and equal."""
         brokers = self._cluster.brokers
         if len(brokers) < len(self._cluster.disks) or not all(each.is_announced for each in brokers.values()):
             return "not all brokers are up"
@@ -297,7 +297,7 @@ class Checkers:
                     if replica is None or replica.log.is_offline:
                         return f"{where}: broker {broker_id} has no replica"
                     if replica.log.is_unsettled:
-                        return f"{where}: a truncation is under way on broker {broker_id}"
+                        return f"{where}: a truncation is in progress on broker {broker_id}"
                     log = replica.log
                     ends.add((log.next_offset, log.high_watermark, log.last_stable_offset))
                 if len(ends) != 1 or len({*next(iter(ends))}) != 1:
@@ -305,10 +305,10 @@ class Checkers:
         return ""
 
     def check_end(self) -> None:
-        """Look at a cluster at rest.
+        """Check a cluster at rest.
 
         Raises:
-            Violation: something does not hold.
+            Violation: an invariant does not hold.
         """
         self._seen.clear()
         for broker in self._cluster.brokers.values():
@@ -321,10 +321,10 @@ class Checkers:
         found = dict(committed.values())
         for offset, value in committed.acknowledged.items():
             if found.get(offset) != value:
-                raise Violation(f"{where}: {value!r} was acknowledged at {offset}, where {found.get(offset)!r} is")
+                raise Violation(f"{where}: {value!r} was acknowledged at {offset}, but {found.get(offset)!r} is there")
 
     def of_topic(self, topic: str) -> Mapping[int, Committed]:
-        """Return what is committed in the partitions of a topic that was never deleted."""
+        """Return the committed batches of the partitions of a topic that was never deleted."""
         return {
             number: committed
             for (topic_id, number), committed in self.committed.items()

@@ -1,10 +1,10 @@
-"""A client in virtual time: scripts that ask the cluster one thing after the other, over the router of the clients.
+"""A client in virtual time: scripts that send requests one after another, through the clients' router.
 
     def script(self) -> Script:
         response = yield Ask(Node(1), MetadataRequest())
         yield Pause(100)
 
-A script is sent the response, or the error that replaces it. It never fails because of an error of the cluster.
+A script is sent the response, or the error in its place. An error from the cluster never ends a script.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ M = TypeVar("M", bound=Message)
 
 
 class Ask(NamedTuple):
-    """A request; the script is sent the response, or a `KafkaWireError`.
+    """A request; the script is sent the response or a `KafkaWireError`.
 
     Attributes:
-        target: who is to answer.
+        target: the broker that should answer.
         request: the request.
-        version: of the request; None for the highest that both sides know.
-        timeout_ms: how long the script waits.
+        version: the version of the request; None for the highest that both sides know.
+        timeout_ms: how long the script waits for the response.
     """
 
     target: Target
@@ -53,7 +53,7 @@ class Ask(NamedTuple):
 
 
 class Pause(NamedTuple):
-    """A pause of so many milliseconds."""
+    """A pause in milliseconds."""
 
     duration_ms: int
 
@@ -62,7 +62,7 @@ Script = Generator[Ask | Pause, Any, None]
 
 
 def ask(request: Ask, response: type[M]) -> Generator[Ask | Pause, Any, M | None]:
-    """Ask, and return the response; None if there is none."""
+    """Send a request, and return the response; None if there is none."""
     answer = yield request
     return answer if isinstance(answer, response) else None
 
@@ -80,28 +80,28 @@ class _Options:
 
 
 class _Surroundings(Protocol):
-    """What a client needs of the simulation."""
+    """What a client needs from the simulation."""
 
     scheduler: Scheduler
     network: Network
 
 
 class Client:
-    """A client on a host of its own.
+    """A client on its own host.
 
     Args:
-        surroundings: has the scheduler and the network.
-        name: of the client and of its host.
-        bootstrap_servers: the brokers.
-        topics: those whose leaders it has to know.
+        surroundings: provides the scheduler and the network.
+        name: the name of the client and of its host.
+        bootstrap_servers: the addresses of the brokers.
+        topics: the topics whose leaders the client has to know.
 
     Attributes:
         name: see above.
         host: see `Host`.
-        metadata: what it knows of the cluster.
-        chance: draws what its scripts leave open.
-        is_over: whether its scripts are to end; they look at it themselves.
-        running: how many scripts have not ended.
+        metadata: what the client knows about the cluster.
+        chance: makes the random choices of its scripts.
+        is_over: whether the scripts should end; they check it themselves.
+        running: how many scripts are still running.
     """
 
     def __init__(
@@ -121,14 +121,14 @@ class Client:
         self.running = 0
 
     def leader(self, partition: TopicPartition) -> int | None:
-        """Return the leader of a partition; None if it is unknown, and then ask for it."""
+        """Return the leader of a partition; if it is unknown, ask for it and return None."""
         leader = self.metadata.leader(partition)
         if leader is None:
             self.outdated()
         return leader
 
     def outdated(self) -> None:
-        """Ask for the leaders again."""
+        """Refresh the known leaders."""
         self.metadata.invalidate()
         self._driver.wake()
 
@@ -175,16 +175,16 @@ class Client:
         self._driver.wake()
 
     def kill(self) -> None:
-        """End at once."""
+        """End immediately."""
         self.host.end()
         self._network.vanish(self.host, is_silent=False)
 
     def close(self) -> None:
-        """End, and close the connections."""
+        """End the client, and close its connections."""
         self._driver.end(Closed("the client was closed"))
 
 
 def _moved(response: Message) -> BrokerError | None:
-    """Return the error of a broker that is not the coordinator any more, or not yet."""
+    """Return the error of a broker that is no longer, or not yet, the coordinator."""
     codes = error_codes(response) & {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE}
     return BrokerError(min(codes)) if codes else None

@@ -16,14 +16,14 @@ __all__ = ["BROKERS", "SimulatedCluster"]
 #: The ids of the brokers.
 BROKERS: Final[tuple[int, ...]] = (1, 2, 3)
 
-#: How far the clocks of brokers may differ, and how differently they may run.
+#: How far the brokers' clocks may differ, and by how much their rates may.
 _OFFSET_MS_MAX: Final = 400
 _DRIFT_PPM_MAX: Final = 500
 
-#: How often the registry looks for sessions that have been silent for too long.
+#: How often the registry looks for expired sessions.
 _EXPIRY_INTERVAL_US: Final = 200_000
 
-#: The pause before a broker is started again whose start has failed.
+#: The pause before restarting a broker whose start has failed.
 _RESTART_US: Final = 300_000
 
 
@@ -32,15 +32,15 @@ class SimulatedCluster:
 
     Args:
         scheduler: see `Scheduler`.
-        options: of all brokers.
+        options: the options of all brokers.
 
     Attributes:
         scheduler, options: see above.
         network: see `Network`.
         registry: see `EmbeddedRegistry`.
-        brokers: those that are alive, by id.
-        disks: by id.
-        when_cut: called with the id of a broker that has lost its power in the middle of its work.
+        brokers: the live brokers, by id.
+        disks: the disks, by broker id.
+        when_cut: called with the id of a broker that has lost power in the middle of its work.
     """
 
     def __init__(self, scheduler: Scheduler, options: Mapping[str, object]) -> None:
@@ -62,7 +62,7 @@ class SimulatedCluster:
         self.brokers: dict[int, SimulatedBroker] = {}
         self.lives: dict[int, int] = dict.fromkeys(BROKERS, 0)
         self.when_cut: Callable[[int], None] = lambda broker_id: None
-        #: The registry, and all that happens on no computer of the cluster.
+        #: The host of the registry, and of events on no computer of the cluster.
         self.outside = Host(scheduler, "outside", clock, scheduler.chance("outside"))
         self.outside.later_us(_EXPIRY_INTERVAL_US, self._expire)
 
@@ -91,7 +91,7 @@ class SimulatedCluster:
             self.disks[broker_id] = broker.disk.crash()
 
     def cut_power(self, broker_id: int) -> None:
-        """Cut the power of a broker: what was not synced may be lost."""
+        """Cut the power of a broker: data that was not synced may be lost."""
         broker = self.brokers.pop(broker_id, None)
         if broker is not None:
             self.scheduler.note(f"broker {broker_id} loses power")
@@ -99,7 +99,7 @@ class SimulatedCluster:
             self.disks[broker_id] = broker.disk.crash(self.chance.randrange(2**32))
 
     def stop(self, broker_id: int) -> None:
-        """Stop a broker, which gives its leaderships away first."""
+        """Stop a broker, which first hands over its leaderships."""
         broker = self.brokers.get(broker_id)
         if broker is not None:
             self.scheduler.note(f"broker {broker_id} is stopped")
@@ -122,7 +122,7 @@ class SimulatedCluster:
         self.outside.later_us(_RESTART_US, lambda: self.start(broker_id))
 
     def lose_power(self) -> None:
-        """End the broker whose disk has lost its power in the middle of the step that was interrupted."""
+        """End the broker whose disk lost power in the middle of the interrupted step."""
         host = self.scheduler.current
         for broker_id, broker in list(self.brokers.items()):
             if broker.host is host:

@@ -1,4 +1,4 @@
-"""Commits growing offsets of a group, and reads them back: they never go back."""
+"""Commits growing offsets for a group, and reads them back: they never decrease."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from kafkawire.sdk.routing.partitions import TopicPartition
 
 __all__ = ["Committer"]
 
-#: The last versions with names of topics.
+#: The last versions with topic names.
 _VERSION: Final = 9
 
 
 class Committer:
-    """A group without members, whose only user commits 1, 2, 3, … for a partition.
+    """A group without members, for which one user commits 1, 2, 3, … for a partition.
 
     Args:
-        client: asks.
+        client: sends the requests.
         group: the group.
         partition: the partition.
 
     Attributes:
         client: see above.
         committed: the highest offset that was acknowledged or read.
-        asked: the highest offset that was sent.
+        asked: the highest offset that was sent in a commit.
     """
 
     def __init__(self, client: Client, group: str, partition: TopicPartition) -> None:
@@ -42,7 +42,7 @@ class Committer:
         self.asked = 0
 
     def script(self) -> Script:
-        """Commit and read until the client is over."""
+        """Commit and read until the client ends."""
         chance = self.client.chance
         while not self.client.is_over:
             if chance.random() < 0.7:
@@ -61,7 +61,7 @@ class Committer:
             self.committed = self.asked
 
     def read(self) -> Script:
-        """Read what is committed."""
+        """Read the committed offset."""
         topic = OffsetFetchRequest.OffsetFetchRequestTopics(
             self._partition.topic, partition_indexes=[self._partition.partition]
         )
@@ -73,7 +73,7 @@ class Committer:
         offset = response.groups[0].topics[0].partitions[0].committed_offset
         if not self.committed <= offset <= self.asked:
             raise Violation(
-                f"group {self._group} has committed {offset}, but {self.committed} was acknowledged "
-                f"and {self.asked} was the last that was sent"
+                f"group {self._group} has offset {offset} committed, but {self.committed} was acknowledged "
+                f"and {self.asked} was the last one sent"
             )
         self.committed = offset

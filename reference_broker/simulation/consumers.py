@@ -1,4 +1,4 @@
-"""A consumer of all partitions of a topic, which compares what it gets with what is committed."""
+"""A consumer of all partitions of a topic, which compares the records it gets with the committed ones."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["Consumer", "fetch", "values_of"]
 
 _WAIT_MS: Final = 200
 _BYTES: Final = 64 * 1024
-#: ListOffsets: the end of what can be read.
+#: The ListOffsets timestamp for the end of the readable records.
 _LATEST: Final = -1
 
 
 def fetch(
     client: Client, partition: TopicPartition, offset: int, isolation: IsolationLevel
 ) -> Generator[Ask | Pause, Any, FetchResponse.PartitionData | None]:
-    """Fetch from the leader; return None if it does not answer, and else the part of the partition."""
+    """Fetch from the leader; return the partition's part of the response, or None if there is no answer."""
     leader = client.leader(partition)
     known = client.metadata.partition(partition)
     if leader is None or known is None:
@@ -61,8 +61,8 @@ def values_of(part: FetchResponse.PartitionData, offset: int) -> tuple[dict[int,
     """Return the values of a response by offset, without aborted ones, and the next offset.
 
     Args:
-        part: the response.
-        offset: where the consumer is.
+        part: the partition's part of the response.
+        offset: the position of the consumer.
     """
     aborted = sorted((each.first_offset, each.producer_id) for each in part.aborted_transactions or ())
     open_aborts: set[int] = set()
@@ -83,17 +83,17 @@ def values_of(part: FetchResponse.PartitionData, offset: int) -> tuple[dict[int,
 
 
 class Consumer:
-    """Reads a topic from its beginning, again and again asking where it ends.
+    """Reads a topic from its beginning, and repeatedly asks where it ends.
 
     Args:
-        client: asks.
-        checkers: know what is committed.
-        partitions: what to read.
-        isolation: what to read of transactions.
+        client: sends the requests.
+        checkers: know the committed records.
+        partitions: the partitions to read.
+        isolation: the isolation level, which determines what is read of transactions.
 
     Attributes:
-        values: what was read, by partition and offset.
-        is_committed: whether it reads committed transactions only.
+        values: the values read, by partition and offset.
+        is_committed: whether only committed transactions are read.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Consumer:
         self.values: dict[TopicPartition, dict[int, bytes]] = {partition: {} for partition in partitions}
 
     def script(self) -> Script:
-        """Read until the client is over."""
+        """Read until the client ends."""
         chance = self._client.chance
         while not self._client.is_over:
             partition = chance.choice(list(self._offsets))
@@ -135,7 +135,7 @@ class Consumer:
         if self._offsets[partition] > end:
             raise Violation(
                 f"{partition}: {self._client.name} has read up to {self._offsets[partition]}, "
-                f"but only {end} are committed"
+                f"but only records up to {end} are committed"
             )
         self.values[partition].update(values)
 
@@ -155,7 +155,7 @@ class Consumer:
             return
         if part.offset < self._ends[partition]:
             raise Violation(
-                f"{partition}: the end that {self._client.name} sees goes back "
+                f"{partition}: the end seen by {self._client.name} moved back "
                 f"from {self._ends[partition]} to {part.offset}"
             )
         self._ends[partition] = part.offset

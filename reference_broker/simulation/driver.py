@@ -1,6 +1,6 @@
-"""Carries out what a router decides, over the simulated network: the driver of a client, or of a broker's links.
+"""Carries out a router's decisions over the simulated network: the driver of a client, or of a broker's links.
 
-The counterpart of `sdk/transport/driver.py` and `connection.py`, with events instead of an event loop.
+This is the counterpart of `sdk/transport/driver.py` and `connection.py`, with events instead of an event loop.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from kafkawire.sdk.transport.wire import Address, FrameReceiver, Wire
 
 __all__ = ["RouterDriver"]
 
-#: How long a connection may take to open, and a response to come if its request has no limit of its own.
+#: How long a connection may take to open, and a response to arrive if its request has no limit of its own.
 _CONNECT_TIMEOUT_MS: Final = 500
 
-#: Called with the response, or with the error that replaces it.
+#: Called with the response, or with an error in its place.
 _OnDone = Callable[[Message | None, KafkaWireError | None], None]
 
 
 class _Waiting(NamedTuple):
-    """A request without a response; `deadline_ms` is on the clock of the host."""
+    """A request without a response; `deadline_ms` is by the host's clock."""
 
     on_done: _OnDone
     name: str
@@ -40,7 +40,7 @@ class _Waiting(NamedTuple):
 
 
 class _Connection:
-    """A connection from its opening to its end; see `BrokerConnection`."""
+    """A connection, from its opening to its end; see `BrokerConnection`."""
 
     def __init__(self, driver: RouterDriver, link: Link) -> None:
         self.address: Address = link.address
@@ -56,7 +56,7 @@ class _Connection:
         self._limit = self._host.later_us(_CONNECT_TIMEOUT_MS * 1_000, self._open_too_late)
 
     def opened(self, wire: Wire) -> FrameReceiver:
-        """Begin on a wire."""
+        """Begin to use a wire."""
         self._wire = wire
         if self.is_over:
             wire.abort()
@@ -66,11 +66,11 @@ class _Connection:
         return self
 
     def refused(self, error: OSError) -> None:
-        """End, since nobody listens."""
+        """End the connection, since nothing listens at the address."""
         self.end(ConnectFailed(self.address, str(error)))
 
     def _open_too_late(self) -> None:
-        self.end(ConnectFailed(self.address, "it takes too long"))
+        self.end(ConnectFailed(self.address, "it took too long"))
 
     # For the router.
 
@@ -90,7 +90,7 @@ class _Connection:
         return self._protocol.feature_level(name)
 
     def begin(self, request: Message, on_done: _OnDone, version: int | None, timeout_ms: int | None) -> None:
-        """Write a request."""
+        """Send a request."""
         if self._wire is None or self.is_over or not self._wire.is_open:
             raise ConnectionLost(f"connection to {self.address} has ended")
         sent = self._protocol.request(request, version)
@@ -137,7 +137,7 @@ class _Connection:
             self.end(ConnectionLost(f"connection to {self.address} was lost"))
 
     def end(self, error: KafkaWireError, *, is_reported: bool = True) -> None:
-        """End, and fail what waits."""
+        """End the connection, and fail the waiting requests."""
         if self.is_over:
             return
         self.is_over = True
@@ -154,13 +154,13 @@ class _Connection:
 
 
 class RouterDriver:
-    """Drives a router on a host.
+    """Drives the router of a client or broker on a host.
 
     Args:
         host: see `Host`.
         network: see `Network`.
-        router: decides.
-        client_id: tells the brokers who asks.
+        router: makes the decisions.
+        client_id: identifies the client to the brokers.
         request_timeout_ms: the limit for responses to requests without a limit of their own.
 
     Attributes:
@@ -180,13 +180,13 @@ class RouterDriver:
         self._is_over = False
 
     def wake(self) -> None:
-        """Let the router decide soon."""
+        """Let the router make its next decision soon."""
         if not self._is_woken and not self._is_over:
             self._is_woken = True
             self.host.post(self._turn)
 
     def end(self, error: KafkaWireError) -> None:
-        """Fail everything and close all connections."""
+        """Fail all requests and close all connections."""
         if not self._is_over:
             self._is_over = True
             self._router.close(error, self.host.clock())
@@ -246,13 +246,13 @@ class RouterDriver:
     # For the connections.
 
     def opened(self, link: Link, connection: _Connection) -> None:
-        """Take a connection that is ready."""
+        """Accept a connection that is ready."""
         if not self._is_over:
             self._router.opened(link, connection, self.host.clock())
             self.wake()
 
     def closed(self, link: Link, error: KafkaWireError) -> None:
-        """Take the end of a connection."""
+        """Handle the end of a connection."""
         self._connections.pop(link, None)
         if not self._is_over:
             self._router.closed(link, error, self.host.clock())

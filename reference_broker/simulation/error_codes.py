@@ -1,4 +1,4 @@
-"""The error codes of a response of a coordinator."""
+"""The error codes in a coordinator's response."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["error_codes"]
 
 
 def error_codes(answer: Message) -> set[int]:
-    """Return the error codes of a response, those of its parts included."""
+    """Return the error codes of a response, including those of its parts."""
     match answer:
         case AddPartitionsToTxnResponse():
             return {

@@ -1,4 +1,4 @@
-"""Carries out the faults of a plan; each method is one, named by `Step.name`, and repairs what it has broken."""
+"""Carries out the faults of a plan; each method is one fault, named by `Step.name`, and repairs what it has broken."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kafkawire.sdk.registry.registry import RegistryCode
 __all__ = ["Faults"]
 
 
-#: The calls of a disk that change nothing.
+#: Disk calls that change nothing.
 _READS: Final = frozenset({"lock", "names", "open", "read", "size_of", "volume"})
 
 _API_KEY: Final = Struct(">h")
@@ -40,10 +40,11 @@ class Faults:
     """The faults of one run.
 
     Args:
-        cluster: what suffers.
-        clients: those that suffer.
-        watch: called before each operation of the registry.
-        replace: starts another transformer; the old one is paused for so many milliseconds, or killed if 0.
+        cluster: the cluster that suffers the faults.
+        clients: the clients that suffer faults.
+        watch: called before each operation on the registry.
+        replace: starts another transformer; the argument is how many milliseconds to pause the old one, or 0 to kill
+            it.
     """
 
     def __init__(
@@ -57,9 +58,9 @@ class Faults:
         self._clients = clients
         self._watch = watch
         self._replace = replace
-        #: The fault of a coming operation of the registry, and how many come before it.
+        #: The fault of an upcoming registry operation, and how many operations come before it.
         self._registry_fault: tuple[int, Fault] | None = None
-        #: What is to happen at a coming request.
+        #: What to do at an upcoming request.
         self._at_request: _AtRequest | None = None
         cluster.registry.plan = self._plan_registry
         cluster.network.on_request = self._arriving
@@ -81,7 +82,7 @@ class Faults:
                 continue
             broker.disk.plan = None
             broker.session.reconnect()
-            if broker.has_failed_logs:  # a log that has failed is opened again by the next start
+            if broker.has_failed_logs:  # the next start reopens a failed log
                 self.kill(broker_id, 0)
 
     # Brokers.
@@ -97,7 +98,7 @@ class Faults:
         self._later(down_ms, lambda: self._cluster.start(broker_id))
 
     def cut_power_in_work(self, broker_id: int, calls: int, down_ms: int) -> None:
-        """Cut the power of a broker at a later call of its disk."""
+        """Cut the power of a broker at a later disk call."""
         broker = self._cluster.brokers.get(broker_id)
         if broker is None:
             return
@@ -112,7 +113,7 @@ class Faults:
         self._cluster.when_cut = lambda dead: self._later(down_ms, lambda: self._cluster.start(dead))
 
     def fail_disk(self, broker_id: int, calls: int) -> None:
-        """Let a later call of a disk fail, once; the log that it was for goes offline."""
+        """Make one later call of a disk fail; the log that it was for goes offline."""
         broker = self._cluster.brokers.get(broker_id)
         if broker is None:
             return
@@ -127,7 +128,7 @@ class Faults:
         broker.disk.plan = plan
 
     def stop(self, broker_id: int, down_ms: int) -> None:
-        """Stop a broker in order."""
+        """Stop a broker cleanly."""
         self._cluster.stop(broker_id)
         self._later(down_ms + 500, lambda: self._restart(broker_id))
 
@@ -138,7 +139,7 @@ class Faults:
         self._cluster.start(broker_id)
 
     def pause(self, broker_id: int, down_ms: int) -> None:
-        """Stop a process with SIGSTOP for a while; its session may end meanwhile."""
+        """Suspend a process for a while, as SIGSTOP does; its session may expire in the meantime."""
         broker = self._cluster.brokers.get(broker_id)
         if broker is not None:
             self._cluster.scheduler.note(f"broker {broker_id} is paused for {down_ms} ms")
@@ -147,14 +148,14 @@ class Faults:
             self._later(down_ms, broker.session.reconnect)
 
     def at_request(self, api: str, count: int, victim: str, action: str, down_ms: int) -> None:
-        """Let something happen to a broker when a request of one kind is about to arrive.
+        """Do something to a broker when a certain kind of request is about to arrive.
 
         Args:
             api: the name of the API.
-            count: which request of this kind, counted from now.
+            count: which request of this kind, counting from now.
             victim: `sender` or `receiver`; nothing happens to a client.
             action: `kill`, `cut_power`, `pause` or `cut`, which cuts the network between the two.
-            down_ms: how long that lasts.
+            down_ms: how long the effect lasts.
         """
         self._at_request = _AtRequest(ApiKey[api], count, victim, action, down_ms)
 
@@ -178,15 +179,15 @@ class Faults:
     # The network.
 
     def cut(self, one: str, other: str, down_ms: int) -> None:
-        """Cut the network between two, or between one and all others."""
+        """Cut the network between two computers, or between one and all others."""
         others = self._names(other, one)
         self._cluster.scheduler.note(f"the network is cut between {one} and {', '.join(others)}")
         self._cluster.network.cut([(one, each) for each in others] + [(each, one) for each in others])
         self._later(down_ms, self._cluster.network.heal)
 
     def cut_one_way(self, one: str, other: str, down_ms: int) -> None:
-        """Let nothing get from one to another."""
-        self._cluster.scheduler.note(f"nothing gets from {one} to {other}")
+        """Cut the network in one direction only."""
+        self._cluster.scheduler.note(f"the network is cut from {one} to {other}")
         self._cluster.network.cut([(one, other)])
         self._later(down_ms, self._cluster.network.heal)
 
@@ -206,7 +207,7 @@ class Faults:
     # The registry.
 
     def disconnect(self, broker_id: int, down_ms: int) -> None:
-        """Cut a broker off from the registry."""
+        """Disconnect a broker from the registry."""
         broker = self._cluster.brokers.get(broker_id)
         if broker is not None:
             self._cluster.scheduler.note(f"broker {broker_id} loses the registry")
@@ -214,21 +215,21 @@ class Faults:
             self._later(down_ms, broker.session.reconnect)
 
     def registry_outage(self, down_ms: int) -> None:
-        """Let the registry be gone for a while; afterwards every session has its full time again."""
-        self._cluster.scheduler.note("the registry is gone")
+        """Take the registry down for a while; afterwards, every session has its full timeout again."""
+        self._cluster.scheduler.note("the registry is down")
         for broker in self._cluster.brokers.values():
             broker.session.disconnect()
             self._later(down_ms, broker.session.reconnect)
 
     def expire(self, broker_id: int) -> None:
-        """End the session of a broker that goes on."""
+        """Expire the session of a broker that keeps running."""
         broker = self._cluster.brokers.get(broker_id)
         if broker is not None and broker.session.session_id:
             self._cluster.scheduler.note(f"the session of broker {broker_id} expires")
             self._cluster.registry.expire(broker.session.session_id)
 
     def registry_fault(self, calls: int, fault: str) -> None:
-        """Let something go wrong with a coming operation of the registry."""
+        """Make an upcoming registry operation go wrong."""
         self._registry_fault = calls, Fault[fault]
 
     def _plan_registry(self, call: RegistryCall) -> Fault | RegistryCode | None:
@@ -246,11 +247,11 @@ class Faults:
     # Clients.
 
     def pause_client(self, number: int, down_ms: int) -> None:
-        """Stop a client for a while."""
+        """Pause a client for a while."""
         client = self._clients[number % len(self._clients)]
         self._cluster.scheduler.note(f"client {client.name} is paused for {down_ms} ms")
         client.host.pause(down_ms * 1_000)
 
     def kill_transformer(self, pause_ms: int) -> None:
-        """Start another transformer beside the old one, which is killed or only paused."""
+        """Start another transformer; the old one is killed, or only paused."""
         self._replace(pause_ms)

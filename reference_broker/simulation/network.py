@@ -1,8 +1,8 @@
-"""A network in virtual time: connections that carry bytes late, stall while a direction is cut, and break.
+"""A network in virtual time, whose connections delay bytes, stall while a direction is cut, and break.
 
-The bytes of a connection arrive in order; those of different connections overtake each other. While a direction between
-two hosts is cut, bytes wait as TCP would keep them, and arrive late if nobody has closed the connection by then.
-A connection that breaks may deliver a part of what is under way, so that it ends in the middle of a frame.
+The bytes of a connection arrive in order, but different connections can overtake each other. While a direction between
+two hosts is cut, bytes wait as they would in TCP, and arrive late unless the connection has been closed by then. A
+connection that breaks may deliver part of the data in transit, and so end in the middle of a frame.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from kafkawire.sdk.transport.wire import Address, FrameReceiver, Wire
 
 __all__ = ["Network", "SimulatedWire"]
 
-#: The times that bytes usually take, and how often they take longer, and then how long.
+#: How long bytes usually take, how often they take longer, and how long they take then.
 _LATENCY_US: Final = (80, 500)
 _SLOW_SHARE: Final = 0.02
 _SLOW_US: Final = (2_000, 40_000)
 
-#: When the other side learns of a computer that has lost its power.
+#: When the other side notices that a computer has lost power.
 _SILENCE_US: Final = (50_000, 1_500_000)
 
-#: Makes the receiver of a new connection, given its wire.
+#: Makes the receiver for a new connection, given its wire.
 Accept = Callable[["SimulatedWire"], FrameReceiver]
 
 
@@ -37,7 +37,7 @@ class SimulatedWire:
 
     Attributes:
         host: the computer at this end.
-        receiver: what takes the frames.
+        receiver: the receiver of the frames.
         peer: the other end.
         is_client: whether requests are written at this end.
     """
@@ -48,7 +48,7 @@ class SimulatedWire:
         self.peer: SimulatedWire
         self._network = network
         self._frames = FrameBuffer()
-        #: Written here and not delivered yet; None is the end.
+        #: Data written here and not delivered yet; None is the end of the connection.
         self._under_way: deque[bytes | None] = deque()
         self._is_moving = False
         self._is_open = True
@@ -78,7 +78,7 @@ class SimulatedWire:
     sent = drain
 
     def close(self) -> None:
-        """Close this end; the other end learns of it after what was written."""
+        """Close this end; the other end notices after it has received the written data."""
         if self._is_open:
             self._is_open = False
             self._network.forget(self)
@@ -86,18 +86,18 @@ class SimulatedWire:
             self.host.post(self._lost)
 
     def abort(self) -> None:
-        """Close this end; what is under way is lost."""
+        """Close this end; data in transit is lost."""
         self._under_way.clear()
         self.close()
 
-    # Under way.
+    # In transit.
 
     def _send(self, data: bytes | None) -> None:
         self._under_way.append(data)
         self.move()
 
     def move(self) -> None:
-        """Let the first of what is under way arrive, unless it cannot now."""
+        """Deliver the first item in transit, if that is possible now."""
         if self._under_way and not self._is_moving and not self._network.is_cut(self.host, self.peer.host):
             self._is_moving = True
             self.peer.host.later_us(self._network.latency_us(), self._arrive)
@@ -115,7 +115,7 @@ class SimulatedWire:
         self.move()
 
     def take(self, data: bytes | None) -> None:
-        """Take bytes, or the end, from the other side."""
+        """Take bytes or the end of the connection from the other side."""
         if not self._is_open or self.receiver is None:
             return
         if data is None:
@@ -139,7 +139,7 @@ class SimulatedWire:
     # Faults.
 
     def keep_part(self, chance: Random) -> None:
-        """Lose what is under way, but for some bytes."""
+        """Lose the data in transit except for some bytes."""
         waiting = b"".join(data for data in self._under_way if data is not None)
         kept = waiting[: chance.randint(0, len(waiting))]
         self._under_way.clear()
@@ -147,13 +147,13 @@ class SimulatedWire:
             self._under_way.append(kept)
 
     def break_off(self, chance: Random) -> None:
-        """Break the connection: both ends learn of it, each after some part of what was on its way to it."""
+        """Break the connection: each end notices, after receiving some part of the data in transit to it."""
         for wire in (self, self.peer):
             wire.keep_part(chance)
             wire._send(None)
 
     def vanish(self, delay_us: int) -> None:
-        """Be gone with the computer at this end, of which the other end learns later, if at all."""
+        """Disappear with the computer at this end, which the other end notices later, if at all."""
         self._is_open = False
         self._network.forget(self)
         if delay_us:
@@ -164,44 +164,44 @@ class SimulatedWire:
 
 
 class Network:
-    """All connections.
+    """All connections in the simulation.
 
     Args:
-        chance: draws the times and the faults.
+        chance: draws the delays and the faults.
 
     Attributes:
-        on_request: called with sender, receiver and bytes just before a request arrives; may end either of them.
+        on_request: called with sender, receiver and bytes just before a request arrives; may end either side.
     """
 
     def __init__(self, chance: Random) -> None:
         self._chance = chance
         self.on_request: Callable[[Host, Host, bytes], None] = lambda sender, receiver, data: None
         self._listening: dict[Address, tuple[Host, Accept]] = {}
-        #: The wires of both ends, in the order in which they were made.
+        #: The wires of both ends, in order of creation.
         self._wires: dict[SimulatedWire, None] = {}
-        #: Pairs of the names of hosts: nothing of the first reaches the second.
+        #: Pairs of host names: nothing from the first host reaches the second.
         self._cut: set[tuple[str, str]] = set()
 
     def latency_us(self) -> int:
-        """Return how long the next bytes take."""
+        """Return the delay of the next bytes."""
         chance = self._chance
         low, high = _SLOW_US if chance.random() < _SLOW_SHARE else _LATENCY_US
         return low + int(chance.random() * (high - low))
 
     def listen(self, address: Address, host: Host, accept: Accept) -> None:
-        """Take connections at an address."""
+        """Listen for connections at an address."""
         self._listening[address] = host, accept
 
     def connect(
         self, host: Host, address: Address, opened: Callable[[Wire], FrameReceiver], failed: Callable[[OSError], None]
     ) -> None:
-        """Connect.
+        """Open a connection.
 
         Args:
-            host: who connects.
-            address: to whom.
-            opened: given the wire, returns what takes the frames.
-            failed: called if nobody listens there. While the network is cut, neither is called.
+            host: the computer that connects.
+            address: the address to connect to.
+            opened: given the wire, returns the receiver of the frames.
+            failed: called if nothing listens there. While the network is cut, neither callback is called.
         """
 
         def arrive() -> None:
@@ -222,13 +222,13 @@ class Network:
         host.later_us(self.latency_us(), arrive)
 
     def forget(self, wire: SimulatedWire) -> None:
-        """Forget an end that was closed."""
+        """Forget an end that has been closed."""
         self._wires.pop(wire, None)
 
     # Faults.
 
     def is_cut(self, sender: Host, receiver: Host) -> bool:
-        """Return whether nothing gets from one host to another now."""
+        """Return whether the network from one host to another is cut."""
         return bool(self._cut) and (sender.name, receiver.name) in self._cut
 
     def cut(self, pairs: Iterable[tuple[str, str]]) -> None:
@@ -236,7 +236,7 @@ class Network:
         self._cut.update(pairs)
 
     def heal(self) -> None:
-        """Let everybody reach everybody; what has waited goes on."""
+        """Restore the network between all hosts; data that has been waiting moves on."""
         self._cut.clear()
         for wire in list(self._wires):
             wire.move()
@@ -249,11 +249,11 @@ class Network:
                 wire.break_off(self._chance)
 
     def vanish(self, host: Host, *, is_silent: bool) -> None:
-        """End a host.
+        """Cut off a host that has ended.
 
         Args:
-            host: who is dead.
-            is_silent: whether the others learn of it only after a while, as without power.
+            host: the host that has ended.
+            is_silent: whether other hosts notice only after a while, as after a power cut.
         """
         for wire in list(self._wires):
             if wire.host is host:

@@ -1,4 +1,4 @@
-"""Carries out the operations of a plan, which are those of administrators; each method is one, named by `Step.name`."""
+"""Carries out the administrative operations of a plan; each method is one, named by `Step.name`."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ __all__ = ["Operations"]
 
 _TIMEOUT_MS = 2_000
 
-#: The topic that is created, extended and deleted.
+#: The topic to create, extend and delete.
 _TOPIC = "other"
 
 
 class Operations:
-    """The operations of one run; what they meet while something is broken does not matter.
+    """The operations of one run; their errors do not matter, as something may be broken.
 
     Args:
-        client: asks.
-        partitions: those that are reassigned.
+        client: sends the requests.
+        partitions: the partitions to reassign.
     """
 
     def __init__(self, client: Client, partitions: tuple[TopicPartition, ...]) -> None:

@@ -1,6 +1,6 @@
-"""What happens to a cluster from outside: faults and operations, each at a time, drawn from a seed before the start.
+"""The external events in a cluster: faults and operations, each at its time, drawn from a seed before the start.
 
-A plan is a value: a part of it can be left out and the rest tried again, which is how a failing seed is made small.
+A plan is a value: parts of it can be left out and the rest tried again, which is how a failing seed is shrunk.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from kafkawire.reference_broker.simulation.cluster import BROKERS
 
 __all__ = ["DURATION_MS", "Plan", "Step", "plan_of"]
 
-#: When the last fault begins; then everything is repaired.
+#: When the last fault begins; afterwards everything is repaired.
 DURATION_MS: Final = 2_500
 
-#: The first fault comes when the cluster is up.
+#: The first fault comes once the cluster is up.
 _FIRST_MS: Final = 150
 
 _FAULTS_MAX: Final = 6
 _OPERATIONS_MAX: Final = 4
 
-#: Requests between brokers, and those after which a client relies on what a broker has promised.
+#: Requests between brokers, and requests whose answers are promises that a client relies on.
 _APIS: Final = (
     "ADD_PARTITIONS_TO_TXN",
     "ALTER_PARTITION",
@@ -44,9 +44,9 @@ class Step(NamedTuple):
     """A fault or an operation.
 
     Attributes:
-        time_ms: when.
+        time_ms: when the step happens.
         name: the name of the method of `Faults` or `Operations` that carries it out.
-        arguments: those of the method.
+        arguments: the arguments of the method.
     """
 
     time_ms: int
@@ -58,12 +58,12 @@ class Step(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """All that a run depends on.
+    """Everything that a run depends on.
 
     Attributes:
-        seed: of everything that the steps leave open.
+        seed: determines everything that the steps leave open.
         is_synced: whether each record is synced before it is acknowledged, so that the power may be cut.
-        steps: in order of time.
+        steps: the steps, in order of time.
     """
 
     seed: int
@@ -76,7 +76,7 @@ class Plan(NamedTuple):
 
 
 def plan_of(seed: int) -> Plan:
-    """Return the plan of a seed."""
+    """Return the plan for a seed."""
     chance = Random(f"{seed} plan")
     is_synced = chance.random() < 0.4
     steps = [_fault(chance, is_synced) for _ in range(chance.randint(1, _FAULTS_MAX))]
@@ -89,7 +89,7 @@ def _time(chance: Random) -> int:
 
 
 def _down(chance: Random) -> int:
-    """Return how long something is down: often shorter than a session, sometimes longer."""
+    """Return how long something is down: often for less than a session timeout, sometimes for longer."""
     return chance.choice([chance.randint(20, 200), chance.randint(200, 1_500)])
 
 

@@ -1,4 +1,4 @@
-"""An idempotent producer that waits for all in-sync replicas, and repeats each batch until it is acknowledged."""
+"""An idempotent producer that waits for all in-sync replicas, and resends each batch until it is acknowledged."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["IdempotentProducer", "batch_of", "produce_request"]
 
 _TIMEOUT_MS: Final = 700
 _BATCH_BYTES: Final = 16 * 1024
-#: The last version in which a topic has a name and the client adds partitions to transactions itself.
+#: The last version in which topics have names and the client adds partitions to transactions itself.
 _VERSION: Final = 11
-#: The errors after which a batch is sent again.
+#: The errors after which a batch is resent.
 _AGAIN: Final = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -42,7 +42,7 @@ _AGAIN: Final = frozenset(
 def batch_of(
     values: tuple[bytes, ...], now_ms: int, producer: tuple[int, int], sequence: int, *, is_transactional: bool = False
 ) -> bytes:
-    """Return a batch; `producer` is an id and an epoch."""
+    """Return a batch; `producer` is a producer id and epoch."""
     builder = BatchBuilder(
         _BATCH_BYTES,
         producer_id=producer[0],
@@ -56,7 +56,7 @@ def batch_of(
 
 
 def produce_request(leader: int, partition: TopicPartition, batch: bytes, transactional_id: str | None = None) -> Ask:
-    """Return the question of a producer."""
+    """Return a producer's request."""
     data = ProduceRequest.PartitionProduceData(partition.partition, batch)
     topic = ProduceRequest.TopicProduceData(name=partition.topic, partition_data=[data])
     request = ProduceRequest(transactional_id, Acks.ALL, _TIMEOUT_MS, [topic])
@@ -64,18 +64,18 @@ def produce_request(leader: int, partition: TopicPartition, batch: bytes, transa
 
 
 class IdempotentProducer:
-    """Produces numbered values to one partition, each until it is acknowledged.
+    """Produces numbered values to one partition, resending each until it is acknowledged.
 
     Args:
-        client: sends.
-        checkers: are told what was acknowledged.
-        partition: where to.
-        batches: how many batches.
-        pause_ms: the longest pause between two batches.
+        client: sends the requests.
+        checkers: are told which values have been acknowledged.
+        partition: the partition to produce to.
+        batches: the number of batches.
+        pause_ms: the maximum pause between two batches.
 
     Attributes:
-        sent: the values that were sent at least once.
-        is_done: whether all is acknowledged.
+        sent: the values that have been sent at least once.
+        is_done: whether all batches have been acknowledged.
     """
 
     def __init__(

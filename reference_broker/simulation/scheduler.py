@@ -1,7 +1,7 @@
-"""Virtual time: a queue of events, the computers that they happen on, and a digest of all that has happened.
+"""Virtual time: a queue of events, the computers that they happen on, and a digest of everything that has happened.
 
-One event happens at a time. What is posted on a computer happens in order, a little later; how much later is drawn from
-the seed, so that two computers get ahead of each other in every possible way. Nothing here reads a real clock.
+Events happen one at a time. Work posted on a computer happens in order, a little later; the delay is drawn from the
+seed, so that two computers can get ahead of each other in every possible way. Nothing here reads a real clock.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Final
 
 __all__ = ["START_MS", "Clock", "Event", "Host", "Scheduler"]
 
-#: The time at the beginning, in ms since the epoch: 2023-11-14.
+#: The time at the beginning, in milliseconds since the epoch: 2023-11-14.
 START_MS: Final = 1_700_000_000_000
 
-#: The longest time that passes until something that was posted on a computer happens.
+#: The maximum delay until work posted on a computer happens.
 _POST_US_MAX: Final = 20
 
-#: The lines of a trace that are kept.
+#: The number of trace lines that are kept.
 _TRACE_LINES_MAX: Final = 100_000
 
 
 class Event:
-    """Something that will happen; made by `Host.later_us`."""
+    """A scheduled event; made by `Host.later_us`."""
 
     __slots__ = ("action", "host")
 
@@ -34,23 +34,23 @@ class Event:
         self.action: Callable[[], object] | None = action
 
     def cancel(self) -> None:
-        """Let it not happen."""
+        """Cancel the event."""
         self.action = None
 
 
 class Scheduler:
-    """Events in the order of their time.
+    """Runs events in order of time.
 
     Args:
-        seed: of everything that is drawn.
+        seed: determines all random choices.
 
     Attributes:
         now_us: the virtual time, in microseconds from the beginning.
         steps: how many events have happened.
-        digest: of all events and notes so far.
+        digest: the digest of all events and notes so far.
         trace: the notes, each with its time.
         current: the computer of the last event.
-        after_step: called after each event with the computer that it happened on.
+        after_step: called after each event, with the computer that it happened on.
     """
 
     def __init__(self, seed: int) -> None:
@@ -66,7 +66,7 @@ class Scheduler:
         self._hosts = 0
 
     def chance(self, name: str) -> Random:
-        """Return the random numbers of one part: what another part draws does not change them."""
+        """Return the random generator of one part, unaffected by what other parts draw."""
         return Random(f"{self.seed} {name}")
 
     def number_of_host(self) -> int:
@@ -75,7 +75,7 @@ class Scheduler:
         return self._hosts
 
     def put(self, time_us: int, event: Event) -> None:
-        """Let an event happen at a time."""
+        """Schedule an event at a time."""
         self._count += 1
         heappush(self._heap, (time_us, self._count, event))
 
@@ -90,7 +90,7 @@ class Scheduler:
         self.digest = zlib.crc32(data, self.digest)
 
     def run_to(self, end_us: int) -> None:
-        """Let everything happen up to a time."""
+        """Run all events up to a time."""
         heap = self._heap
         while heap and heap[0][0] <= end_us:
             time_us, number, event = heappop(heap)
@@ -104,7 +104,7 @@ class Scheduler:
             self.current = host
             self.now_us = time_us
             self.steps += 1
-            # A hash of numbers alone does not depend on the process.
+            # A hash of numbers only is the same in every process.
             self.digest = hash((self.digest, time_us, host.number)) & 0xFFFFFFFF
             action()
             self.after_step(host)
@@ -112,12 +112,12 @@ class Scheduler:
 
 
 class Clock:
-    """The clock of a computer, in ms since the epoch.
+    """The clock of a computer, in milliseconds since the epoch.
 
     Args:
-        scheduler: has the virtual time.
+        scheduler: provides the virtual time.
         offset_ms: how far the clock is ahead.
-        drift_ppm: how much faster it runs, in millionths.
+        drift_ppm: how much faster the clock runs, in parts per million.
     """
 
     def __init__(self, scheduler: Scheduler, offset_ms: int = 0, drift_ppm: int = 0) -> None:
@@ -131,24 +131,24 @@ class Clock:
         return START_MS + self._offset_ms + (now_us + now_us * self._drift_ppm // 1_000_000) // 1_000
 
     def until_us(self, time_ms: int) -> int:
-        """Return the microseconds until this clock shows a time; at least those of one of its milliseconds."""
+        """Return how many microseconds pass until this clock shows a time; at least one millisecond by this clock."""
         return max(time_ms - self(), 1) * 1_000
 
 
 class Host:
-    """A computer, or rather one process on it from its start to its end.
+    """A computer, or rather one process on it, from its start to its end.
 
     Args:
         scheduler: see `Scheduler`.
-        name: of the computer.
-        clock: of the computer.
-        chance: draws when things happen.
+        name: the name of the computer.
+        clock: the clock of the computer.
+        chance: draws the delays.
 
     Attributes:
         scheduler, name, clock, chance: see above.
-        number: in the order of creation.
-        is_alive: whether anything may still happen.
-        paused_to_us: when it goes on after a pause.
+        number: the host's number, in order of creation.
+        is_alive: whether anything may still happen on it.
+        paused_to_us: when it resumes after a pause.
     """
 
     def __init__(self, scheduler: Scheduler, name: str, clock: Clock, chance: Random) -> None:
@@ -162,22 +162,22 @@ class Host:
         self._posted_us = 0
 
     def post(self, action: Callable[[], object]) -> None:
-        """Let something happen soon, after what was posted before."""
+        """Make something happen soon, after everything posted before it."""
         scheduler = self.scheduler
         time_us = scheduler.now_us + int(self.chance.random() * _POST_US_MAX)
         self._posted_us = time_us = max(time_us, self._posted_us)
         scheduler.put(time_us, Event(self, action))
 
     def later_us(self, delay_us: int, action: Callable[[], object]) -> Event:
-        """Let something happen after so many microseconds."""
+        """Make something happen after some microseconds."""
         event = Event(self, action)
         self.scheduler.put(self.scheduler.now_us + delay_us, event)
         return event
 
     def pause(self, duration_us: int) -> None:
-        """Let nothing happen for a while, as after SIGSTOP; it happens at the end of the pause, in order."""
+        """Hold everything back for a while, as SIGSTOP does; it then happens in order at the end of the pause."""
         self.paused_to_us = max(self.paused_to_us, self.scheduler.now_us + duration_us)
 
     def end(self) -> None:
-        """Let nothing happen any more."""
+        """Let nothing more happen on this host."""
         self.is_alive = False

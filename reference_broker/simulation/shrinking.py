@@ -1,4 +1,4 @@
-"""Makes a failing plan small: leaves out as many faults and operations as it can while it still fails."""
+"""Shrinks a failing plan, leaving out as many faults and operations as possible while it still fails."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["shrink"]
 
 
 def shrink(plan: Plan, run: Callable[[Plan], Outcome] = simulate) -> tuple[Plan, Outcome]:
-    """Return a smallest plan that fails, and how it fails.
+    """Return a minimal plan that fails, and how it fails.
 
-    Halves of the steps are left out first, then quarters, down to single ones, as in delta debugging. The failure may
-    be another one than at the beginning.
+    Halves of the steps are left out first, then quarters, down to single steps, as in delta debugging. The failure may
+    differ from the original one.
 
     Args:
-        plan: one that fails.
+        plan: a plan that fails.
         run: carries out a plan.
     """
     outcome = run(plan)

@@ -1,4 +1,4 @@
-"""One run: a cluster, its clients, a plan; then the repair of everything, and the last checks."""
+"""One run: a cluster, its clients and a plan, followed by the repair of everything and the final checks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from kafkawire.sdk.transport.wire import Address
 _INPUT: Final = (TopicPartition("in", 0), TopicPartition("in", 1))
 _OUTPUT: Final = (TopicPartition("out", 0), TopicPartition("out", 1))
 
-#: How many batches each producer writes to each partition, and the longest pause between them.
+#: How many batches each producer writes to each partition, and the maximum pause between them.
 _BATCHES: Final = 5
 _PRODUCER_PAUSE_MS: Final = 700
 
@@ -40,7 +40,7 @@ _REQUEST_MS: Final = 2_000
 
 __all__ = ["Outcome", "Simulation", "quiet", "simulate"]
 
-#: How long everything may take after the last fault, and how often it is looked at whether it is over.
+#: How long everything may take to finish after the last fault, and how often this is checked.
 _REST_MS: Final = 60_000
 _LOOK_MS: Final = 100
 
@@ -71,13 +71,13 @@ _OPTIONS: Final = {
 
 
 class Outcome(NamedTuple):
-    """How a run has ended.
+    """The result of a run.
 
     Attributes:
-        violation: what did not hold; empty if everything did.
-        digest: of everything that has happened.
+        violation: the invariant that did not hold; empty if all held.
+        digest: the digest of everything that has happened.
         steps: how many events have happened.
-        trace: lines about what has happened.
+        trace: the lines that describe what has happened.
     """
 
     violation: str
@@ -87,7 +87,7 @@ class Outcome(NamedTuple):
 
 
 class _Defects(logging.Handler):
-    """Collects errors that are logged with a traceback: they come from defects."""
+    """Collects errors that are logged with a traceback, which come from defects."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -95,14 +95,14 @@ class _Defects(logging.Handler):
         self._formatter = logging.Formatter()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep a line with its traceback, unless a fault explains it."""
+        """Keep a log line with its traceback, unless a fault explains it."""
         if record.exc_info and not isinstance(record.exc_info[1], KafkaWireError | OSError | PowerCut):
             self.found.append(f"{record.getMessage()}\n{self._formatter.formatException(record.exc_info)}")
 
 
 @contextmanager
 def quiet() -> Iterator[_Defects]:
-    """Collect defects, and write no lines of the log."""
+    """Collect defects, and suppress log output."""
     defects = _Defects()
     loggers = [logging.getLogger(name) for name in LOGGERS]
     before = [(logger.level, logger.propagate) for logger in loggers]
@@ -124,12 +124,12 @@ class Simulation:
 
     Args:
         plan: see `Plan`.
-        defects: collects what the brokers log as defects.
+        defects: collects the defects that brokers log.
 
     Attributes:
-        scheduler, cluster, checkers: see there.
-        producers, consumers, committers: see there.
-        transformer: the present one; None before the topics exist.
+        scheduler, cluster, checkers: see `Scheduler`, `SimulatedCluster` and `Checkers`.
+        producers, consumers, committers: the clients that are checked.
+        transformer: the current transformer; None until the topics exist.
     """
 
     def __init__(self, plan: Plan, defects: _Defects) -> None:
@@ -164,10 +164,10 @@ class Simulation:
         return client
 
     def run(self) -> None:
-        """Run.
+        """Run the simulation.
 
         Raises:
-            Violation: something does not hold.
+            Violation: an invariant does not hold.
         """
         scheduler, cluster = self.scheduler, self.cluster
         for broker_id in BROKERS:
@@ -192,15 +192,15 @@ class Simulation:
         self._check_output()
 
     def _run_until(self, left: Callable[[], str]) -> None:
-        """Run until nothing is left."""
+        """Run until nothing is left to do."""
         deadline_us = self.scheduler.now_us + _REST_MS * 1_000
         while reason := left():
             if self.scheduler.now_us >= deadline_us:
-                raise Violation(f"no rest {_REST_MS} ms after the last fault: {reason}")
+                raise Violation(f"still not at rest {_REST_MS} ms after the last fault: {reason}")
             self._run_to(self.scheduler.now_us + _LOOK_MS * 1_000)
 
     def _run_to(self, end_us: int) -> None:
-        """Run up to a time; a power cut ends its broker."""
+        """Run up to a time; a power cut ends the broker that it hits."""
         while True:
             try:
                 self.scheduler.run_to(end_us)
@@ -217,7 +217,7 @@ class Simulation:
             getattr(faults, step.name)(*step.arguments)
 
     def _unfinished(self) -> str:
-        """Return what is not over yet; empty at the end."""
+        """Return what has not finished yet; empty at the end."""
         for producer in self.producers:
             if not producer.is_done:
                 return f"{producer} is not done"
@@ -231,13 +231,13 @@ class Simulation:
         return ""
 
     def _unsettled(self) -> str:
-        """Return what is under way after the end of the clients; empty at rest."""
+        """Return what is still in progress after the clients have ended; empty at rest."""
         if any(client.running for client in self._clients if client.host.is_alive):
             return "clients are running"
         return self.checkers.unsettled()
 
     def _check_output(self) -> None:
-        """Compare what was copied with what was produced."""
+        """Compare the copied values with the produced ones."""
         for source, target in zip(_INPUT, _OUTPUT, strict=True):
             produced = self.checkers.of_topic(source.topic)[source.partition]
             copied = self.checkers.of_topic(target.topic)[target.partition]
@@ -246,7 +246,7 @@ class Simulation:
             if wanted != found:
                 lost = [value for value in wanted if value not in found]
                 twice = [value for value in found if found.count(value) > 1]
-                raise Violation(f"{target} is no copy of {source}: {lost} are lost, {twice} are there twice")
+                raise Violation(f"{target} is not a copy of {source}: {lost} are lost, {twice} are duplicated")
             if len({*wanted}) != len(wanted):
                 raise Violation(f"{source} has a value twice")
         for consumer in self.consumers:
@@ -271,7 +271,7 @@ class Simulation:
             yield Pause(50)
 
     def _begin(self) -> None:
-        """Let the clients begin, once the topics exist."""
+        """Start the clients, once the topics exist."""
         for number in range(2):
             client = self.client(f"p{number}", "in")
             for partition in _INPUT:
@@ -302,7 +302,7 @@ class Simulation:
         return client
 
     def _replace_transformer(self, pause_ms: int) -> None:
-        """Start another transformer; the old one is dead, or was only paused."""
+        """Start another transformer; the old one is dead or only paused."""
         if not self._workers:
             return
         old = self._workers[-1]

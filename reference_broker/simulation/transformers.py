@@ -1,7 +1,7 @@
-"""Exactly once: reads a topic, writes each value to another one, and commits its offsets, all in transactions.
+"""Exactly-once processing: reads a topic, writes each value to another, and commits its offsets, all in transactions.
 
-A transformer that fails in any way starts again from its transactional id, as Kafka Streams would; one that was paused
-may still write while its successor does. At the end each value is in the output once.
+A transformer that fails in any way restarts with the same transactional id, as Kafka Streams would; a paused one may
+still write while its successor does. At the end, each value is in the output exactly once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kafkawire.sdk.routing.partitions import TopicPartition
 
 __all__ = ["GROUP", "Transformer"]
 
-#: The group of the offsets of transformers.
+#: The group for the transformers' offsets.
 GROUP: Final = "transformer"
 
 _TRANSACTIONAL_ID: Final = "transformer"
@@ -57,24 +57,24 @@ _AGAIN: Final = frozenset(
 )
 _ATTEMPTS: Final = 12
 
-#: A value and where the input goes on after it.
+#: A value, and the next offset of the input.
 _Read = tuple[TopicPartition, int, list[bytes]]
 
 
 class _Failed(Exception):
-    """The transformer has to start again."""
+    """The transformer has to restart."""
 
 
 class Transformer:
     """Copies the values of one topic to another.
 
     Args:
-        client: asks.
+        client: sends the requests.
         sources: the partitions to read.
-        targets: the partitions to write, as many.
+        targets: the partitions to write, one for each source.
 
     Attributes:
-        offsets: where the input goes on after what is committed, as this transformer knows it.
+        offsets: the next input offsets after the committed ones, as far as this transformer knows.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Transformer:
         self._sequences: dict[TopicPartition, int] = {}
 
     def script(self) -> Script:
-        """Copy until the client is over."""
+        """Copy until the client ends."""
         client = self._client
         while not client.is_over:
             try:
@@ -105,7 +105,7 @@ class Transformer:
     # Steps.
 
     def _asked(self, question: Ask, response: type[Message]) -> Generator[Ask | Pause, Any, Any]:
-        """Ask until the answer is not to be repeated."""
+        """Send a request until its answer need not be retried."""
         for _ in range(_ATTEMPTS):
             answer = yield from ask(question, response)
             codes = error_codes(answer) if answer is not None else set()
@@ -119,7 +119,7 @@ class Transformer:
         raise _Failed
 
     def _begin(self) -> Generator[Ask | Pause, Any, None]:
-        """Get an epoch, which ends the transaction of any predecessor, and read the offsets."""
+        """Get an epoch, which ends any predecessor's transaction, and read the offsets."""
         request = InitProducerIdRequest(_TRANSACTIONAL_ID, _TIMEOUT_MS)
         response = yield from self._asked(Ask(_TRANSACTION, request), InitProducerIdResponse)
         self._producer = response.producer_id, response.producer_epoch
@@ -131,16 +131,14 @@ class Transformer:
         topic = OffsetFetchRequest.OffsetFetchRequestTopics(self._sources[0].topic, partition_indexes=numbers)
         group = OffsetFetchRequest.OffsetFetchRequestGroup(GROUP, topics=[topic])
         request = OffsetFetchRequest(groups=[group], require_stable=True)
-        # The last version with names of topics.
+        # The last version with topic names.
         response = yield from self._asked(Ask(_GROUP, request, 9), OffsetFetchResponse)
         for part in response.groups[0].topics[0].partitions:
             source = TopicPartition(self._sources[0].topic, part.partition_index)
             offset = max(part.committed_offset, 0)
             before = self._committed_before(source)
             if offset < before:
-                raise Violation(
-                    f"{source}: the offset that the group has committed goes back from {before} to {offset}"
-                )
+                raise Violation(f"{source}: the group's committed offset moved back from {before} to {offset}")
             self.offsets[source] = offset
 
     def _committed_before(self, source: TopicPartition) -> int:

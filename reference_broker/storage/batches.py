@@ -1,4 +1,4 @@
-"""Stored batches: a header and a region of a file.
+"""Stored batches: each is a header and a region of a file.
 
 Searching and recovery read only headers; the few operations that need records (lookup by time, internal topics) read
 one batch at a time.
@@ -42,8 +42,8 @@ __all__ = [
     "record_timestamps",
 ]
 
-#: Initial and maximum read-ahead: a disk call costs as much as copying a few KiB, and little is read in vain with large
-#: batches.
+#: Initial and maximum read-ahead: a disk call costs as much as copying a few KiB, and with large batches little of what
+#: is read goes unused.
 _AHEAD_BYTES = 4 * 1024
 _AHEAD_BYTES_MAX = 256 * 1024
 
@@ -55,12 +55,12 @@ _COORDINATOR_SEQUENCE = 0
 
 
 class DamagedSegment(DecodeError):
-    """A batch that had to be read is damaged.
+    """A batch that an operation has to read is damaged.
 
     Args:
-        base_offset: base offset of its segment.
+        base_offset: base offset of the batch's segment.
         path: the file.
-        offset: position of the batch, in bytes from the start of the file.
+        offset: position of the batch in the file, in bytes.
         reason: what is wrong.
 
     Attributes:
@@ -76,20 +76,20 @@ class BatchHeader(NamedTuple):
     """The header of a batch.
 
     Attributes:
-        position: where the batch begins in its file.
+        position: where the batch begins in the file.
         size_bytes: size of the batch, including its header.
         base_offset: offset of the first record.
         leader_epoch: epoch of the leader that wrote it.
-        magic: the format's version.
+        magic: version of the batch format.
         crc: checksum of everything from the attributes on.
-        attributes: bits, see the properties below.
-        last_offset_delta: added to the base offset gives the last offset.
+        attributes: bits; see the properties below.
+        last_offset_delta: the last offset, relative to the base offset.
         base_timestamp: timestamp of the first record.
         max_timestamp: the highest timestamp.
-        producer_id: -1 without idempotence.
-        producer_epoch: -1 without idempotence.
-        base_sequence: -1 without idempotence.
-        records_count: number of records; after compaction, lower than that of offsets.
+        producer_id: id of an idempotent producer; otherwise -1.
+        producer_epoch: epoch of an idempotent producer; otherwise -1.
+        base_sequence: sequence number of an idempotent producer's first record; otherwise -1.
+        records_count: number of records; after compaction, it can be lower than the number of offsets.
     """
 
     position: int
@@ -139,7 +139,7 @@ def parse_header(data: Buffer, at: int = 0, position: int = 0) -> BatchHeader:
     Args:
         data: holds at least the header.
         at: where the batch begins in `data`.
-        position: where it begins in its file.
+        position: where the batch begins in the file.
     """
     base_offset, length, *rest = BATCH_HEADER.unpack_from(data, at)
     return BatchHeader(position, length + BATCH_BATCH_LENGTH_COUNTS_FROM, base_offset, *rest)
@@ -149,7 +149,7 @@ class Window:
     """A part of a file, read ahead: one disk call reads many small batches.
 
     Args:
-        file: the file, which is read from start to end.
+        file: the file, which is read sequentially.
     """
 
     def __init__(self, file: File) -> None:
@@ -181,7 +181,7 @@ class Window:
         return header
 
     def _reach(self, position: int, size_bytes: int) -> int:
-        """Read bytes into the window, up to the end of the file; return their position in it."""
+        """Read bytes into the window, up to the end of the file; return their position in the window."""
         at = position - self._start
         if at < 0 or at + size_bytes > len(self._data):
             is_near = 0 < at < 2 * len(self._data)
@@ -197,7 +197,7 @@ def headers(file: File, position: int, end_offset: int, lowest: int | None = Non
         file: the file of a segment.
         position: the start of a batch.
         end_offset: the offset after the last batch.
-        lowest: the lowest allowed offset; each batch must follow the previous one; None to skip these checks.
+        lowest: the lowest offset allowed; each batch must come after the previous one; None skips these checks.
 
     Raises:
         DecodeError: a batch is damaged, or the file ends inside it.
@@ -237,7 +237,7 @@ def check_crc(header: BatchHeader, covered: Buffer) -> None:
 
 
 def check_no_gap(file: File, header: BatchHeader, next_offset: int) -> None:
-    """Check the checksum of a batch if the next one does not continue its offsets.
+    """Check the checksum of a batch if the next batch does not continue its offsets.
 
     Compaction leaves such gaps. So does a damaged length that spans the following batches, but then the checksum is
     wrong.
@@ -245,23 +245,23 @@ def check_no_gap(file: File, header: BatchHeader, next_offset: int) -> None:
     Args:
         file: holds the batch.
         header: the header of the batch.
-        next_offset: the base offset of the next batch, or the end of the log.
+        next_offset: the base offset of the next batch, or the end offset of the log.
 
     Raises:
-        DecodeError: its checksum is wrong.
+        DecodeError: the checksum is wrong.
     """
     if header.last_offset + 1 != next_offset:
         check_crc(header, memoryview(file.read(header.position, header.size_bytes))[BATCH_CRC_COVERS_FROM:])
 
 
 def check_stored(file: File, header: BatchHeader, next_offset: int, highest_offset: int) -> None:
-    """Check a batch from a file.
+    """Check a batch read from a file.
 
     Args:
         file: holds the batch.
         header: header of the batch.
-        next_offset: the lowest offset allowed.
-        highest_offset: the highest.
+        next_offset: the lowest offset allowed for its first record.
+        highest_offset: the highest offset allowed for its last record.
 
     Raises:
         DecodeError: the batch is damaged, or out of order.
@@ -271,12 +271,12 @@ def check_stored(file: File, header: BatchHeader, next_offset: int, highest_offs
 
 
 def check_offsets(header: BatchHeader, next_offset: int, highest_offset: int) -> None:
-    """Check the offsets of a batch from a file, which its checksum does not cover.
+    """Check the offsets of a batch read from a file: its checksum does not cover them.
 
     Args:
         header: header of the batch.
-        next_offset: the lowest offset allowed.
-        highest_offset: the highest.
+        next_offset: the lowest offset allowed for its first record.
+        highest_offset: the highest offset allowed for its last record.
 
     Raises:
         DecodeError: the batch is out of order.
@@ -291,7 +291,7 @@ def check_offsets(header: BatchHeader, next_offset: int, highest_offset: int) ->
 def record_timestamps(file: File, header: BatchHeader) -> Iterator[tuple[int, int]]:
     """Yield the offset and the timestamp of each record of a batch."""
     for batch in walk(file.read(header.position, header.size_bytes)):
-        # One at a time: a lookup by time stops at the first recent enough record.
+        # One at a time: a lookup by time stops at the first record that is recent enough.
         for record in batch.views():
             yield record.offset, record.timestamp_ms
 
@@ -304,7 +304,7 @@ def build_batch(
     Args:
         records: keys and values.
         now_ms: their timestamp.
-        producer: the id and epoch of the producer in whose transaction they are, or None.
+        producer: the id and epoch of the producer whose transaction they belong to, or None.
     """
     if producer is None:
         builder = BatchBuilder(_NO_LIMIT)

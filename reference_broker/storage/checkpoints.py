@@ -1,4 +1,4 @@
-"""Reading and writing of small files on the broker's disk; their formats are in `sdk/storage/`.
+"""Read and write small files on the broker's disk; `sdk/storage/` defines their formats.
 
 Unreadable files raise `DamagedFile`; the caller decides whether the content can be restored from elsewhere.
 
@@ -54,7 +54,7 @@ DYNAMIC_CONFIGS = "dynamic-configs"
 LAST_EPOCH = "last-leader-epoch"
 LOCK = ".lock"
 PRODUCER_IDS = "producer-ids"
-#: The folder with the topics of a single broker.
+#: The folder where a single broker stores its topics.
 TOPICS = "topics"
 
 #: Names in the data directory itself.
@@ -76,8 +76,8 @@ DIRECTORY_FILES = frozenset(
 
 _Parsed = TypeVar("_Parsed")
 
-#: Larger than the checkpoint of 400,000 partitions with the longest names, and than the largest request, which bounds
-#: the configuration of a topic. Larger files are not worth the time and memory to read.
+#: Larger than a checkpoint of 400,000 partitions with the longest names, and than the largest request, which limits the
+#: size of a topic's configuration. Larger files are not worth the time and memory to read.
 _TEXT_BYTES_MAX = 128 * 1024 * 1024
 
 
@@ -98,16 +98,16 @@ class DamagedFile(ValueError):
 
 
 def read_offsets(disk: Disk, path: str) -> dict[Partition, int]:
-    """Return the offset of each partition in a checkpoint; empty for a missing file.
+    """Return the offset of each partition in a checkpoint; an empty mapping for a missing file.
 
     Raises:
-        DamagedFile: it is not a checkpoint.
+        DamagedFile: the file is not a checkpoint.
     """
     return read_parsed(disk, path, lambda content: dict(parse_offsets(content))) or {}
 
 
 def offsets_if_sound(disk: Disk, path: str, otherwise: str) -> dict[Partition, int] | None:
-    """Return the result of `read_offsets`; None for a damaged file, with a log line that states the consequence."""
+    """Return the result of `read_offsets`; for a damaged file, log the consequence and return None."""
     try:
         return read_offsets(disk, path)
     except DamagedFile as error:
@@ -116,30 +116,30 @@ def offsets_if_sound(disk: Disk, path: str, otherwise: str) -> dict[Partition, i
 
 
 def write_offsets(disk: Disk, path: str, offsets: Mapping[Partition, int]) -> None:
-    """Replace a checkpoint: topic, partition and offset in each line."""
+    """Replace a checkpoint that has a topic, a partition and an offset in each line."""
     entries = [(topic, number, offset) for (topic, number), offset in sorted(offsets.items())]
     replace_file(disk, path, checkpoint_content(entries))
 
 
 def read_epochs(disk: Disk, path: str) -> list[tuple[int, int]] | None:
-    """Return (leader epoch, start offset) pairs of a partition, or None for a missing file.
+    """Return the (leader epoch, start offset) pairs of a partition, or None for a missing file.
 
     Raises:
-        DamagedFile: it is not a checkpoint, or its pairs are not in order.
+        DamagedFile: the file is not a checkpoint, or its pairs are out of order.
     """
     return read_parsed(disk, path, lambda content: list(parse_epochs(content)))
 
 
 def write_epochs(disk: Disk, path: str, epochs: Sequence[tuple[int, int]], *, is_durable: bool = False) -> None:
-    """Write (leader epoch, start offset) pairs of a partition, durably or not."""
+    """Write the (leader epoch, start offset) pairs of a partition, durably or not."""
     (replace_file if is_durable else write_file)(disk, path, checkpoint_content(epochs))
 
 
 def read_properties(disk: Disk, path: str) -> dict[str, str]:
-    """Return the entries of a properties file; empty for a missing file.
+    """Return the entries of a properties file; an empty mapping for a missing file.
 
     Raises:
-        DamagedFile: it is not text, or a line has no name and value.
+        DamagedFile: the file is not text, or a line is not a name and a value.
     """
     return read_parsed(disk, path, stored_properties) or {}
 
@@ -150,7 +150,7 @@ def read_parsed(disk: Disk, path: str, parse: Callable[[bytes], _Parsed]) -> _Pa
     Args:
         disk: holds the file.
         path: path of the file.
-        parse: reads the content, and raises `DamagedContent`.
+        parse: parses the content, or raises `DamagedContent`.
 
     Raises:
         DamagedFile: the content is damaged, or too large.

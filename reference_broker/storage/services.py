@@ -1,7 +1,7 @@
 """Services for logs: a disk, threads for blocking work, and timers.
 
 Blocking work (syncing, creating and removing files, checkpoints) is handed to `background`; everything else, and all
-state, stays where requests are handled.
+state, stays on the thread that handles requests.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ logger = logging.getLogger("kafkawire.broker")
 
 @dataclass(slots=True)
 class LogServices:
-    """The services that logs use.
+    """The services that logs need.
 
     Attributes:
         disk: holds the files.
@@ -41,7 +41,7 @@ class LogServices:
     lines: LogLimit = field(default_factory=lambda: LogLimit(logger))
 
     def tell_shortage(self, folder: str, error: Exception) -> None:
-        """Write a log line: work on a log is retried later, because no file descriptor was free."""
+        """Log that work on a log will be retried later, because no file descriptor was free."""
         where = self.disk.describe(folder)
         text = "%s: retrying later because of too few file descriptors (ulimit -n): %s"
         self.lines.error(("descriptors", where), self.clock(), text, where, error)

@@ -25,19 +25,20 @@ __all__ = [
 
 #: In a data directory: the offset up to which each compacted partition was cleaned.
 CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
-#: The offset up to which all in-sync replicas have each partition's records: no log of this broker ends before it.
+#: The high watermark of each partition: all in-sync replicas have the records before it, and this broker's log never
+#: ends before it.
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
-#: The start offsets of partitions whose first segment also holds deleted records; for tiered partitions, the start
+#: The start offset of each partition whose first segment still holds deleted records; for tiered partitions, the start
 #: offset of the remote part.
 LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
-#: The offset up to which each partition was written to the disk.
+#: The offset up to which each partition has been synced to disk.
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 
-#: In a partition's folder: each leader epoch, with the first offset that was written in it. The first epoch starts at
-#: the start of the log: brokers update it whenever they remove records.
+#: In a partition's folder: each leader epoch with its first offset. The first epoch starts at the start of the log:
+#: brokers update it whenever they remove records.
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 
-#: The version, in the first line.
+#: The version, which is the first line.
 _VERSION: Final = "0"
 
 _DIGITS_MAX: Final = 20
@@ -63,11 +64,11 @@ def parse_epochs(content: bytes, on_damage: OnDamage = refuse) -> Iterator[tuple
 
     Args:
         content: the content of the file.
-        on_damage: called for malformed lines, and for pairs that are not in order.
+        on_damage: called for malformed lines and for pairs that are out of order.
 
     Raises:
-        DamagedContent: the content is not a checkpoint, or its pairs are not in order, and `on_damage` raises this
-        error.
+        DamagedContent: the content is not a checkpoint, or its pairs are out of order, and `on_damage` raises this
+            error.
     """
     before = (-1, -1)
     for epoch, start in _entries(content, 2, _epoch_start, on_damage):
@@ -78,7 +79,7 @@ def parse_epochs(content: bytes, on_damage: OnDamage = refuse) -> Iterator[tuple
 
 
 def checkpoint_content(entries: Sequence[Sequence[object]]) -> bytes:
-    """Return the content of a file with these lines."""
+    """Return the content of a checkpoint with these lines."""
     lines = [_VERSION, str(len(entries)), *(" ".join(map(str, entry)) for entry in entries)]
     return "".join(f"{line}\n" for line in lines).encode()
 
@@ -86,7 +87,7 @@ def checkpoint_content(entries: Sequence[Sequence[object]]) -> bytes:
 def _entries(
     content: bytes, columns: int, parsed: Callable[[list[str]], _Entry], on_damage: OnDamage
 ) -> Iterator[_Entry]:
-    """Yield the values of the lines, each with this number of columns."""
+    """Yield the values in each line, which must have this number of columns."""
     try:
         text = stored_text(content)
         announced, *lines = _lines_after_version(text)
@@ -105,16 +106,16 @@ def _entries(
         else:
             yield entry
     if not has_end:
-        on_damage(DamagedContent("its last line has no end, and may have lost digits"))
+        on_damage(DamagedContent("its last line is incomplete, and may have lost digits"))
     elif announced != str(len(lines)):
-        on_damage(DamagedContent(f"there are {len(lines)} entries, but {announced} are announced"))
+        on_damage(DamagedContent(f"there are {len(lines)} entries, but the header says {announced}"))
 
 
 def _lines_after_version(text: str) -> list[str]:
-    """Return the line with the number of entries, and the lines of the entries.
+    """Return the line that counts the entries, and the lines of the entries.
 
     Raises:
-        DamagedContent: the content does not begin as a checkpoint.
+        DamagedContent: the content does not begin like a checkpoint.
     """
     lines = text.splitlines()
     if len(lines) < 2 or lines[0] != _VERSION:

@@ -1,8 +1,8 @@
 """Damage in a broker's files, and the callback that decides how to handle it.
 
-A reader of a file with many entries takes an argument `on_damage`. By default damage is raised, and the whole file is
-unusable. Otherwise `on_damage` gets the damage, and reading continues after it: readable entries are yielded even if
-they cannot be true, right after `on_damage` was called for them.
+Functions that read a file with many entries take an argument `on_damage`. By default it raises the damage, so the whole
+file is unusable. A callback that does not raise is told of the damage, and reading continues: every readable entry is
+yielded, even an implausible one, for which `on_damage` is called first.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ class DamagedContent(ValueError):
     """The content of a file is damaged.
 
     Args:
-        reason: the fault, with the value and the limit.
-        position: the position of the damage in bytes; None if it is not at a single place.
+        reason: what is wrong, with the value and the limit.
+        position: the byte offset of the damage; None if it is not in a single place.
     """
 
     def __init__(self, reason: str, position: int | None = None) -> None:
@@ -30,12 +30,12 @@ class DamagedContent(ValueError):
         return self.reason
 
 
-#: Called with damage, which it may raise.
+#: Called with each piece of damage, which it may raise.
 OnDamage = Callable[[DamagedContent], object]
 
 
 def refuse(damage: DamagedContent) -> NoReturn:
-    """Raise damage.
+    """Raise the damage.
 
     Raises:
         DamagedContent: always.

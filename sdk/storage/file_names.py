@@ -33,15 +33,14 @@ INDEX_SUFFIX: Final = ".index"
 TIME_INDEX_SUFFIX: Final = ".timeindex"
 TRANSACTION_INDEX_SUFFIX: Final = ".txnindex"
 SNAPSHOT_SUFFIX: Final = ".snapshot"
-#: The suffix of a snapshot of the cluster's metadata, which has the content of a segment, and an epoch in its name,
-#: too.
+#: The suffix of a snapshot of the cluster's metadata: its content is that of a segment, and its name also has an epoch.
 METADATA_SNAPSHOT_SUFFIX: Final = ".checkpoint"
 
-#: Appended to the name of a file that is being written to replace another.
+#: Appended to the name of a file being written to replace another.
 CLEANED_SUFFIX: Final = ".cleaned"
 #: Appended to the name of a complete file that is about to replace another.
 SWAP_SUFFIX: Final = ".swap"
-#: Appended to the name of a file that will be removed later.
+#: Appended to the name of a file to be removed later.
 DELETED_SUFFIX: Final = ".deleted"
 
 #: The suffixes of a segment's indexes, all of which can be rebuilt from its `.log` file.
@@ -58,23 +57,23 @@ OFFSET_PATTERN: Final = rf"(?P<offset>\d{{{_DIGITS}}})"
 
 
 def file_name(offset: int, suffix: str = "") -> str:
-    """Return the name of the file with a suffix; without one, the common part of all names."""
+    """Return the name of the file with this suffix; without a suffix, the part that all the names share."""
     return f"{offset:0{_DIGITS}}{suffix}"
 
 
 def offset_in(name: str, suffix: str, *, is_padded: bool = True) -> int | None:
-    """Return the offset in a file's name if it has the suffix, or None for any other file.
+    """Return the offset in the name of a file with this suffix; None for any other file.
 
     Args:
         name: the name of the file.
         suffix: the required end of the name.
-        is_padded: whether the offset must have all the digits that a broker writes; people leave out zeros.
+        is_padded: whether the offset must have all the digits that a broker writes; people omit leading zeros.
     """
     return _number(name.removesuffix(suffix), _DIGITS, _HIGHEST, is_padded) if name.endswith(suffix) else None
 
 
 def offset_and_epoch_in(name: str, *, is_padded: bool = True) -> tuple[int, int] | None:
-    """Return the offset and the leader epoch in the name of a snapshot of cluster metadata, or None for any other file.
+    """Return the offset and the leader epoch in the name of a cluster metadata snapshot; None for any other file.
 
     Args:
         name: the name of the file.

@@ -1,8 +1,7 @@
-"""Read and write the two sparse indexes of a segment: offset to position, `.index`, and timestamp to offset,
-`.timeindex`.
+"""Read and write a segment's sparse indexes: offset to position (`.index`) and timestamp to offset (`.timeindex`).
 
-Both are ascending pairs of numbers. While a segment is being written, Apache Kafka preallocates room after them, filled
-with zeros, and cuts it off when the segment is complete.
+Both hold ascending pairs of numbers. While a segment is being written, Apache Kafka preallocates zero-filled space
+after the entries, and cuts it off once the segment is complete.
 
 Source: `OffsetIndex`, `TimeIndex` in Apache Kafka; `schemas/records/*_index_entry.yaml`.
 """
@@ -27,8 +26,8 @@ class IndexFormat(NamedTuple):
     """The format of an index.
 
     Attributes:
-        entry: a key and a value, which is an int32.
-        key_code: the code of a key in `array`.
+        entry: its fields: a key, and a value that is an int32.
+        key_code: the type code of keys in `array`.
     """
 
     entry: Struct
@@ -40,7 +39,7 @@ class IndexFormat(NamedTuple):
         return self.entry.size
 
     def no_entries(self) -> IndexColumns:
-        """Return empty columns for entries."""
+        """Return empty columns."""
         return IndexColumns(array(self.key_code), array(_VALUE_CODE), 0)
 
 
@@ -49,7 +48,7 @@ OFFSET_INDEX: Final = IndexFormat(OFFSET_INDEX_ENTRY_HEADER, "i")
 #: The highest timestamp so far, and the last offset of its batch, relative to the segment's base offset.
 TIME_INDEX: Final = IndexFormat(TIME_INDEX_ENTRY_HEADER, "q")
 
-#: The code of a value in `array`.
+#: The type code of values in `array`.
 _VALUE_CODE: Final = "i"
 
 
@@ -58,8 +57,8 @@ class IndexColumns(NamedTuple):
 
     Attributes:
         keys: the keys, increasing.
-        values: a value for each key, never decreasing.
-        room_bytes: the number of zeros after the entries.
+        values: the value of each key, never decreasing.
+        room_bytes: the number of zero bytes after the entries.
     """
 
     keys: array[int]
@@ -73,7 +72,7 @@ def parse_index(content: bytes, index: IndexFormat, on_damage: OnDamage = refuse
     Args:
         content: the content of the file.
         index: its format.
-        on_damage: called for a partial entry at the end, which is skipped, and for entries that are not in order: such
+        on_damage: called for a partial entry at the end, which is skipped, and for entries that are out of order: such
             an index cannot be searched, so the result is empty.
 
     Raises:
@@ -92,15 +91,15 @@ def parse_index(content: bytes, index: IndexFormat, on_damage: OnDamage = refuse
 
 
 def index_content(keys: Iterable[int], values: Iterable[int], index: IndexFormat) -> bytes:
-    """Return the content of the file with these entries."""
+    """Return the content of an index with these entries."""
     return b"".join(map(index.entry.pack, keys, values))
 
 
 class IndexEntries(Sequence[tuple[int, int]]):
-    """The entries of an index and the room after them, read on access.
+    """The entries of an index and the unused space after them, read on access.
 
     Args:
-        source: the file, which can shrink or grow meanwhile.
+        source: the file, which may shrink or grow between reads.
         index: its format.
     """
 
@@ -121,13 +120,13 @@ class IndexEntries(Sequence[tuple[int, int]]):
         if not 0 <= index < len(self):
             raise IndexError(index)
         content = self._source.at(index * self._entry.size, self._entry.size)
-        if len(content) < self._entry.size:  # the file was truncated meanwhile
+        if len(content) < self._entry.size:  # the file has been truncated since
             raise IndexError(index)
         key, value = self._entry.unpack(content)
         return key, value
 
     def value_at(self, key: int) -> int | None:
-        """Return the value of the last entry with a key not above `key`; None if there is none, or the file was cut."""
+        """Return the value of the last entry with a key up to `key`; None without one, or if the file was truncated."""
         try:
             number = bisect_right(range(self._used()), key, key=lambda number: self[number][0]) - 1
             return self[number][1] if number >= 0 else None
@@ -135,7 +134,7 @@ class IndexEntries(Sequence[tuple[int, int]]):
             return None
 
     def _used(self) -> int:
-        """Return the number of entries before the room."""
+        """Return the number of entries before the unused space."""
         end = len(self)
-        # Zeros after the first entry are room: only the first entry can be about offset 0.
+        # Zeros after the first entry are unused space: only the first entry can be for offset 0.
         return bisect_right(range(1, end), False, key=lambda number: self[number][0] <= 0) + 1 if end else 0

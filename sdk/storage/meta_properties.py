@@ -21,14 +21,15 @@ __all__ = [
 
 META_PROPERTIES: Final = "meta.properties"
 
-#: The versions of the file: a broker of a cluster with ZooKeeper writes its id as `broker.id`, any other as `node.id`.
+#: The versions of the file: a broker in a ZooKeeper cluster writes its id as `broker.id`, any other broker as
+#: `node.id`.
 WITH_BROKER_ID: Final = 0
 WITH_NODE_ID: Final = 1
 
 _VERSION: Final = "version"
 _CLUSTER_ID: Final = "cluster.id"
 _DIRECTORY_ID: Final = "directory.id"
-#: The name of the broker's id in each version.
+#: The property that holds the broker's id in each version.
 _ID_NAMES: Final = {WITH_BROKER_ID: "broker.id", WITH_NODE_ID: "node.id"}
 
 
@@ -52,7 +53,7 @@ def parse_meta_properties(content: bytes) -> MetaProperties:
     """Return the properties in a file.
 
     Raises:
-        DamagedContent: a line has no name and value, or a property is missing.
+        DamagedContent: a line is not a name and a value, or a property is missing.
     """
     known = stored_properties(content)
     version = WITH_BROKER_ID if known.get(_VERSION) == str(WITH_BROKER_ID) else WITH_NODE_ID

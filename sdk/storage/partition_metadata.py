@@ -1,4 +1,4 @@
-"""Read and write `partition.metadata`, which has the topic id of a partition's folder: names of topics can be reused.
+"""Read and write `partition.metadata`, which holds the topic id of a partition's folder, as topic names can be reused.
 
 Source: `PartitionMetadataFile`, `PartitionMetadata` in Apache Kafka.
 """
@@ -26,7 +26,7 @@ _SHOWN_CHARACTERS: Final = 40
 
 
 def parse_partition_metadata(content: bytes) -> bytes:
-    """Return the topic id in a file, 16 bytes.
+    """Return the topic id in a file: 16 bytes.
 
     Raises:
         DamagedContent: the file has no topic id, or its version is unknown.

@@ -18,15 +18,15 @@ Partition = tuple[str, int]
 #: A regular expression for the folder of a partition in use, with the groups `topic` and `partition`.
 FOLDER_PATTERN: Final = r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)"
 
-#: The folder of a partition that is being deleted or moved, or was left over, has a suffix.
+#: The folder of a partition that is being deleted or moved, or that was left behind, has a suffix.
 _FOLDER: Final = re.compile(rf"{FOLDER_PATTERN}(?:\.[0-9a-f]{{32}}-(?P<set_aside>delete|future|stray))?", re.ASCII)
 
-#: Maximum number of digits of an int32; a number with this many can still be too large.
+#: Maximum number of digits of an int32; a number with that many digits can still be too large.
 _DIGITS_MAX: Final = 10
 
 
 class PartitionFolder(NamedTuple):
-    """The facts in the name of a folder.
+    """The parts of a folder's name.
 
     Attributes:
         partition: the partition whose files are in the folder.
@@ -43,13 +43,13 @@ def folder_of(topic: str, number: int) -> str:
 
 
 def has_folder_name(topic: str, number: int) -> bool:
-    """Return whether the name of a partition's folder can be read again, so that it is inside of the data directory."""
+    """Return whether a partition's folder has a name that can be parsed, and thus lies inside the data directory."""
     found = partition_folder(folder_of(topic, number))
     return found == PartitionFolder((topic, number), "")
 
 
 def partition_folder(name: str) -> PartitionFolder | None:
-    """Return the facts in the name of a folder, or None if it is not the folder of a partition."""
+    """Return the parts of a folder's name, or None if it is not a partition's folder."""
     found = _FOLDER.fullmatch(name)
     if found is None or len(found["partition"]) > _DIGITS_MAX or int(found["partition"]) > INT32_MAX:
         return None

@@ -1,4 +1,4 @@
-"""Read and write producer snapshots: the `<offset>.snapshot` files, which hold the log's producers before that offset.
+"""Read and write producer snapshots: the `<offset>.snapshot` files, with the log's producers as of that offset.
 
 Source: `ProducerStateManager.readSnapshot`, `writeSnapshot` in Apache Kafka; `schemas/storage/producer_snapshot.yaml`.
 """
@@ -34,8 +34,8 @@ def parse_snapshot(data: Buffer, on_damage: OnDamage = refuse) -> Sequence[Produ
 
     Args:
         data: the content of the file.
-        on_damage: called for a wrong checksum, after which the entries are still returned, and for any other damage,
-            after which the result is empty.
+        on_damage: called for a wrong checksum, in which case the entries are still returned, and for any other damage,
+            in which case the result is empty.
 
     Raises:
         DamagedContent: the version is unknown or the content is damaged, and `on_damage` raises this error.

@@ -5,7 +5,7 @@
            that goes on
     name:value
 
-A broker keeps facts about itself in such files; people write its configuration, and that of clients, in the same form.
+A broker keeps facts about itself in such files; people write broker and client configurations in the same format.
 
 Source: `java.util.Properties.load`, `store`.
 """
@@ -22,20 +22,20 @@ __all__ = ["Property", "parse_properties", "properties_content", "stored_propert
 
 _BLANKS = " \t\f"
 
-#: The name ends at the first unescaped separator: white space, with or without one of = and :.
+#: The name ends at the first unescaped separator: white space with at most one = or :, or that sign alone.
 _ENTRY = re.compile(r"(?P<name>(?:\\.|[^\\=: \t\f])*)(?P<separator>[ \t\f]*[=:]?[ \t\f]*)(?P<value>.*)", re.DOTALL)
 
 _BAD_UNICODE = re.compile(r"(?<!\\)(?:\\\\)*\\u(?![0-9a-fA-F]{4})")
 
 
 class Property(NamedTuple):
-    """An entry.
+    """An entry of a properties file.
 
     Attributes:
-        line: the number of the line where it begins, from 1.
+        line: the number of its first line, counting from 1.
         name: the name, without escapes.
         value: the value, without escapes.
-        separator: = or : between the two; empty if there is only white space, or no value.
+        separator: the = or : between the two; empty if there is only white space, or no value.
     """
 
     line: int
@@ -45,7 +45,7 @@ class Property(NamedTuple):
 
 
 def stored_properties(content: bytes, on_damage: OnDamage = refuse) -> dict[str, str]:
-    """Return the properties in a file written by a broker, which has a name and a value in every line.
+    """Return the properties in a file written by a broker, in which every line has a name and a value.
 
     Args:
         content: the content of the file.
@@ -69,11 +69,11 @@ def stored_properties(content: bytes, on_damage: OnDamage = refuse) -> dict[str,
 
 
 def parse_properties(text: str, on_damage: OnDamage = refuse) -> list[Property]:
-    """Return the entries of a properties file, in order; of two with the same name, the last applies.
+    """Return the entries of a properties file in order; the last entry with a given name applies.
 
     Args:
         text: the text of the file.
-        on_damage: called for lines that Java refuses; the reason names the line.
+        on_damage: called for lines that Java rejects; the reason gives the line number.
 
     Raises:
         DamagedContent: a `\\u` is not followed by four hexadecimal digits, and `on_damage` raises this error.
@@ -91,7 +91,7 @@ def parse_properties(text: str, on_damage: OnDamage = refuse) -> list[Property]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield logical lines with the number of their first line, without comments and empty lines."""
+    """Yield logical lines with the numbers of their first lines, skipping comments and empty lines."""
     begun: list[str] = []
     start = 0
     for number, natural in enumerate(re.split(r"\r\n|\n|\r", text), 1):
@@ -111,7 +111,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def properties_content(properties: Mapping[str, object]) -> bytes:
-    """Return the content of a properties file, escaping line ends in values."""
+    """Return the content of a properties file, with line ends in values escaped."""
     entries = sorted(properties.items())
     lines = (f"{_escaped(name).replace(' ', _SPACE)}={_escaped(str(value))}\n" for name, value in entries)
     return "".join(lines).encode()
@@ -123,7 +123,7 @@ _UNESCAPES = {"n": "\n", "r": "\r", "t": "\t", "f": "\f"}
 
 
 def _escaped(text: str) -> str:
-    """Escape as Java does, and also a space at either end, which would be stripped."""
+    """Escape text as Java does, and also a space at either end, which would be stripped."""
     escaped = "".join(_ESCAPES.get(character) or _visible(character) for character in text)
     if escaped.startswith(("#", "!")):
         escaped = "\\" + escaped
@@ -133,7 +133,7 @@ def _escaped(text: str) -> str:
 
 
 def _visible(character: str) -> str:
-    """Return a character in a form that no reader mistakes for the end of a line."""
+    """Return a character, escaped if a reader could mistake it for a line end."""
     return character if character.isprintable() else "".join(f"\\u{unit:04x}" for unit in _utf16(character))
 
 
@@ -149,5 +149,5 @@ def _unescaped(text: str) -> str:
         text,
         flags=re.DOTALL,
     )
-    # Two escaped halves form one character.
+    # Two escaped surrogates form one character.
     return plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")

@@ -1,4 +1,4 @@
-"""Read `quorum-state`, beside the log of cluster metadata: a controller's record of its quorum's leader.
+"""Read `quorum-state`, a controller's record of its quorum's leader, stored beside the cluster metadata log.
 
 Source: `FileQuorumStateStore` in Apache Kafka; `schemas/storage/quorum_state_data.yaml`.
 """
@@ -17,7 +17,7 @@ QUORUM_STATE: Final = "quorum-state"
 
 
 def parse_quorum_state(content: bytes) -> dict[str, object]:
-    """Return the content of a file of any version.
+    """Return the content of a file, whatever its version.
 
     Raises:
         DamagedContent: the content is not a JSON object.
@@ -33,7 +33,7 @@ def parse_quorum_state(content: bytes) -> dict[str, object]:
 
 
 def _finite(text: str) -> float:
-    """Return a finite number: JSON has no others, though Python reads and writes them."""
+    """Return a finite number: JSON has only these, though Python reads and writes others."""
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(f"{text:.40} is not a finite number")

@@ -1,4 +1,4 @@
-"""Read and write the `.txnindex` file of a segment: the transactions aborted by a marker in the segment, in order.
+"""Read and write the `.txnindex` file of a segment: the transactions that a marker in the segment aborts, in order.
 
 Source: `TransactionIndex`, `AbortedTxn` in Apache Kafka; `schemas/records/aborted_transaction.yaml`.
 """
@@ -31,7 +31,7 @@ class AbortedTransaction(NamedTuple):
         producer_id: the producer of the transaction.
         first_offset: the offset of its first record.
         last_offset: the offset of the marker.
-        last_stable_offset: the last stable offset once the high watermark had passed the marker.
+        last_stable_offset: the last stable offset after the high watermark passes the marker.
         version: the version of the entry, always 0.
     """
 
@@ -54,8 +54,8 @@ def parse_transactions(
         pieces: the consecutive parts of the file's content; only the last may end with a partial entry.
         base_offset: the base offset of the segment, which contains all the markers.
         end_offset: the end offset of the segment, if known.
-        on_damage: called for each entry that no broker would write there, before it is yielded, and for a partial entry
-        at the end.
+        on_damage: called for each entry that no broker would have written, before the entry is yielded, and for a
+            partial entry at the end.
 
     Raises:
         DamagedContent: the content is damaged, and `on_damage` raises this error.
@@ -81,7 +81,7 @@ def parse_transactions(
 
 
 def transaction_at(content: Buffer, number: int) -> AbortedTransaction:
-    """Return an entry of an undamaged index by its number, from 0."""
+    """Return the entry with this number, counting from 0, of an undamaged index."""
     return AbortedTransaction(*ABORTED_TRANSACTION_HEADER.unpack_from(content, number * ENTRY_BYTES)[1:])
 
 
@@ -91,7 +91,7 @@ def transaction_content(producer_id: int, first_offset: int, last_offset: int, l
 
 
 def _problem(version: int, first_offset: int, last_offset: int, before: int, end_offset: int | None) -> str:
-    if version != _VERSION:  # Kafka refuses only higher versions, and has never written another one
+    if version != _VERSION:  # Kafka rejects only higher versions, and has never written any other
         return f"version {version} of an aborted transaction is not known; {_VERSION} is"
     if not 0 <= first_offset <= last_offset:
         return f"a transaction goes from offset {first_offset} to {last_offset}"

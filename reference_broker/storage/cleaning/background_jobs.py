@@ -1,7 +1,7 @@
-"""Long jobs in small pieces: blocking pieces run in the background, and decisions where requests are handled.
+"""Long jobs in small pieces: blocking pieces run in the background, decisions on the thread that handles requests.
 
-A job is a generator. It yields functions that begin an operation and receive a callback for its end. The job then
-continues with the result or the error. Jobs run one at a time, in order.
+A job is a generator. It yields functions, each of which begins an operation and takes a callback for its completion.
+The job then resumes with the result or the error. Jobs run one at a time, in order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["BackgroundJobs", "Job", "Wait", "in_background"]
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: Begins an operation, and calls its argument with the result or the error, once.
+#: Begins an operation, and calls its argument once with the result or the error.
 Wait: TypeAlias = Callable[[Callable[[Any], None]], None]
 
 Job: TypeAlias = Generator[Wait, Any, None]
@@ -69,7 +69,7 @@ class BackgroundJobs:
 
         Args:
             job: a generator (see above).
-            failed: called with the error, if one ends the job.
+            failed: called if an error ends the job, with that error.
         """
         self._jobs.append(_Planned(job, failed))
         if not self._is_busy:
@@ -81,7 +81,7 @@ class BackgroundJobs:
         self._jobs.clear()
 
     def _run(self, result: Any) -> None:
-        """Run the first job and later ones, until one has to wait."""
+        """Run the first job and those after it, until one has to wait."""
         self._is_busy = True
         while self._jobs and not self._is_stopped:
             wait = self._advance(result)
@@ -96,7 +96,7 @@ class BackgroundJobs:
         self._is_busy = False
 
     def _advance(self, result: Any) -> Wait | None:
-        """Return the next operation of the first job; None if it has ended and was removed."""
+        """Return the first job's next operation; if the job has ended, remove it and return None."""
         job, failed = self._jobs[0]
         try:
             return job.throw(result) if isinstance(result, Exception) else job.send(result)
@@ -109,7 +109,7 @@ class BackgroundJobs:
 
 
 class _Arrival:
-    """Receives the result of an operation, at once or later."""
+    """Receives the result of an operation, immediately or later."""
 
     __slots__ = ("go_on", "values")
 

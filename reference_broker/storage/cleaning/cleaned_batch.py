@@ -1,4 +1,4 @@
-"""The part of a batch that survives compaction: all of it, some records, its header, or nothing.
+"""The part of a batch that survives compaction: the whole batch, some records, only its header, or nothing.
 
 Source: `Cleaner.cleanInto`, `shouldRetainRecord`, `MemoryRecords.filterTo` in Apache Kafka.
 """
@@ -36,7 +36,7 @@ class Cleaning:
         keys: the latest offset of each key.
         transactions: see `CleanedTransactions`.
         producers: the last record of each known producer.
-        end_offset: end of the compactable part; the last batch before it is kept.
+        end_offset: end of the part being compacted; the last batch before it is kept.
         delete_retention_ms: how long tombstones and markers are kept after their first compaction.
         now_ms: the current time.
     """
@@ -55,12 +55,12 @@ class Cleaning:
         self._producers = producers
         self._end_offset = end_offset
         horizon_ms = int64(now_ms + delete_retention_ms)
-        #: None if the sum overflows: batches then get no horizon, and batches without a horizon are kept.
+        #: None if the sum overflows: batches then get no delete horizon, and batches without one are kept.
         self._horizon_ms = horizon_ms if horizon_ms >= 0 else None
         self._now_ms = now_ms
 
     def left_of(self, batch: RecordBatch) -> Buffer | None:
-        """Return the remaining part of the next batch, or None if it is empty.
+        """Return what remains of the next batch, or None if nothing does.
 
         Raises:
             DecodeError: the batch is damaged.
@@ -91,7 +91,7 @@ class Cleaning:
         return self._keys.is_latest(record.key, record.offset)
 
     def _keeps_place(self, batch: RecordBatch) -> bool:
-        """Return whether a batch without records is kept, for its producer or for the end of the log."""
+        """Return whether a batch is kept without records, for its producer's state or to mark the end of the log."""
         last = self._producers.get(batch.producer_id) if batch.producer_id >= 0 else None
         if last is not None and (
             batch.last_offset == last.offset

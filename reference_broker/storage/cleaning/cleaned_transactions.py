@@ -1,4 +1,4 @@
-"""Aborted transactions and unneeded markers, as seen by compaction.
+"""Aborted transactions and obsolete markers, as seen by compaction.
 
 A marker stays until all batches of its transaction are gone, and then until its delete horizon.
 
@@ -22,16 +22,16 @@ class CleanedTransactions:
     """The transactions of a log, from the first compacted batch.
 
     Args:
-        aborted: all aborted transactions with markers from there on.
+        aborted: all aborted transactions whose markers are in or after that batch.
     """
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
-        #: Those with a batch seen so far, in the order of their markers.
+        #: The aborted transactions with a batch seen so far, ordered by their markers.
         self._kept: list[AbortedTransaction] = []
         self._coming = deque(sorted(aborted, key=lambda transaction: transaction.first_offset))
-        #: By producer: the open aborted transaction, and whether a batch of it was seen.
+        #: By producer: the aborted transaction that is open, and whether one of its batches was seen.
         self._aborted: dict[int, tuple[AbortedTransaction, bool]] = {}
-        #: Producers whose open transaction has a batch seen so far, and commits later.
+        #: Producers whose open transaction has a batch seen so far and commits later.
         self._committed: set[int] = set()
 
     def is_aborted(self, batch: RecordBatch) -> bool:
@@ -47,10 +47,10 @@ class CleanedTransactions:
         return True
 
     def is_needless(self, batch: RecordBatch) -> bool:
-        """Return whether all batches of the transaction that a control batch ends are gone."""
+        """Return whether a control batch ends a transaction whose batches are all gone."""
         self._begin(batch.last_offset)
         if not batch.records_count:
-            return True  # the marker was removed
+            return True  # its marker has been removed
         kind = control_type(next(batch.views())).type
         if kind == ControlRecordType.ABORT:
             transaction, was_met = self._aborted.pop(batch.producer_id, (None, False))
@@ -65,7 +65,7 @@ class CleanedTransactions:
         return False
 
     def take_kept(self) -> list[AbortedTransaction]:
-        """Return the aborted transactions whose markers were seen and are still needed, each once."""
+        """Return the aborted transactions whose markers have been seen and are still needed, each only once."""
         kept, self._kept = self._kept, []
         return kept
 

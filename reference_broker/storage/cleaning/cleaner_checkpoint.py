@@ -1,4 +1,4 @@
-"""The compaction checkpoint of each log, in `cleaner-offset-checkpoint`; logs that it lacks are compacted again.
+"""The compaction checkpoint of each log, in `cleaner-offset-checkpoint`; a log missing from it is compacted again.
 
 Source: `LogCleanerManager.updateCheckpoints` in Apache Kafka.
 """
@@ -20,7 +20,7 @@ _log = logging.getLogger("kafkawire.broker")
 
 
 class CleanerCheckpoint:
-    """The offset up to which each log was compacted.
+    """The offset up to which each log has been compacted.
 
     Args:
         directory: holds the logs and the file.
@@ -38,7 +38,7 @@ class CleanerCheckpoint:
             return
         for topic, number, log in directory.logs():
             if (topic, number) in offsets:
-                # A log that was truncated or set aside may end earlier now.
+                # A log that was truncated or set aside may now end earlier.
                 self._offsets[log] = min(offsets[topic, number], log.next_offset)
 
     def offset_of(self, log: PartitionLog) -> int:
@@ -46,7 +46,7 @@ class CleanerCheckpoint:
         return self._offsets.get(log, log.log_start_offset)
 
     def _truncated(self, log: PartitionLog, offset: int) -> None:
-        """Record that a log ends earlier; the directory changes the file."""
+        """Record that a log now ends earlier; the directory updates the file."""
         if log in self._offsets:
             self._offsets[log] = min(self._offsets[log], offset)
 
@@ -60,7 +60,7 @@ class CleanerCheckpoint:
         yield lambda done: self._directory.queue.do(self._write_work, done)
 
     def _write_work(self) -> Callable[[], None]:
-        """Return the work that writes the file; called in turn, since a topic may be deleted while it waits."""
+        """Return the work that writes the file; called when its turn comes, as a topic may be deleted before then."""
         places = {known: (topic, number) for topic, number, known in self._directory.logs()}
         self._offsets = {known: at for known, at in self._offsets.items() if known in places}
         offsets = {places[known]: at for known, at in self._offsets.items()}

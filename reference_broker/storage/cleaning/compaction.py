@@ -1,7 +1,7 @@
-"""Compaction of a log: the latest record of each key is kept; tombstones and markers are removed after a while.
+"""Compaction of a log: keep the latest record of each key, and eventually remove tombstones and markers.
 
-First the keys of the dirty part are read, as many as fit; then the segments before its end are rewritten in groups,
-each of which becomes one segment. Long work is done in the background, in small pieces.
+First the keys of the dirty part are read, as many as fit in memory; then all segments up to that point are rewritten in
+groups, each of which becomes one segment. Long work runs in the background, in small pieces.
 
 Source: `Cleaner` in Apache Kafka.
 """
@@ -34,7 +34,7 @@ __all__ = ["Compacted", "Compaction", "CompactionServices"]
 
 T = TypeVar("T")
 
-#: Bytes read in one piece of work: a few milliseconds.
+#: Bytes read in one piece of work: a few milliseconds' worth.
 _PIECE_BYTES = 256 * 1024
 
 
@@ -59,8 +59,8 @@ class Compacted(NamedTuple):
 
     Attributes:
         end_offset: everything before it is compacted.
-        bytes_before: the size of the rewritten segments.
-        bytes_after: their new size.
+        bytes_before: the size of the segments before they were rewritten.
+        bytes_after: their size afterwards.
     """
 
     end_offset: int
@@ -90,7 +90,7 @@ class Compaction:
         """Compact the log: a job (see `background_jobs.py`).
 
         Raises:
-            BrokerError: the error that ended the log in the meantime.
+            BrokerError: the log has ended in the meantime; this is the error that ended it.
             DecodeError: a batch is damaged.
             EncodeError: a batch cannot be rewritten.
             OSError: the disk failed.
@@ -125,7 +125,7 @@ class Compaction:
     # Pieces of work.
 
     def _blocking(self, work: Callable[[], T]) -> Generator[Wait, Any, T]:
-        """Run work in the background, unless the log has ended."""
+        """Run work in the background unless the log has ended."""
         result: T = yield in_background(self._tools.queue, work, lambda: self._log.error is None)
         if self._log.error is not None:
             raise self._log.error.again()
@@ -140,7 +140,7 @@ class Compaction:
     def _read_keys(
         self, segments: Sequence[Segment], keys: KeyOffsets, aborted: Sequence[AbortedTransaction]
     ) -> Iterator[None]:
-        """Read the keys of the dirty part, in pieces, until there is no room for more."""
+        """Read the keys of the dirty part in pieces, until there is no room for more."""
         first = self._to_clean.first_offset
         keys.end_offset = first
         transactions = CleanedTransactions(entry for entry in aborted if entry.last_offset >= first)
@@ -170,7 +170,7 @@ class Compaction:
     # The segments.
 
     def _replace(self, group: Sequence[Segment], end_offset: int, cleaning: Cleaning) -> Generator[Wait, Any, int]:
-        """Rewrite a group of segments as one, and replace them; return its size."""
+        """Rewrite a group of segments as one that replaces them; return its size."""
         log, disk, base_offset = self._log, self._disk, group[0].base_offset
         others = [segment.base_offset for segment in group[1:]]
         cleaned = yield from self._blocking(self._create_at(base_offset))
@@ -190,10 +190,10 @@ class Compaction:
     def _swap(
         self, group: Sequence[Segment], cleaned: Segment, others: Sequence[int], end_offset: int
     ) -> Generator[Wait, Any, int]:
-        """Replace a group of segments by the written one, in the log's turn; return its size."""
+        """Replace a group of segments with the rewritten one, when the log's turn comes; return its size."""
         log, disk, base_offset = self._log, self._disk, cleaned.base_offset
         try:
-            # A newer value that makes one of these needless may be gone, or may go next.
+            # The newer value that makes a record obsolete may be gone already, or may go next.
             if log.is_unsettled or log.truncations != self._truncations or not set(group).issubset(log.segments):
                 raise OSError("the log was truncated in the meantime")
             yield from self._blocking(lambda: prepare(disk, log.folder, base_offset, others))
@@ -203,7 +203,7 @@ class Compaction:
             raise
         try:
             yield from self._blocking(lambda: commit(disk, log.folder, base_offset))
-            # From here on it is read through its open files, until these have their final names.
+            # From here on the segment is read through its open files, until they have their final names.
             log.segments = log.segments.replaced(group, cleaned)
             self._tools.retired((yield from self._blocking(lambda: complete(disk, log.folder))))
             stored = yield from self._blocking(lambda: self._opened(base_offset, end_offset))
@@ -240,7 +240,7 @@ def _last_record(producer: Producer) -> LastRecord:
 
 
 def _batches(segment: Segment) -> Iterator[RecordBatch | None]:
-    """Yield the undamaged batches of a segment, and None after each piece of work."""
+    """Yield the intact batches of a segment, and None after each piece of work."""
     piece_bytes = 0
     for header in segment.headers(0):
         batch = RecordBatch(segment.file.read(header.position, header.size_bytes))
@@ -256,7 +256,7 @@ def _batches(segment: Segment) -> Iterator[RecordBatch | None]:
 
 
 def _write(group: Sequence[Segment], cleaned: Segment, cleaning: Cleaning) -> Iterator[None]:
-    """Write the remaining records of a group into a new segment, in pieces."""
+    """Write what remains of a group into a new segment, in pieces."""
     for segment in group:
         for batch in _batches(segment):
             if batch is None:
@@ -266,7 +266,7 @@ def _write(group: Sequence[Segment], cleaned: Segment, cleaning: Cleaning) -> It
 
 
 def _finish(cleaned: Segment, end_offset: int, cleaning: Cleaning) -> None:
-    """Make a written segment durable; it extends to the start of the next one."""
+    """Make a rewritten segment durable; it extends to the start of the next segment."""
     for transaction in cleaning.transactions.take_kept():
         cleaned.transactions.append(transaction)
     cleaned.seal()

@@ -1,6 +1,6 @@
 """The latest offset of each key in the dirty part of a log, in bounded memory.
 
-Source: `OffsetMap`, `SkimpyOffsetMap` in Apache Kafka, which keeps only hashes. Here only long keys are hashed.
+Source: `OffsetMap`, `SkimpyOffsetMap` in Apache Kafka, which keeps only hashes. Here, only long keys are hashed.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from kafkawire.sdk.protocol.schema import Buffer
 
 __all__ = ["KeyOffsets"]
 
-#: Longer keys are stored as a hash, which is longer than any key stored directly.
+#: Longer keys are stored as hashes, which are longer than any key stored directly.
 _KEY_BYTES_MAX = 32
 _HASH_BYTES = 33
 
-#: Size of an entry besides its key: its slot in the table, which may be half empty, and two objects.
+#: Size of an entry, not counting its key: its slot in the table, which may be half empty, and two objects.
 _ENTRY_BYTES = 160
 
 _UNKNOWN = -1
@@ -28,7 +28,7 @@ class KeyOffsets:
         limit_bytes: approximate memory limit; one key always fits.
 
     Attributes:
-        end_offset: all records before it, from the start of the reading, are included.
+        end_offset: all records from the start of reading up to this offset are included.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -40,7 +40,7 @@ class KeyOffsets:
         return len(self._offsets)
 
     def put(self, key: Buffer, offset: int) -> bool:
-        """Add the offset of a key, which is higher than all earlier offsets; return False without room for it."""
+        """Add the offset of a key, which is higher than all earlier offsets; return False if there is no room."""
         stored = _stored(key)
         if stored not in self._offsets:
             size = _ENTRY_BYTES + len(stored)

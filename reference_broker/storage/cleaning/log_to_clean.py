@@ -1,4 +1,4 @@
-"""The dirty part of a log: its size, where compaction must stop, and which segments it joins.
+"""The dirty part of a log: its size, where compaction must stop, and which segments it merges.
 
 Source: `LogCleanerManager.cleanableOffsets`, `LogToClean`, `Cleaner.groupSegmentsBySize` in Apache Kafka.
 """
@@ -21,10 +21,10 @@ class CompactionBounds(NamedTuple):
     """The offsets of a log that bound compaction.
 
     Attributes:
-        cleaned_to: everything before this offset was compacted.
+        cleaned_to: everything before this offset has been compacted.
         log_start_offset: the first readable offset.
         last_stable_offset: compaction stops before it.
-        durable_to: compaction stops before it, since a restart treats later gaps as damage.
+        durable_to: compaction stops before it, since a restart would treat gaps after it as damage.
     """
 
     cleaned_to: int
@@ -38,10 +38,10 @@ class LogToClean(NamedTuple):
 
     Attributes:
         first_offset: the first uncompacted offset.
-        end_offset: the end of the compaction, at the start of a segment.
-        cleanable_bytes: bytes between these two offsets, in whole segments.
-        clean_bytes: bytes before `first_offset`.
-        is_overdue: whether some records have waited longer than the topic allows.
+        end_offset: where compaction ends: the base offset of a segment.
+        cleanable_bytes: size of the whole segments between these two offsets.
+        clean_bytes: size of the segments before `first_offset`.
+        is_overdue: whether some records have been waiting for longer than the topic allows.
     """
 
     first_offset: int
@@ -61,7 +61,7 @@ class LogToClean(NamedTuple):
 
 
 def log_to_clean(segments: Segments, config: LogConfig, bounds: CompactionBounds, now_ms: int) -> LogToClean:
-    """Return the compactable part of a log, on any thread.
+    """Return the compactable part of a log; may run on any thread.
 
     Args:
         segments: segments of the log.
@@ -84,7 +84,7 @@ def log_to_clean(segments: Segments, config: LogConfig, bounds: CompactionBounds
         youngest_ms = now_ms - config.min_compaction_lag_ms
         limits += [segment.base_offset for segment in dirty if segment.highest_timestamp() > youngest_ms]
     end = max(first, min(limits))
-    # The segment with that offset is not changed.
+    # Compaction does not touch the segment that contains that offset.
     end = next((segment.base_offset for segment in segments.since(end)), segments.last.base_offset)
     begin = min(first, end)
     is_overdue = config.max_compaction_lag_ms < NEVER_MS and any(
@@ -104,7 +104,7 @@ def _first_timestamp(segment: Segment) -> int:
 
 
 def grouped(segments: Sequence[Segment], config: LogConfig, end_offset: int) -> list[list[Segment]]:
-    """Return the segments in groups, each of which can become one segment; on any thread.
+    """Return the segments in groups, each of which can become one segment; may run on any thread.
 
     Args:
         segments: the segments to compact, in order.

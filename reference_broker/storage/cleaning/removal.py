@@ -1,7 +1,7 @@
-"""Remove segments from the start of a log that need not be kept.
+"""Remove segments that are no longer needed from the start of a log.
 
-First the start offset of the log moves and is made durable, then the files are renamed, and later they are removed: a
-crash between any two steps leaves files that the next startup removes.
+First the log's start offset is moved and made durable, then the files are renamed, and later they are removed: after a
+crash between any two steps, the next startup removes the files that are left.
 
 Source: `UnifiedLog.deleteSegments`, `LocalLog.deleteSegmentFiles` in Apache Kafka.
 """
@@ -24,7 +24,7 @@ __all__ = ["Retired", "remove_files", "remove_old"]
 
 logger = logging.getLogger("kafkawire.broker")
 
-#: Receives renamed files, to remove them after the log's `file.delete.delay.ms`.
+#: Receives renamed files, and removes them after the log's `file.delete.delay.ms`.
 Retired = Callable[[Sequence[str]], None]
 
 
@@ -55,17 +55,17 @@ def remove_old(directory: LogDirectory, log: PartitionLog, retired: Retired, now
 
     count = (yield blocking(find)) or 0
     if count == len(segments) and log.next_offset != end_offset:
-        count -= 1  # the last segment got records in the meantime
+        count -= 1  # records have been appended to the last segment meanwhile
     if not is_there():
         return
     if count and count == len(log.segments):
         yield lambda done: log.roll(lambda: done(None))
         if count == len(log.segments):
-            return  # a new segment could not be created for now
+            return  # no new segment could be created this time
     if not count or not is_there():
         return
     going = log.segments.first_of(count)
-    # A pending sync of their indexes would write them after their removal.
+    # A pending sync would write their indexes after their removal.
     yield lambda done: log.store(going, lambda: done(None))
     yield lambda done: log.turns.take(lambda: done(None))
     try:
@@ -76,7 +76,7 @@ def remove_old(directory: LogDirectory, log: PartitionLog, retired: Retired, now
 
 
 def _remove_first(directory: LogDirectory, log: PartitionLog, going: Sequence[Segment], retired: Retired) -> Job:
-    """Remove the first segments of a log when its turn comes, unless a truncation came first."""
+    """Remove the first segments of a log when its turn comes, unless the log was truncated first."""
     count = len(going)
     if log.error is not None or count >= len(log.segments) or log.segments.first_of(count) != going:
         return
@@ -87,7 +87,8 @@ def _remove_first(directory: LogDirectory, log: PartitionLog, going: Sequence[Se
         log.log_start_offset,
         count,
     )
-    # If that fails, they are removed anyway, oldest first: a full disk needs the room. The log begins with the rest.
+    # If that fails, the segments are removed anyway, oldest first, since a full disk needs the room. A restart finds
+    # the log beginning with the remaining segments.
     yield lambda done: directory.checkpoint(lambda error: done(None))
 
     def retire() -> list[str]:
@@ -98,7 +99,7 @@ def _remove_first(directory: LogDirectory, log: PartitionLog, going: Sequence[Se
 
 
 def remove_files(disk: Disk, paths: Sequence[str]) -> None:
-    """Remove renamed files, on any thread; some may have been removed with their topic.
+    """Remove renamed files, on any thread; some may already be gone with their topic.
 
     Raises:
         OSError: the disk failed.

@@ -1,7 +1,7 @@
 """Retention: segments that clients have deleted, or that exceed `retention.bytes` or `retention.ms`.
 
-The age of a segment is that of its highest timestamp; a segment without timestamps is as old as the next one, and so is
-a damaged one without a time index.
+The highest timestamp of a segment determines its age; a segment without timestamps counts as being as old as the next
+one, and so does a damaged segment without a time index.
 
 Source: `UnifiedLog.deleteOldSegments` in Apache Kafka.
 """
@@ -24,13 +24,13 @@ __all__ = ["removable"]
 def removable(segments: Segments, config: LogConfig, log_start_offset: int, end_offset: int, now_ms: int) -> int:
     """Return the number of removable segments at the start of a log, on any thread.
 
-    If all are removable, the log has to be rolled first.
+    If all segments are removable, the log has to be rolled first.
 
     Args:
         segments: segments of the log.
         config: configuration of the log.
         log_start_offset: the first readable offset.
-        end_offset: the high watermark; records from it on are kept.
+        end_offset: the high watermark; records at or after it are kept.
         now_ms: the current time.
 
     Raises:
@@ -54,7 +54,7 @@ def removable(segments: Segments, config: LogConfig, log_start_offset: int, end_
 
 
 def _timestamps(segments: Sequence[Segment], now_ms: int) -> Iterator[int]:
-    """Yield the highest timestamp of each segment, or that of the next segment with one."""
+    """Yield each segment's highest timestamp, or the next segment's if it has none."""
     without = 0
     for segment in segments:
         without += 1

@@ -1,6 +1,7 @@
 """The upkeep of logs: retention, compaction, and the removal of files, in the background and one log at a time.
 
-An error only affects its log, and is logged once; that log is not compacted again before the next startup.
+An error affects only the log that it occurs in, and is logged once; that log is not compacted again before the next
+startup.
 
 Source: `LogManager.cleanupLogs`, `LogCleaner`, `LogCleanerManager` in Apache Kafka.
 """
@@ -39,8 +40,8 @@ class UpkeepLimits(NamedTuple):
     """The schedule of the upkeep.
 
     Attributes:
-        retention_check_delay_ms: how long after startup to first check logs for segments to remove.
-        retention_check_interval_ms: interval of these checks.
+        retention_check_delay_ms: how long after startup to first check logs for removable segments.
+        retention_check_interval_ms: the interval between these checks.
         cleaner_backoff_ms: how often to check for logs to compact.
         cleaner_keys_bytes: memory for the keys of a log during compaction.
         is_cleaner_enabled: whether to compact logs.
@@ -67,7 +68,7 @@ class Upkeep:
         self._limits = limits
         self._timers = directory.services.timers
         self._jobs = BackgroundJobs()
-        #: Logs with an error.
+        #: Logs whose upkeep has failed.
         self._failed: set[PartitionLog] = set()
         self._is_checking = False
         self._checkpoint = CleanerCheckpoint(directory)
@@ -76,11 +77,11 @@ class Upkeep:
             self._timers.at(now_ms + limits.cleaner_backoff_ms, self._check_compaction)
 
     def change_limits(self, limits: UpkeepLimits) -> None:
-        """Use other limits from the next check on; whether logs are compacted does not change."""
+        """Apply other limits from the next check on, except for `is_cleaner_enabled`."""
         self._limits = limits._replace(is_cleaner_enabled=self._limits.is_cleaner_enabled)
 
     def stop(self) -> None:
-        """Begin no more work."""
+        """Start no more work."""
         self._jobs.stop()
 
     # Retention.
@@ -93,7 +94,7 @@ class Upkeep:
         logs = {log for _, _, log in self._directory.logs()}
         self._failed &= logs
         for log in logs:
-            # The cleaner, if it runs, checks compacted logs itself.
+            # If the cleaner is running, it checks compacted logs itself.
             if not (log.config.is_compacted and self._limits.is_cleaner_enabled):
                 self._add(log, self._remove_old(log, now_ms - self._timers.jumped_ms))
         self._jobs.add(self._checked(), lambda error: None)
@@ -103,10 +104,10 @@ class Upkeep:
         yield from ()
 
     def _now_of(self, begun_ms: int) -> int:
-        """Return when a job began, by the current clock, which may have jumped since.
+        """Return when a job began according to the current clock, which may have jumped since.
 
         Args:
-            begun_ms: the time of the beginning, minus the clock jumps until then.
+            begun_ms: when it began, minus the clock jumps up to then.
         """
         return begun_ms + self._timers.jumped_ms
 
@@ -122,7 +123,7 @@ class Upkeep:
 
     def _remove_files(self, log: PartitionLog, paths: Sequence[str]) -> None:
         disk = self._directory.services.disk
-        # A folder of this name may belong to another topic by then.
+        # By then, a folder with this name may belong to another topic.
         work = in_background(self._directory.queue, lambda: remove_files(disk, paths), lambda: log.error is None)
         self._add(log, (wait for wait in (work,)))
 
@@ -138,7 +139,8 @@ class Upkeep:
 
         def compact_or_end() -> Job:
             if (yield from self._compact_dirtiest(begun_ms)):
-                # Later jobs come after those added in the meantime: with much to compact, retention continues.
+                # The next compaction queues up behind jobs added in the meantime, so retention goes on even with much
+                # to compact.
                 self._jobs.add(compact_or_end(), done)
             else:
                 yield from self._trim_compacted(begun_ms)
@@ -147,7 +149,7 @@ class Upkeep:
         self._jobs.add(compact_or_end(), done)
 
     def _compact_dirtiest(self, begun_ms: int) -> Generator[Wait, Any, bool]:
-        """Compact the dirtiest log; return whether there was one."""
+        """Compact the dirtiest log; return whether to look for another."""
         found = yield from self._dirtiest(begun_ms)
         if found is None:
             return False
@@ -157,7 +159,7 @@ class Upkeep:
             yield from self._compact(log, to_clean, begun_ms)
         except Exception as error:
             self._fail(log, truncations, error)
-            return not is_short_of_descriptors(error)  # the same log would be the dirtiest again, immediately
+            return not is_short_of_descriptors(error)  # the same log would be the dirtiest again immediately
         return True
 
     def _trim_compacted(self, begun_ms: int) -> Job:
@@ -176,10 +178,10 @@ class Upkeep:
         for topic, number, log in list(self._directory.logs()):
             if not log.config.is_compacted or len(log.segments) == 1 or log.error is not None or log in self._failed:
                 continue
-            if log.is_unsettled:  # what is dirty now may be gone soon
+            if log.is_unsettled:  # the dirty records may be gone soon
                 continue
             truncations = log.truncations
-            # This includes segments whose indexes a reader has found to be lost; compaction stops at the first of them.
+            # This includes segments whose indexes a reader has found missing; compaction stops at the first of these.
             unstored = [segment for segment in log.segments if segment.is_sealed and not segment.is_stored]
             if unstored:
                 yield partial(_store, log, unstored)
@@ -221,11 +223,11 @@ class Upkeep:
         self._jobs.add(job, partial(self._fail, log, log.truncations))
 
     def _fail(self, log: PartitionLog, truncations: int, error: Exception) -> None:
-        """Log the error of a log, unless it was truncated: its segments may have gone while they were read.
+        """Report the error of a log, unless the log was truncated: its segments may have vanished during a read.
 
         Args:
             log: the log.
-            truncations: their number when the work began.
+            truncations: the number of truncations when the work began.
             error: the error.
         """
         if log.is_unsettled or log.truncations != truncations:
@@ -235,7 +237,7 @@ class Upkeep:
             where, now_ms = services.disk.describe(log.folder), services.clock()
             services.lines.error(("upkeep", where), now_ms, "%s: upkeep will be retried later: %s", where, error)
             return
-        # Logged once, although retention is retried, and not at all for the error that ended the log.
+        # Logged once, even though retention is retried, and not at all if this is the error that ended the log.
         if log not in self._failed and log.error is None:
             self._failed.add(log)
             where = self._directory.services.disk.describe(log.folder)

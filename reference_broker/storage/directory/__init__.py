@@ -1,1 +1,1 @@
-"""A data directory: the folders and the logs of its partitions, its checkpoints."""
+"""A data directory: the folders and logs of its partitions, and its checkpoints."""

@@ -1,11 +1,11 @@
 """The checkpoints of a data directory: start offsets, recovery points and high watermarks of logs.
 
-The files are Kafka's and name a topic, not its id. So no partition is created while one of them may have an entry of
-another topic's partition with its name: deletions drop the entries, together if there are many at once, and entries
-that remain after a crash or a disk error are dropped by the next startup or the creation.
+The files are Kafka's and contain topic names, not ids. So a partition is not created while a file may still have an
+entry for a deleted partition of the same name. Deletions drop the entries, with one write for many deletions; entries
+that remain after a crash or a disk error are dropped at the next startup or before the creation.
 
-Recovery points on disk only move back when a log is truncated, which removes everything after them: compaction leaves
-gaps before them, which a startup would treat as damage after them.
+A recovery point on disk moves back only when a log is truncated, which removes everything after it. Compaction leaves
+gaps before a recovery point; a startup that found such a gap after it would treat the gap as damage.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["DirectoryCheckpoints"]
 
 logger = logging.getLogger("kafkawire.broker")
 
-#: The files, and the consequence of a damaged one.
+#: The files, and the consequence if one is damaged.
 _FILES = {
     LOG_START_OFFSETS: "logs start at their first segment",
     RECOVERY_POINTS: "all segments are checked",
@@ -49,7 +49,7 @@ class DirectoryCheckpoints:
 
     Attributes:
         are_points_sound: whether the recovery points could be read at startup.
-        recovery_points: by topic and partition, as on disk.
+        recovery_points: the recovery points on disk, by topic and partition.
     """
 
     def __init__(self, disk: Disk) -> None:
@@ -60,13 +60,14 @@ class DirectoryCheckpoints:
         self.recovery_points: Mapping[Partition, int] = points or {}
         self._starts: Mapping[Partition, int] = found[LOG_START_OFFSETS] or {}
         self._high_watermarks: Mapping[Partition, int] = found[HIGH_WATERMARKS] or {}
-        #: Before a broker joined a cluster, its logs had no followers, and its directory no file of high watermarks.
+        #: Before a broker joins a cluster, its logs have no followers, and its directory has no file of high
+        #: watermarks.
         self._was_alone = HIGH_WATERMARKS not in disk.names("")
-        # A log that the file lacks was not compacted; if the file is missing, that is unknown for every log.
+        # A log missing from the file has not been compacted; if the file itself is missing, we cannot tell for any log.
         self._unnamed = 0 if self.are_points_sound and RECOVERY_POINTS in disk.names("") else None
-        #: Partitions whose folders are not opened, but may be later: their entries stay.
+        #: Partitions whose folders were not opened, but may be later: their entries stay.
         self._unopened: set[Partition] = set()
-        #: Deleted partitions that may have entries.
+        #: Deleted partitions that may still have entries.
         self._gone = {place for offsets in found.values() for place in offsets or ()}
         #: Files whose last write may not be durable.
         self._unsure = {LOG_START_OFFSETS}
@@ -86,23 +87,23 @@ class DirectoryCheckpoints:
     # Deleted partitions.
 
     def keep_only(self, present: Iterable[Partition], unopened: Collection[Partition] = ()) -> None:
-        """Drop the entries of all other partitions at startup; a disk error does not prevent the startup.
+        """At startup, drop the entries of all other partitions; a disk error does not prevent the startup.
 
         Args:
             present: the partitions with a log.
-            unopened: the partitions with a folder that is not opened.
+            unopened: the partitions whose folders were not opened.
         """
         self._unopened.update(unopened)
         self._gone.difference_update(present, unopened)
         self.forget_if_possible()
 
     def adopt(self, place: Partition) -> None:
-        """Record that the folder of a partition is opened after all."""
+        """Record that the folder of a partition has been opened after all."""
         self._unopened.discard(place)
         self._gone.discard(place)
 
     def note_deleted(self, places: Collection[Partition]) -> None:
-        """Record that partitions were deleted."""
+        """Record that partitions have been deleted."""
         self._unopened.difference_update(places)
         self._gone.update(places)
 
@@ -111,10 +112,10 @@ class DirectoryCheckpoints:
         try:
             self._forget()
         except OSError as error:
-            logger.warning("checkpoints keep entries of deleted topics for now: %s", error)
+            logger.warning("checkpoints still have entries of deleted topics: %s", error)
 
     def clear(self, places: Collection[Partition]) -> None:
-        """Drop entries of former partitions of these names, before new ones are created.
+        """Drop the entries of former partitions with these names, before new ones are created.
 
         Raises:
             OSError: the disk failed.
@@ -130,7 +131,7 @@ class DirectoryCheckpoints:
         for path, otherwise in _FILES.items():
             offsets = offsets_if_sound(self._disk, path, otherwise) if path in present else None
             if offsets is None:
-                continue  # nor does a startup find entries there
+                continue  # a startup would find no entries there either
             kept = self._without_gone(offsets)
             if len(kept) < len(offsets) or path in self._unsure:
                 self.write(path, kept)
@@ -146,10 +147,10 @@ class DirectoryCheckpoints:
         return {place: offsets[place] for place in self._unopened if place in offsets}
 
     def lower_cleaned(self, ends: Mapping[Partition, int]) -> None:
-        """Let the cleaner's checkpoint not say more than truncated logs have.
+        """Lower the cleaner's checkpoint so that it does not exceed the ends of truncated logs.
 
         Args:
-            ends: the ends of these logs.
+            ends: the new ends of these logs.
 
         Raises:
             OSError: the disk failed.
@@ -175,7 +176,7 @@ class DirectoryCheckpoints:
         """Return the work that writes the current start offsets and recovery points.
 
         Args:
-            logs: all of them, with topic and partition.
+            logs: all logs, with their topics and partition numbers.
         """
         points, starts, high_watermarks = map(
             self._of_unopened, (self.recovery_points, self._starts, self._high_watermarks)
@@ -188,7 +189,7 @@ class DirectoryCheckpoints:
                 starts[place] = log.log_start_offset
             if not log.is_offline:
                 points[place] = log.stored_to
-                if log.is_replicated:  # which stores its epochs itself
+                if log.is_replicated:  # a replicated log stores its epochs itself
                     high_watermarks[place] = log.high_watermark
                 elif not log.epochs.is_stored:
                     changed.append(log)
@@ -198,14 +199,14 @@ class DirectoryCheckpoints:
                 if log.is_replicated and place in self._high_watermarks:
                     high_watermarks[place] = self._high_watermarks[place]
             else:
-                # A file without this log would state that it was not compacted.
+                # A file without this log would imply that it has not been compacted.
                 are_known = are_known and self._unnamed is not None
 
         def work() -> None:
             if starts != self._starts or LOG_START_OFFSETS in self._unsure:
                 self.write(LOG_START_OFFSETS, starts)
                 self._starts = starts
-            # First: recovery points without high watermarks say that there are no followers.
+            # These come first: recovery points without high watermarks would imply that there are no followers.
             if high_watermarks and high_watermarks != self._high_watermarks:
                 self.write(HIGH_WATERMARKS, high_watermarks)
                 self._high_watermarks = high_watermarks

@@ -35,13 +35,13 @@ def write_identity(disk: Disk, identity: MetaProperties) -> None:
     """Replace the identity of a data directory, durably.
 
     Raises:
-        OSError: the disk failed; the directory has the old identity or the new one.
+        OSError: the disk failed; the directory has either the old identity or the new one.
     """
     replace_file(disk, META_PROPERTIES, meta_properties_content(identity))
 
 
 def take_identity_alone(disk: Disk, node_id: int, new_uuid: Callable[[], bytes]) -> MetaProperties:
-    """Return the identity of a single broker's data directory, which begins a cluster of its own if it is new.
+    """Return the identity of a single broker's data directory; a new directory begins its own cluster.
 
     Args:
         disk: the data directory.
@@ -50,7 +50,7 @@ def take_identity_alone(disk: Disk, node_id: int, new_uuid: Callable[[], bytes])
 
     Raises:
         ConfigurationError: the directory belongs to another broker.
-        DamagedFile: the file is malformed, or missing although there are partitions.
+        DamagedFile: the file is malformed, or it is missing although there are partitions.
         OSError: the disk failed.
     """
     known = read_identity(disk)
@@ -58,7 +58,7 @@ def take_identity_alone(disk: Disk, node_id: int, new_uuid: Callable[[], bytes])
         if any(name.endswith("-0") for name in disk.names("")):
             raise DamagedFile(disk.describe(META_PROPERTIES), "it is missing, although there are partitions")
         known = MetaProperties(format_uuid(new_uuid()), str(node_id), format_uuid(new_uuid()))
-        # The identity comes last: without it, a restart writes the other files again.
+        # The identity is written last: until it exists, a restart writes the other files again.
         write_offsets(disk, RECOVERY_POINTS, {})
         write_next_producer_id(disk, 0)
         write_identity(disk, known)
@@ -70,12 +70,12 @@ def take_identity_alone(disk: Disk, node_id: int, new_uuid: Callable[[], bytes])
 
 
 def begin_in_cluster(disk: Disk, known: MetaProperties | None, identity: MetaProperties) -> None:
-    """Give a data directory its identity in a cluster, unless it has that already.
+    """Give a data directory its identity in a cluster, unless it already has that identity.
 
     Args:
         disk: the data directory.
-        known: the identity that it has; None if it is new.
-        identity: the identity that it is to have.
+        known: its current identity; None if the directory is new.
+        identity: its identity in the cluster.
 
     Raises:
         OSError: the disk failed.

@@ -1,6 +1,6 @@
-"""The data directory of a broker: the logs of its partitions, and the files that concern all of them.
+"""The data directory of a broker: the logs of its partitions, and the files they share.
 
-Layout, Kafka's own apart from the folder `topics`, which stands in for the metadata log of a KRaft controller:
+The layout is Kafka's, except that the folder `topics` replaces the metadata log of a KRaft controller:
 
     .lock, meta.properties, recovery-point-offset-checkpoint, log-start-offset-checkpoint, .kafka_cleanshutdown
     dynamic-configs                     see `metadata/local_config_store.py`
@@ -8,7 +8,7 @@ Layout, Kafka's own apart from the folder `topics`, which stands in for the meta
     topics/                             see `metadata/topic_files.py`
     <topic>-<partition>/                segments, leader-epoch-checkpoint, partition.metadata
 
-Creation and deletion of partitions and writes of checkpoints run in the background, one after another.
+Partitions are created and deleted, and checkpoints written, in the background, one step after another.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class LogPlace(NamedTuple):
         topic: name of the topic.
         number: number of the partition.
         topic_id: the id of the topic, 16 bytes; zeros if it has none.
-        config: the configuration of the log (see `LogDirectory.config_of`); partitions of a topic share one.
+        config: the configuration of the log (see `LogDirectory.config_of`), shared by all partitions of a topic.
     """
 
     topic: str
@@ -63,12 +63,12 @@ class LogPlace(NamedTuple):
 
     @property
     def partition(self) -> Partition:
-        """Topic and number."""
+        """The topic and the partition number."""
         return self.topic, self.number
 
 
 def lock_directory(disk: Disk) -> Lock:
-    """Lock a data directory, before anything in it is read or changed.
+    """Lock a data directory before anything in it is read or changed.
 
     Args:
         disk: the data directory.
@@ -84,10 +84,10 @@ def lock_directory(disk: Disk) -> Lock:
 
 
 class LogDirectory:
-    """The logs on disk, and the files that concern all of them.
+    """The logs on disk, and the files they share.
 
-    It removes the marker of a clean shutdown, so the identity of the directory must have been checked before. `open`
-    then opens the logs; until then, no other method may be called.
+    The constructor removes the marker of a clean shutdown, so check the identity of the directory first. `open` then
+    opens the logs; call no other method before it.
 
     Args:
         services: the disk is the data directory.
@@ -105,8 +105,8 @@ class LogDirectory:
         folders: see `PartitionFolders`.
         defaults: see above.
         was_clean: whether the last shutdown was clean.
-        producer_ids: see `ProducerIdFile`; only a broker that is alone has it.
-        dynamic_configs: content of the file of that name at startup.
+        producer_ids: see `ProducerIdFile`; only a single broker has one.
+        dynamic_configs: the content of the file of that name at startup.
         checkpoints: see `DirectoryCheckpoints`.
     """
 
@@ -131,7 +131,7 @@ class LogDirectory:
         self.defaults = dict(defaults or {})
         self.queue = BackgroundQueue(services.background)
         self._is_forgetting = False
-        #: Truncated logs, their new ends, and what to call once no checkpoint says more.
+        #: Truncated logs, their new ends, and what to call once no checkpoint exceeds them.
         self._truncated_waiting: list[tuple[PartitionLog, int, Callable[[BrokerError | None], None]]] = []
         self._checkpoint_waiting: list[Callable[[BrokerError | None], None]] = []
         self.was_clean = self._take_marker()
@@ -150,9 +150,9 @@ class LogDirectory:
     # Opening.
 
     def open(self, expected: Iterable[LogPlace]) -> None:
-        """Open the logs of the partitions that belong here, once; other folders are left untouched.
+        """Open the logs of the partitions that belong here, and leave other folders untouched; called once.
 
-        A log whose folder cannot be used is offline, and affects no other.
+        A log whose folder cannot be used is offline, which does not affect other logs.
 
         Args:
             expected: the partitions.
@@ -172,11 +172,11 @@ class LogDirectory:
         if not self._is_replicated:  # a cluster hands out producer ids itself
             known = (producer.producer_id for _, _, log in self.logs() for producer in log.producers)
             self.producer_ids = ProducerIdFile(self._disk, known)
-        if retired := self.folders.retired():  # need not be queued: no other code knows these folders
+        if retired := self.folders.retired():  # needs no queueing: no other code knows these folders
             self.services.background(partial(self.folders.remove, retired), _removed)
 
     def _open_logs(self, expected: Iterable[LogPlace], last_epoch: int) -> bool:
-        """Open logs, and return whether a folder is new and not durable yet."""
+        """Open logs; return whether any folder is new and not yet durable."""
         is_checked = self.was_clean and self.checkpoints.are_points_sound
         has_new_folders = False
         present = set(self._disk.names(""))
@@ -201,7 +201,7 @@ class LogDirectory:
         return has_new_folders
 
     def _settle_truncations(self) -> None:
-        """Let no checkpoint say more than the logs have whose truncation a crash has interrupted."""
+        """Lower the checkpoints of logs to their ends if a crash interrupted their truncation."""
         unsettled = [(name, number, log) for name, number, log in self.logs() if log.is_unsettled]
         try:
             if unsettled:
@@ -214,17 +214,17 @@ class LogDirectory:
             log.settle()
 
     def config_of(self, configs: Mapping[str, str]) -> LogConfig:
-        """Return the log configuration of a topic with these overrides."""
+        """Return the log configuration of a topic that has these overrides."""
         return log_config({**self.defaults, **configs})
 
     def logs(self) -> Iterator[tuple[str, int, PartitionLog]]:
-        """Yield topic, partition and log of all partitions."""
+        """Yield the topic, number and log of every partition."""
         for topic, hosted in self._logs.items():
             for number, log in hosted.items():
                 yield topic, number, log
 
     def of(self, topic: str) -> Mapping[int, PartitionLog]:
-        """Return the logs of a topic by partition number, in order of the numbers; empty for an unknown topic."""
+        """Return the logs of a topic by partition number, in ascending order; empty for an unknown topic."""
         return self._logs.get(topic, {})
 
     def topic_names(self) -> list[str]:
@@ -240,7 +240,7 @@ class LogDirectory:
         """Measure the volume that the directory is on, in the background.
 
         Args:
-            done: called with its size, or None if it has no limit; or with KAFKA_STORAGE_ERROR.
+            done: called with its size, with None if it has no limit, or with KAFKA_STORAGE_ERROR.
         """
         volume: Volume | None = None
 
@@ -258,15 +258,15 @@ class LogDirectory:
     # Creating and deleting.
 
     def create(self, places: Collection[LogPlace], done: Callable[[Mapping[Partition, BrokerError]], None]) -> None:
-        """Create partitions durably, in the background; those that have a log here by then stay as they are.
+        """Create partitions durably, in the background; a partition that already has a log by then is left alone.
 
-        A present folder of the name is used if it has the id of the topic, and then checked as after a crash. Otherwise
-        it is set aside.
+        An existing folder of the same name is used if it has the topic's id; it is then checked as after a crash. Any
+        other folder in the way is set aside.
 
         Args:
             places: the partitions.
-            done: called with KAFKA_STORAGE_ERROR for each partition that could not be created; creating it again uses
-                the files that it has by then.
+            done: called with KAFKA_STORAGE_ERROR for each partition that could not be created; a second attempt uses
+                the files left by the first.
         """
         missing: list[LogPlace] = []
         logs: dict[Partition, PartitionLog] = {}
@@ -282,7 +282,7 @@ class LogDirectory:
                 errors.update((place.partition, storage_error(error)) for place in missing)
             for partition, log in logs.items():
                 self.take(partition, log)
-                if log.is_unsettled:  # a crash has interrupted its truncation
+                if log.is_unsettled:  # a crash interrupted its truncation
                     log.settle(is_checkpointed=False)
             for partition, reason in errors.items():
                 name = folder_of(*partition)
@@ -295,7 +295,7 @@ class LogDirectory:
     def _create(
         self, places: Iterable[LogPlace], logs: dict[Partition, PartitionLog], errors: dict[Partition, BrokerError]
     ) -> None:
-        """Make the folders and the logs of partitions; each gets a log or an error."""
+        """Make the folders and the logs of partitions; each partition gets a log or an error."""
         for place in places:
             if not has_folder_name(*place.partition):
                 errors[place.partition] = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, "no folder can have this name")
@@ -310,9 +310,9 @@ class LogDirectory:
         self._disk.sync_folder("")
 
     def _adopt(self, place: LogPlace) -> PartitionLog:
-        """Open the log in a present folder, which nobody expected at the start.
+        """Open the log in an existing folder that was not expected at startup.
 
-        It is checked from its recovery point on: a clean shutdown was one of the logs that were open.
+        The log is checked from its recovery point on: a clean shutdown covers only the logs that were open.
         """
         checkpoints, partition = self.checkpoints, place.partition
         checkpoints.adopt(partition)
@@ -327,11 +327,11 @@ class LogDirectory:
     def identify(
         self, topic_ids: Mapping[Partition, bytes], done: Callable[[Mapping[Partition, BrokerError]], None]
     ) -> None:
-        """Note the ids that topics have got durably, in the background; a log whose id cannot be noted goes offline.
+        """Store newly assigned topic ids durably, in the background; a log whose id cannot be stored goes offline.
 
         Args:
-            topic_ids: the ids of partitions whose logs are here, and were made when the topics had none.
-            done: called with KAFKA_STORAGE_ERROR for each partition whose id could not be noted.
+            topic_ids: the topic ids of partitions whose logs were created here before the topics had ids.
+            done: called with KAFKA_STORAGE_ERROR for each partition whose id could not be stored.
         """
         errors: dict[Partition, OSError] = {}
 
@@ -351,13 +351,14 @@ class LogDirectory:
         self.queue.do(lambda: work, noted)
 
     def make(self, place: LogPlace, *, is_durable: bool = False) -> PartitionLog:
-        """Make the folder and the log of a new partition; a present folder of the name is set aside.
+        """Make the folder and the log of a new partition; an existing folder of that name is set aside.
 
-        It blocks, so a step of `queue` calls it. The step then syncs the directory, and `take` follows at its end.
+        This method blocks, so a step of `queue` calls it. That step then syncs the directory; `take` follows once the
+        step has ended.
 
         Args:
             place: the partition.
-            is_durable: whether the folder keeps its metadata in a crash once the directory is synced.
+            is_durable: whether the folder's metadata survives a crash once the directory is synced.
 
         Raises:
             OSError: the disk failed.
@@ -375,7 +376,7 @@ class LogDirectory:
         recovery_point: int | None,
         high_watermark: int,
     ) -> PartitionLog:
-        """Open the log in a folder; for the arguments see `CheckpointedLog`.
+        """Open the log in a folder; see `CheckpointedLog` for the arguments.
 
         Raises:
             OSError: the disk failed.
@@ -394,7 +395,7 @@ class LogDirectory:
         return log
 
     def take(self, partition: Partition, log: PartitionLog) -> None:
-        """Let a log take part in checkpoints and upkeep from now on."""
+        """Include a log in checkpoints and upkeep from now on."""
         topic, number = partition
         self._logs.setdefault(topic, {})[number] = log
         log.on_sealed = self.checkpoint
@@ -406,13 +407,13 @@ class LogDirectory:
         end: BrokerError,
         done: Callable[[Mapping[Partition, BrokerError]], None],
     ) -> None:
-        """Delete partitions and their files; slices returned before stay readable.
+        """Delete partitions and their files; slices returned earlier stay readable.
 
         Args:
-            partitions: the partitions; those without a log here may have a folder that was not opened at the start.
-            end: the error that waiting operations on the logs get.
-            done: called once the deletion is durable, with KAFKA_STORAGE_ERROR for each partition whose folder is still
-                there, or may be there again after a restart.
+            partitions: the partitions; those without a log here may have a folder that was not opened at startup.
+            end: the error with which waiting operations on the logs fail.
+            done: called once the deletion is durable, with KAFKA_STORAGE_ERROR for each partition whose folder still
+                exists, or may reappear after a restart.
         """
         places = list(dict.fromkeys(partitions))
         going: list[Partition] = []
@@ -423,8 +424,8 @@ class LogDirectory:
             for each in places:
                 if self.log(*each) is None:
                     going.append(each)
-                else:  # by a creation that had begun before
-                    errors[each] = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, "it was created meanwhile")
+                else:  # by a creation that had already begun
+                    errors[each] = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, "it was created in the meantime")
             return work
 
         def work() -> None:
@@ -440,9 +441,9 @@ class LogDirectory:
             if error is not None:
                 errors.update((each, storage_error(error)) for each in going)
             for each, reason in errors.items():
-                logger.error("the folder of the deleted partition %s stays: %s", folder_of(*each), reason)
+                logger.error("the folder of the deleted partition %s is not removed: %s", folder_of(*each), reason)
             done(errors)
-            if error is None:  # need not be queued: no other code knows these folders
+            if error is None:  # needs no queueing: no other code knows these folders
                 self.services.background(partial(self.folders.remove, retired), _removed)
 
         self.clear_away(self.drop(places, end), prepare, deleted)
@@ -450,12 +451,12 @@ class LogDirectory:
     def drop(
         self, partitions: Collection[Partition], end: BrokerError, unlisted: Callable[[], None] = lambda: None
     ) -> list[PartitionLog]:
-        """End the logs of deleted partitions, and return them; slices returned before stay readable.
+        """End the logs of deleted partitions, and return them; slices returned earlier stay readable.
 
         Args:
             partitions: the partitions; those without a log here are ignored.
-            end: the error that waiting operations on the logs get.
-            unlisted: called when the logs are no longer listed, before they end.
+            end: the error with which waiting operations on the logs fail.
+            unlisted: called once the logs are no longer listed, before they end.
         """
         logs = self._unlist(partitions)
         self.checkpoints.note_deleted(partitions)
@@ -465,7 +466,7 @@ class LogDirectory:
         return logs
 
     def _unlist(self, partitions: Iterable[Partition]) -> list[PartitionLog]:
-        """Let the logs of partitions take no further part in checkpoints and upkeep, and return them."""
+        """Exclude the logs of partitions from checkpoints and upkeep from now on, and return them."""
         unlisted = []
         for topic, number in partitions:
             hosted = self._logs.get(topic, {})
@@ -481,13 +482,13 @@ class LogDirectory:
         prepare: Callable[[], Callable[[], None]],
         done: Callable[[Exception | None], None],
     ) -> None:
-        """Work on the folders of dropped logs, before all other steps, then forget the logs in the checkpoints.
+        """Process the folders of dropped logs ahead of all other steps, then remove the logs from the checkpoints.
 
-        A sync or a roll that still runs would write into the folder of the next partition of the name, so other steps
-        wait until no such work runs.
+        A sync or a roll that is still running would write into the folder of the next partition of that name, so other
+        steps wait for it to finish.
 
         Args:
-            logs: from `drop`.
+            logs: the logs that `drop` returned.
             prepare: returns the work that renames or removes the folders; see `BackgroundQueue.do`.
             done: see `Background`.
         """
@@ -495,7 +496,7 @@ class LogDirectory:
         self._forget_dropped()
 
     def _forget_dropped(self) -> None:
-        """Drop the entries of deleted partitions from the checkpoints, once for all waiting deletions."""
+        """Drop the entries of deleted partitions from the checkpoints, in one step for all waiting deletions."""
         if self._is_forgetting:
             return
         self._is_forgetting = True
@@ -529,7 +530,7 @@ class LogDirectory:
             for waiting_done in waiting:
                 waiting_done(None if error is None else storage_error(error))
 
-        self.queue.do(prepare, written, place=1)  # ahead of thousands of topics that may be queued, too
+        self.queue.do(prepare, written, place=1)  # ahead of the thousands of topics that may be queued
 
     def _truncated(self, log: PartitionLog, offset: int, done: Callable[[BrokerError | None], None]) -> None:
         for callback in self.when_truncated:
@@ -558,20 +559,20 @@ class LogDirectory:
         self.queue.do(prepare, written, place=1)
 
     def begin_end(self) -> None:
-        """Leave the remaining files of deleted partitions to the next startup."""
+        """Leave the remaining files of deleted partitions for the next startup."""
         self.folders.is_ending = True
 
     def close(self, each: Each = one_by_one) -> None:
         """Sync everything, mark a clean shutdown, and release the files.
 
         Args:
-            each: closes the logs; a disk syncs several at once faster than one after another.
+            each: closes the logs; a disk syncs several logs faster in parallel than in sequence.
         """
         self.queue.close()
         each(log.close for _, _, log in self.logs())
         try:
             self.checkpoints.work(self.logs())()
-            # A log that is offline has to be checked at the next startup.
+            # An offline log has to be checked at the next startup.
             if not any(log.is_offline for _, _, log in self.logs()):
                 replace_file(self._disk, CLEAN_SHUTDOWN, clean_shutdown_text().encode())
         except OSError as error:
@@ -579,7 +580,7 @@ class LogDirectory:
         self.abandon()
 
     def abandon(self) -> None:
-        """Release the directory as a crash would, without further writes."""
+        """Release the directory without further writes, as a crash would."""
         self.begin_end()
         self.queue.close()
         self._logs.clear()
@@ -588,4 +589,4 @@ class LogDirectory:
 
 def _removed(error: Exception | None) -> None:
     if error is not None:
-        logger.warning("files of deleted partitions stay until the next startup: %s", error)
+        logger.warning("files of deleted partitions remain until the next startup: %s", error)

@@ -1,11 +1,11 @@
 """The folders of partitions in a data directory, each with the id of its topic in `partition.metadata`.
 
     <topic>-<partition>             a partition
-    <topic id>.<partition>-delete   a deleted one, whose files are being removed
-    <topic id>.<partition>-stray    one set aside, since it was in the way and belongs to no known topic
+    <topic id>.<partition>-delete   a deleted partition whose files are being removed
+    <topic id>.<partition>-stray    a folder set aside because it was in the way and belongs to no known topic
 
-Removing files takes a long time; a stop leaves the rest, and a startup does not wait for their removal. Every step
-blocks.
+Removing files takes a long time: a shutdown leaves the remaining files, and a startup does not wait for their removal.
+All methods block.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ logger = logging.getLogger("kafkawire.broker")
 _DELETED = "-delete"
 _STRAY = "-stray"
 
-#: Largest size of `partition.metadata`; a larger file is something else.
+#: The maximum size of `partition.metadata`; a larger file is something else.
 _METADATA_BYTES_MAX = 1024
 
-#: A content that differs from ours in at most this many bytes is damaged: the ids of two topics differ in almost all.
+#: Content that differs from ours in at most this many bytes is damaged: two topics' ids differ in almost every byte.
 _DAMAGED_BYTES_MAX = 4
 
 
@@ -55,7 +55,7 @@ class PartitionFolders:
         disk: the data directory.
 
     Attributes:
-        is_ending: whether the remaining folders of deleted partitions stay until the next startup.
+        is_ending: whether to leave the remaining folders of deleted partitions for the next startup.
     """
 
     def __init__(self, disk: Disk) -> None:
@@ -67,29 +67,29 @@ class PartitionFolders:
 
         Args:
             place: topic and number of the partition.
-            topic_id: the id of its topic; zeros if it has none, and then there is no metadata.
-            is_durable: whether the metadata is synced; the name of the folder never is.
+            topic_id: the id of its topic; zeros if it has none, in which case no metadata is written.
+            is_durable: whether to sync the metadata; the name of the folder is never synced.
 
         Raises:
             OSError: the disk failed.
         """
         folder = folder_of(*place)
         if self._exists(folder):
-            # Renamed instead of removed, since it may hold records of unknown origin.
+            # Rename the folder rather than remove it, since it may hold records of unknown origin.
             stray = self._free_name(place, topic_id, _STRAY)
             describe = self._disk.describe
-            logger.warning("%s belongs to no topic and becomes %s", describe(folder), describe(stray))
+            logger.warning("%s belongs to no topic and is renamed to %s", describe(folder), describe(stray))
             self._disk.rename(folder, stray)
         self._disk.make_folder(folder)
-        if topic_id != ZERO_UUID:  # as in Kafka, which refuses a file with such an id
+        if topic_id != ZERO_UUID:  # like Kafka, which rejects a file with such an id
             write = replace_file if is_durable else write_file
             write(self._disk, f"{folder}/{PARTITION_METADATA}", partition_metadata_content(topic_id))
 
     def identify(self, place: Partition, topic_id: bytes) -> None:
-        """Write the id that a topic has got into the metadata of a partition, durably.
+        """Write a newly assigned topic id into the metadata of a partition, durably.
 
         Args:
-            place: topic and number of the partition, which has a folder.
+            place: topic and number of the partition, whose folder must exist.
             topic_id: the id.
 
         Raises:
@@ -98,14 +98,14 @@ class PartitionFolders:
         replace_file(self._disk, f"{folder_of(*place)}/{PARTITION_METADATA}", partition_metadata_content(topic_id))
 
     def settle(self, place: Partition, topic_id: bytes, *, is_there: bool) -> bool:
-        """Make sure at startup that a partition has a folder with metadata; return whether it is new.
+        """At startup, make sure that a partition has a folder with metadata; return whether the folder is new.
 
-        The metadata is not synced, since it can be written again.
+        The metadata is not synced, as it can be written again.
 
         Args:
             place: topic and number of the partition.
             topic_id: the id of its topic; zeros if it has none.
-            is_there: whether the name exists.
+            is_there: whether the folder's name exists.
 
         Raises:
             OSError: the disk failed, or the name belongs to something else.
@@ -128,7 +128,7 @@ class PartitionFolders:
     # The ids in the metadata.
 
     def found(self) -> dict[Partition, bytes | None]:
-        """Return the partitions that have a folder, each with the topic id in its metadata.
+        """Return the partitions that have folders, each with the topic id in its metadata.
 
         The id is None if the metadata is missing or damaged, or cannot be read.
 
@@ -162,10 +162,10 @@ class PartitionFolders:
         except OSError as error:
             if is_short_of_descriptors(error):
                 raise
-            return None  # the name may be that of a folder, for example
+            return None  # for example, the name may be a folder's
 
     def _free_name(self, place: Partition, topic_id: bytes, suffix: str) -> str:
-        """Return a free name for setting a folder aside: one left by an earlier error may have the first name."""
+        """Return an unused name for a folder to set aside: an earlier error may have left the first one in use."""
         stem = f"{format_uuid(topic_id)}.{place[1]}"
         others = (f"{stem}.{again}{suffix}" for again in count(1))
         return next(name for name in chain((f"{stem}{suffix}",), others) if not self._exists(name))
@@ -187,7 +187,8 @@ class PartitionFolders:
         Args:
             places: topics and numbers of the partitions.
             topic_id: the id of their topic; folders of other topics stay.
-            is_free: whether no other topic has the name; decides about folders without sound metadata.
+            is_free: whether no other topic has this name; if so, folders with missing or damaged metadata are taken to
+                be this topic's.
 
         Raises:
             OSError: the disk failed.
@@ -202,7 +203,7 @@ class PartitionFolders:
         return retired
 
     def _is_of(self, folder: str, topic_id: bytes, is_free: Callable[[], bool]) -> bool:
-        """Return whether a folder belongs to a topic, and not to a later one of the same name."""
+        """Return whether a folder belongs to a topic, rather than to a later topic of the same name."""
         try:
             self._disk.names(folder)
         except (FileNotFoundError, NotADirectoryError):
@@ -212,14 +213,14 @@ class PartitionFolders:
             return True
         if metadata is not None and _names_another(metadata, topic_id):
             return False
-        # The file is not synced, and a crash may have emptied it. Then the name decides.
+        # The file is not synced, so a crash may have emptied it. In that case the name decides.
         return is_free()
 
     def retire_one(self, place: Partition) -> str | None:
-        """Rename the folder of a deleted partition, of any topic id, and return it; nothing is synced.
+        """Rename the folder of a deleted partition, whatever its topic id; nothing is synced.
 
         Returns:
-            The new name; None if there is no such folder, or can be none.
+            The new name; None if there is no such folder, or the name cannot be a folder's.
 
         Raises:
             OSError: the disk failed.
@@ -232,7 +233,7 @@ class PartitionFolders:
         return retired
 
     def retired(self) -> list[str]:
-        """Return the folders left by earlier deletions, to be removed by `remove`."""
+        """Return the folders left by earlier deletions, for `remove`."""
         return [name for name in self._disk.names("") if name.endswith(_DELETED)]
 
     def remove(self, retired: Sequence[str]) -> None:
@@ -249,7 +250,7 @@ class PartitionFolders:
     # Unknown folders.
 
     def others(self, known: Collection[Partition]) -> list[Partition]:
-        """Return the partitions that have a folder, but are not known.
+        """Return the unknown partitions that have a folder.
 
         Args:
             known: the known partitions.
@@ -261,12 +262,13 @@ class PartitionFolders:
         return [each.partition for each in folders if each is not None and each.partition not in known]
 
     def tell_strays(self, known: Collection[str]) -> None:
-        """Log unknown folders in the data directory, which are left alone.
+        """Log the unknown folders in the data directory, which are left alone.
 
-        Apache Kafka sets aside folders of unknown partitions, and does not start with other unknown folders.
+        Apache Kafka sets aside the folders of unknown partitions, and refuses to start if there are other unknown
+        folders.
 
         Args:
-            known: folders of the partitions.
+            known: the folders of known partitions.
 
         Raises:
             OSError: the disk failed.
@@ -278,7 +280,7 @@ class PartitionFolders:
 
 
 def _id_in(metadata: bytes | None) -> bytes | None:
-    """Return the topic id in a `partition.metadata`, or None if it is missing or damaged; an id of zeros is none."""
+    """Return the topic id in a `partition.metadata` file; None if it is missing or damaged, or if the id is zeros."""
     try:
         topic_id = None if metadata is None else parse_partition_metadata(metadata)
     except DamagedContent:
@@ -287,7 +289,7 @@ def _id_in(metadata: bytes | None) -> bytes | None:
 
 
 def _names_another(metadata: bytes, topic_id: bytes) -> bool:
-    """Return whether a `partition.metadata` belongs to another topic, rather than being a damaged file of ours."""
+    """Return whether a `partition.metadata` file belongs to another topic, rather than being a damaged one of ours."""
     own = partition_metadata_content(topic_id)
     if len(metadata) != len(own) or sum(map(ne, metadata, own)) <= _DAMAGED_BYTES_MAX:
         return False

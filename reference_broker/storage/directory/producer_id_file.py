@@ -15,12 +15,12 @@ logger = logging.getLogger("kafkawire.broker")
 
 _NEXT_PRODUCER_ID = "next.producer.id"
 
-#: No broker assigns as many ids in its life; a higher one in a file is damage, and in a log a client's invention.
+#: No broker ever assigns this many ids: a higher id in a file is damage, and one in a log was made up by a client.
 _GIVEN_IDS_MAX = 2**62
 _KNOWN_IDS_MAX = _GIVEN_IDS_MAX // 2
 
-#: If the reservation of producer ids is lost, this many ids are skipped after those in logs: producers that have not
-#: written yet may have them, and two producers with one id would look like one that repeats itself.
+#: If the reservation of producer ids is lost, this many ids after those in the logs are skipped: producers that have
+#: not written yet may have them, and two producers with one id would look like a single producer that repeats itself.
 _SILENT_IDS = 2**32
 
 
@@ -29,7 +29,7 @@ class ProducerIdFile:
 
     Args:
         disk: the data directory.
-        known: the ids of all producers in the logs; read if the file is lost.
+        known: the ids of all producers in the logs; read only if the file is lost.
 
     Raises:
         OSError: the disk failed.
@@ -40,7 +40,7 @@ class ProducerIdFile:
         self._next = self._find(known)
 
     def _find(self, known: Iterable[int]) -> int:
-        """Return the first unreserved id; if that is lost, one far above those in logs."""
+        """Return the first unreserved id; if the file is lost, an id far above those in the logs."""
         where = self._disk.describe(PRODUCER_IDS)
         try:
             if not has_file(self._disk, PRODUCER_IDS):
@@ -55,7 +55,7 @@ class ProducerIdFile:
             return first
 
     def reserve(self, count: int) -> int:
-        """Reserve producer ids on the disk, so that they are never assigned twice, and return the first of them.
+        """Reserve producer ids on disk, so that they are never assigned twice, and return the first of these ids.
 
         Raises:
             OSError: the reservation could not be written.

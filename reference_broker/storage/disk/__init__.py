@@ -1,1 +1,1 @@
-"""The disk interface, with the machine's disk, and one in memory that can lose, tear, run full and fail."""
+"""The disk interface, the machine's disk, and an in-memory disk that can lose or tear writes, fill up and fail."""

@@ -1,9 +1,9 @@
-"""The broker's interface to a disk; all access to a data directory goes through it.
+"""The broker's interface to a disk, through which all access to a data directory goes.
 
-`MachineDisk` is the real one; `MemoryDisk` keeps everything in the process and can lose power, run full and fail. Two
-things survive a power cut: content, once its file was synced, and names (files created, renamed or removed), once their
-folder was synced. Paths are relative to the data directory, with forward slashes; "" is the directory itself. A failing
-call raises an OSError that names the file.
+`MachineDisk` is the real one; `MemoryDisk` keeps everything in the process and can lose power, fill up and fail. Two
+things survive a power cut: content, once its file has been synced, and names (files created, renamed or removed), once
+their folder has been synced. Paths are relative to the data directory, with forward slashes; "" is the directory
+itself. A failing call raises an OSError that names the file.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ __all__ = [
     "write_file",
 ]
 
-#: Suffix of a file that is renamed once it is durable.
+#: Suffix of a file that will be renamed once it is durable.
 TEMPORARY_SUFFIX = ".tmp"
 
-#: Bytes that `FileSlice` reads of a file at once; any other file of the broker is smaller.
+#: Maximum number of bytes that `FileSlice` reads at once; a file that the broker reads whole is smaller.
 _WHOLE_BYTES = 2**31 - 1
 
 
 class File(Protocol):
-    """An open file: appended to, and read at any position.
+    """An open file, which can be appended to, and read at any position.
 
-    It is closed with the last reference: a slice that is being sent keeps its file readable, even after the file was
-    removed.
+    It is closed when the last reference is dropped: a slice being sent keeps its file readable, even after the file has
+    been removed.
     """
 
     @property
     def size_bytes(self) -> int:
-        """The size at opening, plus changes made through this object."""
+        """The size when the file was opened, plus changes made through this object."""
         ...
 
     def fileno(self) -> int | None:
@@ -53,7 +53,7 @@ class File(Protocol):
         ...
 
     def append(self, data: Buffer) -> None:
-        """Append; a failing append may write a part, which `size_bytes` counts."""
+        """Append data; a failing append may write a part of it, which `size_bytes` includes."""
         ...
 
     def read(self, position: int, size_bytes: int) -> bytes:
@@ -74,7 +74,7 @@ class Volume(NamedTuple):
 
     Attributes:
         total_bytes: its size.
-        usable_bytes: bytes that this process can still write.
+        usable_bytes: the number of bytes that this process can still write.
     """
 
     total_bytes: int
@@ -90,7 +90,7 @@ class Lock(Protocol):
 
 
 class Disk(Protocol):
-    """A tree of files and folders. Calls can come from several threads."""
+    """A tree of files and folders. Its methods may be called from several threads."""
 
     def describe(self, path: str) -> str:
         """Return the description of a path for log lines."""
@@ -101,8 +101,8 @@ class Disk(Protocol):
 
         Args:
             path: the file.
-            create: whether to create it, empty, if it does not exist.
-            stays: whether it can stay open forever; the last descriptors are not available to such files.
+            create: whether to create an empty file if it does not exist.
+            stays: whether the file may stay open indefinitely; the last descriptors are not available to such files.
 
         Raises:
             FileNotFoundError: the file or its folder does not exist.
@@ -114,7 +114,7 @@ class Disk(Protocol):
         ...
 
     def volume(self) -> Volume | None:
-        """Return the size of the volume, with its free space; None if it has no limit."""
+        """Return the size of the volume and its free space; None if it has no limit."""
         ...
 
     def names(self, path: str) -> list[str]:
@@ -126,11 +126,11 @@ class Disk(Protocol):
         ...
 
     def rename(self, old: str, new: str) -> None:
-        """Rename a file or a folder, in one step; a file of the new name, or an empty folder, is replaced."""
+        """Rename a file or a folder atomically; a file or an empty folder that has the new name is replaced."""
         ...
 
     def remove(self, path: str) -> None:
-        """Remove a file; open ones stay readable."""
+        """Remove a file, which stays readable while it is open."""
         ...
 
     def remove_folder(self, path: str) -> None:
@@ -142,20 +142,20 @@ class Disk(Protocol):
         ...
 
     def lock(self, path: str) -> Lock:
-        """Lock a path, creating a file there.
+        """Lock a path, and create a file there.
 
         Raises:
-            BlockingIOError: it is locked already, in this process or another.
+            BlockingIOError: the path is already locked, by this process or another.
         """
         ...
 
 
 class FileSlice:
-    """A region of a file, which a fetch returns instead of its bytes.
+    """A region of a file, which a fetch returns in place of the bytes.
 
     Args:
         file: the file.
-        position: its first byte.
+        position: position of its first byte.
         size_bytes: its length.
     """
 
@@ -170,10 +170,11 @@ class FileSlice:
         return self.size_bytes
 
     def read(self) -> bytes:
-        """Return the bytes, for a wire that cannot send files.
+        """Return the bytes, for a connection that cannot send files.
 
         Raises:
-            OSError: the file is shorter than it was; the response that announced the bytes cannot be sent.
+            OSError: the file is shorter than it was, so the response whose length includes the bytes cannot be
+                completed.
         """
         data = self.file.read(self.position, self.size_bytes)
         if len(data) < self.size_bytes:
@@ -183,17 +184,18 @@ class FileSlice:
 
 
 def is_short_of_descriptors(error: Exception) -> bool:
-    """Return whether a call failed only because this process, or the machine, has too many open files.
+    """Return whether a call failed only because this process or the machine has too many open files.
 
-    This does not indicate a disk failure: the call had no effect, and succeeds once other files are closed.
+    This is not a disk failure: the call had no effect, and will succeed once other files are closed.
     """
     return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)
 
 
 def is_short_of_room(error: Exception) -> bool:
-    """Return whether a call failed because the disk is full, or the quota of its user is used up.
+    """Return whether a call failed because the disk is full or the user's disk quota is used up.
 
-    It succeeds once there is room; an append may have written a part, and a sync may have lost what was written.
+    The call will succeed once there is room; a failed append may have written a part of its data, and a failed sync may
+    have lost writes.
     """
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
@@ -204,7 +206,7 @@ def has_file(disk: Disk, path: str) -> bool:
 
 
 def read_file(disk: Disk, path: str, max_bytes: int = _WHOLE_BYTES) -> bytes | None:
-    """Return the content of a small file, or None if it does not exist; at most `max_bytes` from its beginning."""
+    """Return the content of a small file, up to its first `max_bytes` bytes; None if it does not exist."""
     try:
         file = disk.open(path)
     except FileNotFoundError:
@@ -215,17 +217,17 @@ def read_file(disk: Disk, path: str, max_bytes: int = _WHOLE_BYTES) -> bytes | N
 def write_file(disk: Disk, path: str, content: bytes) -> None:
     """Write a small file that can be rebuilt: a crash may leave any part of it."""
     file = disk.open(path, create=True)
-    # An old file, or one that a crash has left.
+    # An old file, or one left by a crash.
     if file.size_bytes:
         file.truncate(0)
     file.append(content)
 
 
 def replace_file(disk: Disk, path: str, content: bytes) -> None:
-    """Replace a small file: a crash leaves the old or the new content, and after this call the new one."""
+    """Replace a small file durably; a crash during this call leaves either the old or the new content."""
     temporary = path + TEMPORARY_SUFFIX
     file = disk.open(temporary, create=True)
-    # A crash may have left one.
+    # A crash may have left this file.
     file.truncate(0)
     file.append(content)
     file.sync()
@@ -234,7 +236,7 @@ def replace_file(disk: Disk, path: str, content: bytes) -> None:
 
 
 def remove_tree(disk: Disk, path: str) -> None:
-    """Remove a folder with its content, including foreign folders in it; a missing folder is ignored."""
+    """Remove a folder with its content, including unknown folders; a missing folder is ignored."""
     try:
         names = disk.names(path)
     except FileNotFoundError:
@@ -242,6 +244,6 @@ def remove_tree(disk: Disk, path: str) -> None:
     for name in names:
         try:
             disk.remove(f"{path}/{name}")
-        except (IsADirectoryError, PermissionError):  # as Linux, and as macOS, refuses a folder
+        except (IsADirectoryError, PermissionError):  # how Linux and macOS, respectively, reject a folder
             remove_tree(disk, f"{path}/{name}")
     disk.remove_folder(path)

@@ -1,4 +1,4 @@
-"""Files and folders of a disk in memory: the state that the process sees, and the state after a power cut."""
+"""Files and folders of an in-memory disk: the state that the process sees, and the state after a power cut."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from kafkawire.sdk.protocol.schema import Buffer
 
 __all__ = ["Folder", "Inode"]
 
-#: Unit that a disk writes whole or not at all.
+#: The unit that a disk writes completely or not at all.
 _SECTOR_BYTES = 512
 
-#: More unsynced writes of one file are treated as one: files of a broker that never syncs would fill the memory.
+#: Beyond this number, a file's unsynced writes are treated as one, or a broker that never syncs would fill the memory.
 _UNSYNCED_MAX = 1_000
 
 
@@ -21,7 +21,7 @@ class Inode:
 
     Attributes:
         content: the content that the process sees.
-        has_name: whether it is in a folder; if not, it takes no room and disappears when it is last closed.
+        has_name: whether the file is in a folder; if not, it takes up no room and disappears when it is last closed.
     """
 
     __slots__ = ("_cut_from", "_lost", "_synced_bytes", "_unsynced", "content", "has_name")
@@ -29,10 +29,11 @@ class Inode:
     def __init__(self, content: bytes = b"") -> None:
         self.content = bytearray(content)
         self.has_name = True
-        # Files are appended to, so the durable part is a prefix of the content, unless the file was truncated since.
+        # Files are only appended to, so the durable part is a prefix of the content, unless the file has been truncated
+        # since.
         self._synced_bytes = len(content)
         self._cut_from: bytes | None = None
-        #: Regions written since the last sync, and those whose sync failed, which no later sync makes durable.
+        #: Regions written since the last sync, and regions whose sync failed, which no later sync makes durable.
         self._unsynced: list[tuple[int, int]] = []
         self._lost: list[tuple[int, int]] = []
 
@@ -60,7 +61,7 @@ class Inode:
         self._unsynced.clear()
 
     def sync_failed(self) -> None:
-        """Lose the writes since the last sync: the system considers them written, although they are not."""
+        """Lose the writes since the last sync: the system takes them to be on disk, although they are not."""
         self._lost += self._unsynced
         self._unsynced.clear()
 
@@ -73,7 +74,7 @@ class Inode:
         return bytes(durable)
 
     def after_power_cut(self, chance: random.Random) -> bytes:
-        """Return the content after a power cut: all synced writes; of each later one all, nothing, or some sectors."""
+        """Return the content after a power cut: synced writes, and all, no or some sectors of each later write."""
         left = bytearray(self._durable())
         if self._cut_from is not None and chance.random() < 0.5:
             del left[self._synced_bytes :]
@@ -106,15 +107,15 @@ class Folder:
         _set(self.entries, name, entry)
 
     def settle(self, name: str, entry: Folder | Inode | None) -> None:
-        """Make such a change durable."""
+        """Make the setting or removal of a name durable."""
         _set(self.durable, name, entry)
 
     def copied(self, content: Callable[[Inode], bytes], *, durable_only: bool) -> Folder:
-        """Return the folder and everything in it, as durable entries of another disk.
+        """Return a copy of the folder and everything in it, as durable entries of another disk.
 
         Args:
             content: returns the content of a file.
-            durable_only: whether only durable names count.
+            durable_only: whether to copy only durable names.
         """
         copy = Folder()
         for name, entry in (self.durable if durable_only else self.entries).items():
@@ -126,7 +127,7 @@ class Folder:
         return copy
 
     def size_bytes(self) -> int:
-        """Return the size of all files in the folder."""
+        """Return the total size of all files in the folder."""
         return sum(
             entry.size_bytes() if isinstance(entry, Folder) else len(entry.content) for entry in self.entries.values()
         )

@@ -1,4 +1,4 @@
-"""The machine's disk: one data directory, through the operating system."""
+"""The machine's disk: a data directory, accessed through the operating system."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class MachineDisk:
     """The files under a directory.
 
     Args:
-        root: created if it does not exist, with its parents.
+        root: the directory, created with its parents if it does not exist.
 
     Raises:
         NotADirectoryError: the path is not a folder, or is a broken link.
@@ -98,7 +98,7 @@ class _MachineFile:
         self._descriptor = os.open(path, flags, _FILE_MODE)
         status = os.fstat(self._descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", path)  # reads and writes would block, or never end
+            raise OSError(errno.EINVAL, "not a regular file", path)  # reads and writes could block, or never end
         self.size_bytes = status.st_size
 
     def __del__(self) -> None:
@@ -113,7 +113,7 @@ class _MachineFile:
             with memoryview(data) as view:
                 written = os.write(self._descriptor, view)
                 self.size_bytes += written
-                # The kernel writes less when the disk is full, or a signal arrives.
+                # The kernel may write less than requested when the disk is full or a signal arrives.
                 while written < len(view):
                     more = os.write(self._descriptor, view[written:])
                     self.size_bytes += more
@@ -123,7 +123,7 @@ class _MachineFile:
 
     def read(self, position: int, size_bytes: int) -> bytes:
         try:
-            # At most the size of the file: memory is reserved for the result before reading.
+            # Request at most the size of the file: memory for the result is reserved before reading.
             wanted_bytes = min(size_bytes, max(self.size_bytes - position, 0))
             data = os.pread(self._descriptor, wanted_bytes, position)
             while 0 < len(data) < wanted_bytes:
@@ -171,7 +171,7 @@ class _MachineLock:
 
 
 def _reserve_reached(descriptor: int) -> str:
-    """Return why a file may not stay open, or "": all descriptors below a new one are in use."""
+    """Return why a file may not stay open, or "": every descriptor below a newly opened one is in use."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     kept = kept_from_logs(limit)
     if limit == resource.RLIM_INFINITY or descriptor < limit - kept:
@@ -180,5 +180,5 @@ def _reserve_reached(descriptor: int) -> str:
 
 
 def _named(error: OSError, path: str) -> OSError:
-    """Return an error that names its file, which the system does not know for a descriptor."""
+    """Return an error that names its file: given only a descriptor, the system does not know the name."""
     return OSError(error.errno, error.strerror, path)

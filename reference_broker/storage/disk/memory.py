@@ -1,8 +1,9 @@
-"""A disk in memory, which can lose power, run full, and fail.
+"""An in-memory disk, which can lose power, fill up, and fail.
 
 It separates the state that the process sees from the durable state: content by file, names by folder. `crash` returns
-the disk after a power cut: unsynced writes are lost, kept or torn, and unsynced names are kept in order up to some
-point. Every call is numbered and named, so that a test can fail or cut the power at each call of a workload.
+the disk after a power cut: unsynced writes are lost, kept or torn, and unsynced changes of names are kept in order up
+to some point. Every call is numbered and named, so that a test can make any call of a workload fail, or cut the power
+there.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ from kafkawire.sdk.protocol.schema import Buffer
 __all__ = ["DiskCall", "MemoryDisk", "PowerCut", "cut_power_at", "fail_at", "fail_sometimes"]
 
 
-#: With fewer changes of names, it is not worth searching for changes to drop.
+#: With fewer name changes than this, it is not worth searching for changes to drop.
 _CHANGES_MIN = 100
 
 
 class DiskCall(NamedTuple):
-    """A call of a disk, just before it takes effect.
+    """A disk call, just before it takes effect.
 
     Attributes:
-        number: the number of the call, from 1.
-        name: name of the method: `append`, `sync_folder`, …
+        number: the number of the call, counting from 1.
+        name: the name of the method: `append`, `sync_folder`, …
         path: the path of the file or folder.
     """
 
@@ -41,15 +42,15 @@ class DiskCall(NamedTuple):
 
 
 class PowerCut(BrokerEnd):
-    """The power is cut; no error handler may continue after it."""
+    """The power has been cut, so no error handler may continue."""
 
 
-#: Called before each disk call; raises the OSError that the call fails with, or `PowerCut`.
+#: Called before each disk call; to make the call fail, it raises an OSError or `PowerCut`.
 Plan = Callable[[DiskCall], None]
 
 
 def fail_at(number: int, code: int = errno.EIO) -> Plan:
-    """Return a plan by which one call fails."""
+    """Return a plan that makes one call fail."""
 
     def plan(call: DiskCall) -> None:
         if call.number == number:
@@ -59,7 +60,7 @@ def fail_at(number: int, code: int = errno.EIO) -> Plan:
 
 
 def fail_sometimes(seed: int, probability: float, code: int = errno.EIO) -> Plan:
-    """Return a plan by which each call fails with a probability."""
+    """Return a plan that makes each call fail with some probability."""
     chance = random.Random(seed)
 
     def plan(call: DiskCall) -> None:
@@ -99,23 +100,23 @@ class MemoryDisk:
         self.used_bytes = 0
         self.mutex = threading.RLock()
         self._root = Folder()
-        #: Changes of names that are not durable yet, in order: folders with the name and its new entry.
+        #: Name changes that are not durable yet, in order: the folder, the name and its new entry.
         self._changes: list[list[tuple[Folder, str, Folder | Inode | None]]] = []
         self._changes_max = _CHANGES_MIN
         self._locked: set[str] = set()
 
     def call(self, name: str, path: str) -> None:
-        """Count a call, and fail if the plan says so."""
+        """Count a call, and make it fail if the plan says so."""
         with self.mutex:
             self.calls += 1
             if self.plan is not None:
                 self.plan(DiskCall(self.calls, name, path))
 
     def crash(self, seed: int | None = None) -> MemoryDisk:
-        """Return the disk after a power cut, or after a crash of only the process.
+        """Return the disk after a power cut, or after a crash of the process alone.
 
         Args:
-            seed: determines which unsynced data survives; None keeps everything, as when only the process died.
+            seed: determines which unsynced data survives; None keeps all of it, as when only the process crashes.
         """
         after = MemoryDisk(self.capacity_bytes)
         with self.mutex:
@@ -234,7 +235,7 @@ class MemoryDisk:
                 self._forget_unreachable()
 
     def _forget_unreachable(self) -> None:
-        """Drop changes in removed folders, which can no longer be synced."""
+        """Drop the changes in removed folders, which can no longer be synced."""
         known: set[Folder] = set()
         pending: dict[Folder, list[Folder | Inode | None]] = {}
         for change in self._changes:
@@ -281,7 +282,7 @@ class MemoryDisk:
         return entry
 
     def _folder(self, path: str, asked: str | None = None) -> Folder:
-        """Return a folder; if it does not exist, the error names the requested path."""
+        """Return a folder; if it does not exist, the error names the path that was asked for."""
         folder = self._root
         for name in path.split("/") if path else ():
             entry = folder.entries.get(name)

@@ -1,4 +1,4 @@
-"""What an append to a log results in, and the log's owner, which is notified of it."""
+"""The result of an append to a log, and the log's owner, which is notified of appends."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Appended(NamedTuple):
     """The result of an append.
 
     Attributes:
-        base_offset: offset of the first record.
-        last_offset: offset of the last record.
-        log_append_time_ms: the timestamp of all records, `NO_TIMESTAMP` if they keep the producer's.
+        base_offset: the offset of the first record.
+        last_offset: the offset of the last record.
+        log_append_time_ms: the timestamp of all records; `NO_TIMESTAMP` if they keep the producer's timestamps.
     """
 
     base_offset: int
@@ -25,18 +25,18 @@ class Appended(NamedTuple):
     log_append_time_ms: int
 
 
-#: Called once with the outcome of an append.
+#: Called once with the result or the error of an append.
 Done = Callable[[Appended | BrokerError], None]
 
 
 class WaitingAppend(NamedTuple):
-    """An append that waits for a new segment.
+    """An append that is waiting for a new segment.
 
     Attributes:
         batch: its header.
-        now_ms: when it was requested.
+        now_ms: when the append was requested.
         done: see `PartitionLog.append`.
-        make: performs it.
+        make: performs the append.
     """
 
     batch: BatchHeader
@@ -46,7 +46,7 @@ class WaitingAppend(NamedTuple):
 
 
 class LogOwner(Protocol):
-    """Decides how much of a log is committed, from the notifications below."""
+    """Decides how much of a log is committed, based on the notifications below."""
 
     def transaction_begun(self, first_offset: int) -> None:
         """Record the first batch of a transaction; called before `appended` for that batch."""
@@ -55,23 +55,23 @@ class LogOwner(Protocol):
         """Record an appended batch."""
 
     def moved(self) -> None:
-        """Decide again: the log has a new end, or more of it can be acknowledged."""
+        """Decide again, since the log has a new end, or more of it can be acknowledged."""
 
     def trimmed(self) -> None:
-        """Record that the log begins at a later offset."""
+        """Record that the log now begins at a later offset."""
 
     def truncated(self) -> None:
-        """Record that the log was truncated: all of its offsets may be lower, or all of its records gone."""
+        """Record that the log was truncated: all of its offsets may be lower now, or all of its records gone."""
 
     def settled(self) -> None:
-        """Record that no truncation is left: the log can lead; the appends that wait have not been made yet."""
+        """Record that no truncation is pending: the log can lead. Waiting appends have not been made yet."""
 
     def prepared(self) -> None:
-        """Record that more segments can be searched now."""
+        """Record that more segments can now be searched."""
 
     def ended(self, error: BrokerError) -> None:
         """Record that the log has ended."""
 
 
 def nobody() -> None:
-    """Stands for no owner: all records on the log's own disk are committed then."""
+    """Stand in for an owner: without one, all records on the log's own disk are committed."""

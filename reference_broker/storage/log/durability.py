@@ -1,7 +1,7 @@
-"""The durable part of a log, and the syncs of the rest.
+"""The durable part of a log, and the syncs that extend it.
 
-A sync covers the log at its beginning: `work` runs on any thread, and `note` records its success where requests are
-handled. The log decides when to sync; one sync is in flight at a time.
+A sync covers the log as it is when the sync begins: `work` runs on any thread, and `note` records the success on the
+thread that handles requests. The log decides when to sync; one sync is in flight at a time.
 
 Source: `UnifiedLog.flush` in Apache Kafka.
 """
@@ -22,13 +22,11 @@ __all__ = ["Durability", "Sync"]
 
 
 class Sync(NamedTuple):
-    """A sync of a log as of some moment.
+    """A sync of a log, as the log was at some moment.
 
     Attributes:
-        work: syncs the files, on any thread.
-            Raises OSError if the disk fails.
-        note: records its success, given the log's current segments; returns whether complete segments have become
-            durable.
+        work: syncs the files, on any thread; raises OSError if the disk fails.
+        note: records the success, given the log's current segments; returns whether more complete segments are durable.
     """
 
     work: Callable[[], None]
@@ -40,15 +38,16 @@ class Durability:
 
     Args:
         services: see `LogServices`.
-        folder: folder of the log.
-        snapshots: snapshots of its producers.
+        folder: the folder of the log.
+        snapshots: the snapshots of its producers.
 
     Attributes:
         recovery_point: everything before this offset is on disk.
-        stored_to: likewise, as complete segments with their indexes; only a truncation moves it back, although a reader
-            may find that an index was lost since, as the next startup would.
-        unstored: sealed segments whose indexes are not durable yet, without those of the sync in flight.
-        has_new_names: whether names that existed when the log was opened may not be durable; a roll syncs its own.
+        stored_to: everything before this offset is on disk in complete segments with their indexes; only a truncation
+            moves it back, even if a reader finds that an index has been lost since, as the next startup would.
+        unstored: sealed segments whose indexes are not durable yet, except those in the running sync.
+        has_new_names: whether names that existed when the log was opened may not be durable; a roll syncs the names it
+            creates.
     """
 
     def __init__(self, services: LogServices, folder: str, snapshots: Snapshots) -> None:
@@ -58,18 +57,18 @@ class Durability:
         self._disk = services.disk
         self._folder = folder
         self._snapshots = snapshots
-        #: Sealed segments of the running sync.
+        #: Sealed segments in the running sync.
         self._storing: Sequence[Segment] = ()
-        #: Callbacks that wait for segments to be durable with their indexes.
+        #: Callbacks waiting for segments to be durable with their indexes.
         self._when_stored: list[tuple[Sequence[Segment], Callable[[], None]]] = []
 
     def sync(self, all_segments: Segments, end_offset: int, before: Callable[[], None] | None = None) -> Sync:
         """Return a sync of the current log.
 
         Args:
-            all_segments: segments of the log.
-            end_offset: end of the log.
-            before: work that has to succeed as well, or None for none.
+            all_segments: the segments of the log.
+            end_offset: the end of the log.
+            before: work that has to succeed first, or None.
         """
         disk, folder, snapshots = self._disk, self._folder, self._snapshots
         self._storing = sealed = self.unstored
@@ -81,7 +80,7 @@ class Durability:
         def work() -> None:
             if before is not None:
                 before()
-            # Retention may remove the records; then only the snapshot knows their producers.
+            # Once retention removes the records, only the snapshot knows their producers.
             for segment in sealed:
                 snapshots.sync_from(segment.next_offset)
             make_durable(disk, folder, sealed, segments, with_names=has_new_names)
@@ -97,10 +96,10 @@ class Durability:
         return Sync(work, note)
 
     def cut(self, segments: Segments, end_offset: int, *, is_empty: bool) -> None:
-        """Record that the log was truncated, durably; no sync is running.
+        """Record that the log was durably truncated; no sync is running.
 
         Args:
-            segments: segments of the log now.
+            segments: the segments that the log has now.
             end_offset: the new end.
             is_empty: whether no record remains.
         """
@@ -113,7 +112,7 @@ class Durability:
         self.stored_to = min(self.stored_to, segments.last.base_offset)
 
     def take_back(self) -> None:
-        """Record that the announced sync has not begun: all of it is still to be done."""
+        """Record that the prepared sync has not begun, so all of it is still to be done."""
         self.unstored = [*self._storing, *self.unstored]
         self._storing = ()
         self.has_new_names = True
@@ -125,9 +124,9 @@ class Durability:
         self._when_stored.append((segments, done))
 
     def tell(self, *, has_ended: bool) -> bool:
-        """Call those whose segments are durable now, or all if the log has ended; return whether others need a sync.
+        """Call each callback whose segments are durable, or all if the log has ended; return whether a sync is needed.
 
-        A segment that was durable may need one, too: a reader rebuilds an index that it finds damaged.
+        Even a segment that was durable may need one: a reader rebuilds an index that it finds damaged.
         """
         waiting, self._when_stored = self._when_stored, []
         for segments, done in waiting:

@@ -1,12 +1,13 @@
 """The leader epochs of a partition and their start offsets, in `leader-epoch-checkpoint`.
 
-A single broker begins an epoch at a startup after a crash: the log may have been truncated, and a client that has read
-lost records detects this by asking where an older epoch ends. The file can be rebuilt from the batches, each of which
-contains its epoch, so it is not synced. After a power cut, both may have a lower epoch than clients have seen; so the
-highest epoch of all partitions is kept durably, in a file of the data directory, and no partition starts below it.
+A single broker begins a new epoch when it starts after a crash: the log may have been truncated, and a client that has
+read records lost in the crash detects this by asking where an older epoch ends. The file can be rebuilt from the
+batches, each of which contains its epoch, so it is not synced. After a power cut, the file and the batches may both
+lack the latest epoch that clients have seen; so the highest epoch of all partitions is kept durably in a file in the
+data directory, and no partition starts below it.
 
-In a cluster, the controller assigns epochs, and a follower takes those of the batches. The file is then durable up to
-the recovery point, and the epochs after that come from the batches.
+In a cluster, the controller assigns epochs, and a follower takes the epochs from the batches. In that case the file is
+durable up to the recovery point, and later epochs come from the batches.
 
 Source: `LeaderEpochFileCache` in Apache Kafka.
 """
@@ -37,7 +38,7 @@ logger = logging.getLogger("kafkawire.broker")
 #: The first epoch of a partition.
 _FIRST_EPOCH = 0
 
-#: Longer than the digits of any epoch.
+#: More characters than any epoch has.
 _EPOCH_BYTES_MAX = 20
 
 
@@ -45,11 +46,11 @@ class LeaderEpochs:
     """The leader epochs of a partition.
 
     Args:
-        entries: (epoch, first offset), both ascending.
+        entries: (epoch, first offset) pairs, ascending in both.
 
     Attributes:
-        current: the epoch in which batches are appended; -1 without any epoch.
-        is_stored: whether the file has the same content.
+        current: the epoch in which batches are appended; -1 if there is no epoch.
+        is_stored: whether the file is up to date.
     """
 
     def __init__(self, entries: list[tuple[int, int]]) -> None:
@@ -63,15 +64,15 @@ class LeaderEpochs:
         self.current = self._epochs[-1] if self._epochs else NO_PARTITION_LEADER_EPOCH
 
     def at(self, offset: int) -> int:
-        """Return the epoch in which `offset` was, or will be, written; -1 without any epoch."""
+        """Return the epoch in which `offset` was, or will be, written; -1 if there is no epoch."""
         if not self._epochs:
             return NO_PARTITION_LEADER_EPOCH
         return self._epochs[max(bisect_right(self._starts, offset) - 1, 0)]
 
     def end_of(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """Return the highest epoch up to `epoch`, and its end offset; (-1, -1) for an epoch that has not begun.
+        """Return the highest known epoch up to `epoch` and its end offset; (-1, -1) for an epoch that has not begun.
 
-        All records of epochs before the first known one are gone, so they end where that one begins.
+        All records of epochs before the first known one are gone, so these epochs end where it begins.
         """
         if epoch == NO_PARTITION_LEADER_EPOCH:
             return NO_PARTITION_LEADER_EPOCH, UNKNOWN_OFFSET
@@ -91,18 +92,18 @@ class LeaderEpochs:
         self.is_stored = False
 
     def note(self, epoch: int, offset: int) -> None:
-        """Record the epoch of a batch that a leader has appended; epochs without records at its offset are dropped.
+        """Record the epoch of a batch that a leader has appended; epochs left without records are dropped.
 
         Args:
-            epoch: the epoch of the batch; one that is not higher than those before it is ignored.
-            offset: its base offset.
+            epoch: the epoch of the batch; ignored if it is not higher than the earlier epochs.
+            offset: the base offset of the batch.
         """
         self.end_at(offset)
         if epoch > self.current:
             self.begin(epoch, offset)
 
     def begin_at(self, offset: int) -> None:
-        """Drop epochs before `offset`, the new start of the log."""
+        """Drop the epochs before `offset`, the new start of the log."""
         first = max(bisect_right(self._starts, offset) - 1, 0)
         if first or (self._starts and self._starts[0] < offset):
             self._epochs, self._starts = (
@@ -112,14 +113,14 @@ class LeaderEpochs:
             self.is_stored = False
 
     def end_at(self, offset: int) -> None:
-        """Drop epochs from `offset` on, the new end of the log."""
+        """Drop the epochs from `offset` on, the new end of the log."""
         while self._starts and self._starts[-1] >= offset:
             del self._epochs[-1], self._starts[-1]
             self.is_stored = False
         self._note_current()
 
     def prepared(self, disk: Disk, folder: str) -> Callable[[], None]:
-        """Return the work that writes the file durably, on any thread, if its content differs."""
+        """Return work that writes the file durably, on any thread, or does nothing if the file is up to date."""
         if self.is_stored:
             return lambda: None
         self.is_stored = True  # until it is changed again
@@ -135,7 +136,7 @@ class LeaderEpochs:
         return write
 
     def store(self, disk: Disk, folder: str) -> None:
-        """Write the file, on any thread, if its content differs.
+        """Write the file, on any thread, unless it is up to date.
 
         Raises:
             OSError: the disk failed.
@@ -149,7 +150,7 @@ class LeaderEpochs:
                 raise
 
     def entries(self) -> list[tuple[int, int]]:
-        """Return (epoch, first offset) of each epoch."""
+        """Return the (epoch, first offset) pairs."""
         return list(zip(self._epochs, self._starts, strict=True))
 
 
@@ -169,12 +170,12 @@ def load_epochs(
         disk: holds the file.
         folder: the partition's folder.
         start_offset: the start of the log; earlier epochs are dropped.
-        end_offset: the end of the log; an epoch can begin there, but not after it, since recovery may have truncated
-            the log.
-        segments: for each segment, the epochs of its batches with their first offsets; only read to rebuild the file.
+        end_offset: the end of the log; an epoch can begin there but not later, since recovery may have truncated the
+            log.
+        segments: for each segment, the epochs of its batches with their first offsets; read only to rebuild the file.
             Batches after damage in a segment are unknown: an epoch that begins there seems to begin in the next
-            segment. If there is no next one, a new epoch begins, since an older one must not continue.
-        last_epoch: lowest epoch in which the partition continues; a new epoch is higher.
+            segment. In the last segment, a new epoch begins instead, since an older one must not continue.
+        last_epoch: the lowest epoch in which the partition may continue; a new epoch is higher.
         is_cut: whether to begin a new epoch, since records that clients have read may be lost.
 
     Raises:
@@ -195,7 +196,7 @@ def load_epochs(
                     is_unknown = False
                     if not known or epoch > known[-1][0]:
                         while known and known[-1][1] > offset:
-                            del known[-1]  # the offset of its batch is damaged
+                            del known[-1]  # its batch has a damaged offset
                         known.append((epoch, offset))
             except DecodeError as error:
                 is_unknown = True
@@ -206,7 +207,7 @@ def load_epochs(
         # Includes epochs whose records are all gone.
         epochs.begin(max([last_epoch, epochs.current, *(epoch for epoch, _ in known)]) + 1, end_offset)
     elif epochs.current < last_epoch:
-        # No records are lost, but the file may be older than the partition's last epoch.
+        # No records have been lost, but the file may be older than the partition's last epoch.
         epochs.begin(last_epoch, end_offset)
     epochs.begin_at(start_offset)
     epochs.is_stored = epochs.entries() == stored
@@ -223,7 +224,7 @@ def load_told_epochs(
     segments: Callable[[int], Iterable[Iterable[tuple[int, int]]]],
     from_start: Iterable[tuple[int, int]] = (),
 ) -> LeaderEpochs:
-    """Load the epochs of a partition in a cluster, whose controller assigns them: those that its batches have.
+    """Load the epochs of a partition in a cluster: those of its batches, as the controller assigned them.
 
     Args:
         disk: holds the file.
@@ -231,9 +232,10 @@ def load_told_epochs(
         start_offset: the start of the log; earlier epochs are dropped.
         end_offset: the end of the log.
         checked_from: the base offset of the first segment that may have epochs that the file lacks.
-        segments: returns, from a base offset on, the epochs of the batches in each segment, with their first offsets.
-        from_start: yields the epoch and the base offset of each batch, from the segment with the start of the log on;
-            only read after a crash that has set the start back, before the first epoch in the file.
+        segments: given a base offset, returns the epochs of the batches in each segment from there on, with their first
+            offsets.
+        from_start: yields the epoch and the base offset of each batch, beginning with the segment that contains the
+            start of the log; read only if a crash has moved the start back, before the first epoch in the file.
 
     Raises:
         OSError: the disk failed.
@@ -262,7 +264,7 @@ def load_told_epochs(
 
 
 def _from_batches(disk: Disk, folder: str, segments: Iterable[Iterable[tuple[int, int]]]) -> Iterator[tuple[int, int]]:
-    """Yield the ascending epochs of batches; see `load_told_epochs`."""
+    """Yield the epochs of batches, ascending; see `load_told_epochs`."""
     last = NO_PARTITION_LEADER_EPOCH
     for starts in segments:
         try:
@@ -289,11 +291,11 @@ def read_last_epoch(disk: Disk) -> int:
 
 
 def write_last_epoch(disk: Disk, before: int, epochs: Iterable[int]) -> None:
-    """Store the highest epoch of all partitions, durably, before batches are written in it.
+    """Store the highest epoch of all partitions durably, before batches are written in it.
 
     Args:
         disk: holds the data directory.
-        before: its current content.
+        before: the stored epoch.
         epochs: the current epoch of each partition.
 
     Raises:

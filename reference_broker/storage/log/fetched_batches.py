@@ -1,6 +1,6 @@
-"""The batches that a follower has fetched, checked before they are appended as they are.
+"""The batches that a follower has fetched, which are checked and then appended unchanged.
 
-The records in them are not looked at: the leader has checked them.
+The records in them are not checked: the leader has done that.
 
 Source: `UnifiedLog.analyzeAndValidateRecords` in Apache Kafka, with the origin `REPLICATION`.
 """
@@ -32,8 +32,8 @@ class FetchedBatches(NamedTuple):
 
     Attributes:
         data: the buffer.
-        batches: their headers; positions count from the start of the buffer.
-        markers: the markers in control batches, by position of the batch.
+        batches: their headers; their positions are relative to the start of the buffer.
+        markers: the markers in control batches, by the batch's position.
     """
 
     data: memoryview
@@ -41,18 +41,18 @@ class FetchedBatches(NamedTuple):
     markers: Mapping[int, Sequence[StoredMarker]]
 
     def slice(self, first: int, end: int) -> memoryview:
-        """Return the bytes of some batches, given by their numbers."""
+        """Return the bytes of a range of batches, given by index."""
         last = self.batches[end - 1]
         return self.data[self.batches[first].position : last.position + last.size_bytes]
 
     def can_follow(self, number: int, segments: Segments, log_start_offset: int) -> bool:
-        """Return whether a batch, given by its number, can follow a log; compaction may have left a gap before it.
+        """Return whether a batch, given by index, can follow the log; compaction may have left a gap before it.
 
-        The first batch of an empty log may begin before the log does: records in it were deleted.
+        The first batch of an empty log may begin before the log does, if records in the batch have been deleted.
 
         Args:
-            number: see above.
-            segments: segments of the log.
+            number: the index of the batch.
+            segments: the segments of the log.
             log_start_offset: the first readable offset.
         """
         batch, end_offset = self.batches[number], segments.last.next_offset
@@ -61,16 +61,16 @@ class FetchedBatches(NamedTuple):
         return batch.last_offset >= end_offset == log_start_offset and not segments.size_bytes
 
     def fit(self, number: int, segment: Segment, now_ms: int) -> tuple[int, int | None]:
-        """Return which batches to append next to a segment, so that it is rolled where the leader's was.
+        """Return which batches to append next to a segment, so that it is rolled where the leader's segment was.
 
         Args:
-            number: that of the first batch that is left.
-            segment: the last one.
+            number: the index of the next batch.
+            segment: the last segment.
             now_ms: the current time.
 
         Returns:
-            The number of the batch to stop before, `number` if another segment is needed; and the base offset of that,
-            None if it continues the log.
+            The index of the batch to stop before, which is `number` if another segment is needed; and that segment's
+            base offset, None if it begins at the end of the log.
         """
         batch = self.batches[number]
         if not segment.takes_offsets_of(batch):
@@ -89,8 +89,8 @@ class FetchedBatches(NamedTuple):
         """Apply appended batches to the state of their log.
 
         Args:
-            first: number of the first batch.
-            end: number of the batch after the last.
+            first: index of the first batch.
+            end: index after that of the last batch.
             segment: the segment with the batches.
             epochs: leader epochs of the log.
             producers: producers of the log.
@@ -124,7 +124,7 @@ class _Content:
 
 
 def check_fetched(data: Buffer, leader_epoch: int) -> FetchedBatches:
-    """Return the whole batches at the start of a buffer; the last one may be partial, and is left out then.
+    """Return the complete batches at the start of a buffer; a partial batch at the end is left out.
 
     Args:
         data: the records of a partition in a fetch response.
@@ -132,8 +132,8 @@ def check_fetched(data: Buffer, leader_epoch: int) -> FetchedBatches:
             out: this broker has not been told of that leader (KAFKA-18723).
 
     Raises:
-        BrokerError: CORRUPT_MESSAGE if a batch is damaged, or its offsets are not after those of the batch before;
-            UNSUPPORTED_FOR_MESSAGE_FORMAT if a batch has magic 0 or 1.
+        BrokerError: CORRUPT_MESSAGE if a batch is damaged, or its offsets are not higher than those of the previous
+            batch; UNSUPPORTED_FOR_MESSAGE_FORMAT if a batch has magic 0 or 1.
     """
     view = memoryview(data)
     size_bytes = _checked_bytes(view)
@@ -157,11 +157,11 @@ def check_fetched(data: Buffer, leader_epoch: int) -> FetchedBatches:
 
 
 def _checked_bytes(view: memoryview) -> int:
-    """Return the size of the whole batches at the start of a buffer, after a check of each."""
+    """Check the complete batches at the start of a buffer, and return their total size."""
     position, next_offset = 0, 0
     while (header := _whole_header(view, position)) is not None:
         if header.base_offset >= next_offset:
-            # One call for all that follow, unless their offsets are too far from the first.
+            # One call covers all remaining batches, unless their offsets are too far from the first.
             survey = Survey(header.base_offset, INT32_MAX)
             added_bytes = survey.add(view[position:], [])
             if added_bytes:
@@ -172,7 +172,7 @@ def _checked_bytes(view: memoryview) -> int:
             check_offsets(header, next_offset, OFFSET_MAX)
         except DecodeError as error:
             raise _damaged(header.base_offset, str(error)) from error
-        raise _damaged(header.base_offset, f"offset {header.last_offset} is too far away")
+        raise _damaged(header.base_offset, f"offset {header.last_offset} is too far from the first")
     return position
 
 

@@ -1,4 +1,4 @@
-"""Background work on a log's files: it is counted, and changes of names take turns.
+"""Background work on a log's files, which is counted; name changes take turns.
 
 The folder of a log must not be removed, or created for another topic, while such work runs.
 """
@@ -25,7 +25,7 @@ class FileWork:
     def __init__(self, services: LogServices) -> None:
         self._services = services
         self._in_flight = 0
-        #: Callbacks that wait until no work runs.
+        #: Callbacks waiting until no work is running.
         self._when_quiet: list[Callable[[], None]] = []
 
     def do(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
@@ -43,7 +43,7 @@ class FileWork:
         self._services.background(work, ended)
 
     def when_quiet(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once no background work uses the files; a log that has ended begins no more."""
+        """Call `callback` once no background work uses the files; a log that has ended starts no more work."""
         self._when_quiet.append(callback)
         if not self._in_flight:
             self._call_when_quiet()
@@ -62,7 +62,7 @@ class Turns:
         self._waiting: deque[Callable[[], None]] = deque()
 
     def take(self, callback: Callable[[], None]) -> None:
-        """Call `callback` when its turn comes, perhaps immediately; `give` ends the turn."""
+        """Call `callback` when its turn comes, which may be immediately; `give` ends the turn."""
         self._waiting.append(callback)
         self._begin_next()
 

@@ -1,4 +1,4 @@
-"""The state of a log from its files: at a startup, and after a truncation.
+"""Load the state of a log from its files: at startup, and after a truncation.
 
 Source: `LogLoader`, `UnifiedLog.rebuildProducerState` in Apache Kafka.
 """
@@ -27,20 +27,20 @@ from kafkawire.reference_broker.storage.segments.stored_batches import epoch_sta
 
 __all__ = ["CheckpointedLog", "OpenedLog", "TruncatedLog", "load_log_producers", "open_log", "truncate_log"]
 
-#: Size of the log, beyond the last two segments, that is searched for batches that a producer may resend after a crash.
+#: How much of the log, before its last two segments, is searched for batches that a producer may resend after a crash.
 _RECALLED_BYTES = 64 * 1024 * 1024
 
 
 class CheckpointedLog(NamedTuple):
-    """What is known of a log before its files are read.
+    """The facts known about a log before its files are read.
 
     Attributes:
-        is_clean: whether the last shutdown was clean; otherwise every segment from `recovery_point` on is checked.
-        log_start_offset: from the checkpoint; 0 for a new log.
+        is_clean: whether the last shutdown was clean; if not, every segment from `recovery_point` on is checked.
+        log_start_offset: the start offset in the checkpoint; 0 for a new log.
         recovery_point: everything before this offset is on disk, or None if unknown.
         last_epoch: see `load_epochs`.
-        high_watermark: from the checkpoint, if the log is one of several replicas: leader epochs are then assigned by
-            the controller, and the owner decides what is committed. None for the only replica.
+        high_watermark: the high watermark in the checkpoint if the log is one of several replicas, in which case the
+            controller assigns leader epochs and the owner decides what is committed; None for the only replica.
     """
 
     is_clean: bool
@@ -60,8 +60,8 @@ class OpenedLog(NamedTuple):
         may_have_gaps: whether offsets may be missing after the recovery point, because of compaction.
         epochs: its leader epochs.
         producers: its producers.
-        truncated_bytes: bytes that recovery cut off.
-        is_truncated: whether an interrupted truncation was completed.
+        truncated_bytes: the number of bytes that recovery cut off.
+        is_truncated: whether an interrupted truncation has been completed.
     """
 
     segments: Segments
@@ -75,7 +75,7 @@ class OpenedLog(NamedTuple):
 
 
 def open_log(disk: Disk, folder: str, config: LogConfig, snapshots: Snapshots, known: CheckpointedLog) -> OpenedLog:
-    """Open a log; recover it after a crash.
+    """Open a log, recovering it after a crash.
 
     Args:
         disk: holds the files.
@@ -92,7 +92,7 @@ def open_log(disk: Disk, folder: str, config: LogConfig, snapshots: Snapshots, k
     truncation = pending_truncation(disk, folder)
     if truncation is not None:
         is_clean, start_offset = False, truncation.start_offset
-        # The start may have moved since the truncation was decided.
+        # The start may have moved after the truncation was decided.
         log_start_offset = start_offset if truncation.is_complete else max(start_offset, log_start_offset)
         recovery_point = min(recovery_point, cut_files(disk, folder, config, truncation).end_offset)
     checkpoints = PartitionCheckpoints(log_start_offset, recovery_point, known_point is None and config.is_compacted)
@@ -117,7 +117,7 @@ def open_log(disk: Disk, folder: str, config: LogConfig, snapshots: Snapshots, k
     return OpenedLog(
         segments,
         log_start_offset,
-        # Records before it are not checked again, so not even an index may be missing there.
+        # Records before the recovery point are not checked again, so not even an index may be missing there.
         min(max(recovery_point, log_start_offset), end_offset),
         checkpoints.may_have_gaps,
         epochs,
@@ -128,7 +128,7 @@ def open_log(disk: Disk, folder: str, config: LogConfig, snapshots: Snapshots, k
 
 
 def _epochs_of(segments: Iterable[Segment]) -> Iterator[tuple[int, int]]:
-    """Yield the leader epoch and the base offset of each batch, read one after another."""
+    """Yield the leader epoch and the base offset of each batch, reading one batch at a time."""
     for segment in segments:
         for header in segment.headers(0):
             yield header.leader_epoch, header.base_offset
@@ -137,13 +137,13 @@ def _epochs_of(segments: Iterable[Segment]) -> Iterator[tuple[int, int]]:
 def load_log_producers(
     snapshots: Snapshots, segments: Segments, *, is_clean: bool, high_watermark: int | None
 ) -> Producers:
-    """Return the producers of a log, and find the aborted transactions that an index lacks.
+    """Return the producers of a log, and restore missing entries of its indexes of aborted transactions.
 
     Args:
         snapshots: snapshots of the log.
         segments: its segments.
         is_clean: see `load_producers`.
-        high_watermark: likewise, `committed_to`.
+        high_watermark: see `committed_to` of `load_producers`.
 
     Raises:
         OSError: the disk failed.
@@ -197,23 +197,23 @@ def truncate_log(
     high_watermark: int,
     truncation: Truncation,
 ) -> TruncatedLog:
-    """Truncate a log in use, durably, and load its new end as an opening would; on any thread.
+    """Durably truncate a log in use, on any thread, and load its new end as opening it would.
 
     Args:
         disk: holds the files.
         folder: the partition's folder.
         config: configuration of the log.
         snapshots: snapshots of its producers.
-        segments: its segments before.
-        high_watermark: its high watermark before.
-        truncation: the truncation; an opening completes it until `end_truncation`.
+        segments: its segments before the truncation.
+        high_watermark: its high watermark before the truncation.
+        truncation: the truncation; until `end_truncation`, opening the log completes it.
 
     Raises:
-        OSError: the disk failed; after a lack of file descriptors, this may be repeated.
+        OSError: the disk failed; if file descriptors ran out, the call may be repeated.
     """
     known = {segment.base_offset: segment for segment in segments}
 
-    # A repetition would no longer find the batch that the first attempt has removed.
+    # A second attempt would no longer find the batch that the first attempt has removed.
     decided = pending_truncation(disk, folder)
     if decided is None:
         begin_truncation(disk, folder, decided := resolve(disk, folder, truncation, known.get))

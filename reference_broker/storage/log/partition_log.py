@@ -1,13 +1,13 @@
 """The log of one partition: a sequence of segments, appended to at the end.
 
 Batches arrive checked (`validation.py`) and get their offsets and leader epoch here, in place; they are stored and sent
-unchanged. An append is one write to the page cache. All producers that wait for a sync share the next one, and one is
-in flight at a time. New segment files are made in the background. After any failed write or sync, the log is offline,
-and every request gets that error; opening a file is retried if the process had too many open.
+unchanged. An append is one write to the page cache. All producers waiting for a sync share the next one; one is in
+flight at a time. New segment files are created in the background. After a failed write or sync, the log is offline, and
+every request gets that error; opening a file is retried if the process had too many files open.
 
-A log knows its end, and the part that can be acknowledged by the state of this disk. Its owner sets the high watermark,
-up to which all replicas have the records, and is notified of changes. A follower appends the leader's batches as they
-are, and truncates its log where the leader's differs.
+A log knows its end, and how much of it this disk's state allows to be acknowledged. Its owner sets the high watermark,
+up to which all in-sync replicas have the records, and is notified of changes. A follower appends the leader's batches
+unchanged, and truncates its log where it diverges from the leader's.
 
 Source: `UnifiedLog`, `LocalLog` in Apache Kafka.
 """
@@ -58,15 +58,15 @@ class PartitionLog:
     """A partition on disk.
 
     Args:
-        services: disk, background, timers.
+        services: see `LogServices`.
         folder: `<topic>-<partition>`; it must exist.
         config: see `LogConfig`.
         is_clean, log_start_offset, recovery_point, last_epoch, high_watermark: see `CheckpointedLog`.
-        problem: the reason if its folder cannot be used; the log is then offline, and its files are not used.
+        problem: why the folder cannot be used; if given, the log is offline, and its files are left alone.
 
     Attributes:
         folder, config: see above.
-        segments: replaced when they change.
+        segments: its segments; the attribute is replaced when they change.
         epochs: the leader epochs by offset.
         producers: see `Producers`.
         snapshots: see `Snapshots`.
@@ -75,11 +75,11 @@ class PartitionLog:
         high_watermark: the first offset that consumers may not read; the owner moves it with `commit_to`.
         error: the error that prevents reading and appending, or None while the log is online.
         is_replicated: whether the log is one of several replicas.
-        on_sealed: called when the recovery point has passed a complete segment, so that a checkpoint is useful.
-        on_truncated: called with the log and its new end; calls back once no checkpoint says more.
+        on_sealed: called when the recovery point has passed a complete segment, which makes a checkpoint worthwhile.
+        on_truncated: called with the log and its new end; calls back once no checkpoint exceeds that end.
         turns: see `Turns`.
-        truncations: the number of those that have begun to change files.
-        truncated_bytes: bytes that recovery cut off.
+        truncations: the number of truncations that have begun to change files.
+        truncated_bytes: the number of bytes that recovery cut off.
     """
 
     def __init__(
@@ -112,14 +112,14 @@ class PartitionLog:
         self._services = services
         self._files = FileWork(services)
         self._durability = Durability(services, folder, self.snapshots)
-        # Not a cycle: the files of a log are closed as soon as it is released.
+        # Avoids a reference cycle: the files of a log are closed as soon as it is released.
         this = weakref.proxy(self)
         self._reader = LogReader(services, folder, self._files.do, lambda: this._prepared())
         self._syncs = Syncs(services, self._files, self._durability)
         self._truncations = Truncations(services, self._files, self._reader)
-        #: Appends that wait for a new segment, in order. A connection has one request at a time, also with acks=0.
+        #: Appends waiting for a new segment, in order. A connection has one request at a time, even with acks=0.
         self._waiting: deque[WaitingAppend] = deque()
-        #: Rolls and truncations for which appends wait.
+        #: The number of rolls and truncations that appends are waiting for.
         self._holds = 0
         self._when_rolled: list[Callable[[], None]] = []
         try:
@@ -129,7 +129,7 @@ class PartitionLog:
         except OSError as error:
             self.fail(error)
         except Exception as error:
-            # A defect, which must not keep the broker from serving other partitions.
+            # This is a defect, which must not keep the broker from serving other partitions.
             logger.exception("%s: the log cannot be opened", services.disk.describe(folder))
             self.fail(error)
 
@@ -139,13 +139,13 @@ class PartitionLog:
         self.segments, self.truncated_bytes = segments, opened.truncated_bytes
         durability.unstored = [segment for segment in segments if segment.is_sealed and not segment.is_stored]
         self.next_offset = segments.last.next_offset
-        # The folder of a log that was closed empty was never synced.
+        # If a log was empty when it was closed, its folder has never been synced.
         durability.has_new_names = not self.next_offset or not all(segment.is_stored for segment in segments)
         self.log_start_offset = opened.log_start_offset
         durability.recovery_point = durability.stored_to = opened.recovery_point
         self.epochs, self.producers = opened.epochs, opened.producers
-        # Records left by a crash become readable once they are durable. Gaps after the checkpoint would look like
-        # damage at the next startup once it is rewritten.
+        # Records left by a crash become readable once they are durable. Gaps after the recovery point would look like
+        # damage at the next startup once the checkpoint is rewritten.
         if self._unsynced_records >= self.config.flush_messages or opened.may_have_gaps:
             self._syncs.sync_in_place(self)
         self.set_high_watermark(self.next_offset if known.high_watermark is None else known.high_watermark)
@@ -159,17 +159,17 @@ class PartitionLog:
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch that is stamped into appended batches."""
+        """The epoch stamped into appended batches."""
         return self.epochs.current
 
     @property
     def last_stable_offset(self) -> int:
-        """The first offset that consumers of committed records may not read."""
+        """The first offset that read-committed consumers may not read."""
         unstable, limit = self.producers.first_unstable_offset, self.high_watermark
         return limit if unstable is None else min(max(unstable, self.log_start_offset), limit)
 
     def readable_to(self, *, is_committed: bool) -> int:
-        """Return the first offset that a consumer may not read, by isolation level."""
+        """Return the first offset that a consumer with this isolation level may not read."""
         return self.last_stable_offset if is_committed else self.high_watermark
 
     @property
@@ -189,7 +189,7 @@ class PartitionLog:
 
     @property
     def size_bytes(self) -> int:
-        """The size of all batches."""
+        """The total size of all batches."""
         return self.segments.size_bytes if self.error is None else 0
 
     @property
@@ -202,7 +202,7 @@ class PartitionLog:
         return self.next_offset - self._durability.recovery_point
 
     def configure(self, config: LogConfig) -> None:
-        """Use another configuration from now on, also in the active segment."""
+        """Use another configuration from now on, including for the active segment."""
         self.config = config
         if self.error is not None:
             return
@@ -215,15 +215,15 @@ class PartitionLog:
         """Set the owner, which decides how much of this log is committed.
 
         Args:
-            owner: see `LogOwner`. The log only has a weak reference: the files of both are closed once both are
+            owner: see `LogOwner`. The log keeps only a weak reference, so their files are closed as soon as both are
                 released.
         """
         self._owner = weakref.ref(owner)
 
-    # Its two ends.
+    # The start and the end.
 
     def commit_to(self, offset: int) -> list[int]:
-        """Move the high watermark: all required replicas have the records before it.
+        """Move the high watermark up: all required replicas have the records before it.
 
         Args:
             offset: not after the end of the log; a lower offset has no effect.
@@ -235,10 +235,10 @@ class PartitionLog:
         return self.producers.note_high_watermark(offset)
 
     def set_high_watermark(self, offset: int) -> list[int]:
-        """Set the high watermark that the leader has announced, within this log; it may also move back.
+        """Set the high watermark to the leader's, as far as this log goes; it may also move back.
 
         Args:
-            offset: the leader's, which may be after the end of this log.
+            offset: the leader's high watermark, which may be after the end of this log.
 
         Returns:
             See `commit_to`.
@@ -247,13 +247,13 @@ class PartitionLog:
         return self.producers.note_high_watermark(self.high_watermark)
 
     def lead(self, leader_epoch: int) -> None:
-        """Append in a leader epoch that the controller has assigned to this broker.
+        """Begin to append in a leader epoch that the controller has assigned to this broker.
 
         Args:
-            leader_epoch: not lower than that of the last batch.
+            leader_epoch: the epoch, which must not be lower than the last batch's.
 
         Raises:
-            LocalProtocolError: it is lower, or the log is being truncated.
+            LocalProtocolError: the epoch is lower, or the log is being truncated.
         """
         if leader_epoch < self.leader_epoch or self.is_unsettled:
             reason = "it is being truncated" if self.is_unsettled else f"its last epoch is {self.leader_epoch}"
@@ -264,14 +264,14 @@ class PartitionLog:
             self.epochs.begin(leader_epoch, self.next_offset)
 
     def refuse_waiting(self, error: BrokerError) -> None:
-        """Answer the appends that wait for a segment or a truncation with an error: their role has ended."""
+        """Answer the appends waiting for a segment or a truncation with an error, since their role has ended."""
         waiting, self._waiting = self._waiting, deque()
         for append in waiting:
             call(append.done, error)
         self._call_when_rolled()
 
     def begin_at(self, offset: int) -> None:
-        """Move the start of the log; earlier records are no longer readable.
+        """Move the start of the log up; earlier records are no longer readable.
 
         Args:
             offset: up to the high watermark; a lower offset has no effect.
@@ -283,10 +283,10 @@ class PartitionLog:
                 owner.trimmed()
 
     def drop_first(self, count: int) -> tuple[Segment, ...]:
-        """Begin the log with a later segment; return the earlier ones, whose files are no longer needed.
+        """Make the log begin with a later segment; return the earlier segments, whose files are no longer needed.
 
         Args:
-            count: the number of removed segments, which are durable, and before the high watermark.
+            count: the number of segments to drop, which are durable, and before the high watermark.
         """
         dropped, self.segments = self.segments.without_first(count)
         self.begin_at(self.segments.first.base_offset)
@@ -309,8 +309,8 @@ class PartitionLog:
             offset: the first offset to read.
             max_bytes: upper bound of the region.
             at_least_one: whether to return the first batch whole even if it is larger than `max_bytes`.
-            up_to: where to end; None for the high watermark or the last stable offset.
-            is_committed: whether to read to the last stable offset, and look for aborted transactions.
+            up_to: the offset to stop at; None for the high watermark or the last stable offset.
+            is_committed: whether to read up to the last stable offset, and look for aborted transactions.
 
         Raises:
             NotPrepared: the index of a segment is being rebuilt; the owner is notified when it is ready.
@@ -320,7 +320,7 @@ class PartitionLog:
         if not self.log_start_offset <= offset <= self.next_offset:
             raise BrokerError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"offset {offset} is not within {self.log_start_offset} and {self.next_offset}",
+                f"offset {offset} is not between {self.log_start_offset} and {self.next_offset}",
             )
         if up_to is None:
             up_to = self.readable_to(is_committed=is_committed)
@@ -331,7 +331,7 @@ class PartitionLog:
         )
 
     def headers(self) -> Iterator[tuple[File, BatchHeader]]:
-        """Yield the header of every batch, and the file with the batch.
+        """Yield the header of every batch, and the file that contains it.
 
         Raises:
             DecodeError: a batch is damaged.
@@ -358,7 +358,7 @@ class PartitionLog:
         """Return the first record that has the highest timestamp; None in an empty log, or if the record is unreadable.
 
         Raises:
-            NotPrepared, BrokerError: as `offset_for_timestamp`.
+            NotPrepared, BrokerError: see `offset_for_timestamp`.
         """
         self._check()
         highest = self._reader.max_timestamp(self.segments)
@@ -373,7 +373,7 @@ class PartitionLog:
         return self.epochs.at(offset)
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
-        """Return the highest leader epoch up to `epoch`, and its end offset; see `LeaderEpochs.end_of`.
+        """Return the highest known leader epoch up to `epoch` and its end offset; see `LeaderEpochs.end_of`.
 
         Raises:
             BrokerError: `error`.
@@ -404,13 +404,13 @@ class PartitionLog:
         """Assign offsets to a batch and append it.
 
         Args:
-            data: one checked batch in writable memory. Base offset and leader epoch are stamped into it, and the
+            data: one checked batch in writable memory. The base offset and leader epoch are stamped into it, as is the
                 timestamp if the topic uses log append time.
             batch: its header.
             now_ms: the current time.
-            done: called once, when the batch is in the log, usually before `append` returns, or with the error; the
-                batch can be acknowledged once the high watermark has passed it.
-            is_client: whether a client produced it; coordinators write without sequence numbers.
+            done: called once, usually before `append` returns: either when the batch is in the log, or with the error.
+                The batch can be acknowledged once the high watermark has passed it.
+            is_client: whether a client produced it; coordinators write batches without sequence numbers.
             verification: permission to begin a transaction here (see `Producers.begin_verification`).
         """
         if self.config.is_log_append_time:
@@ -421,11 +421,11 @@ class PartitionLog:
             self._wait(batch, now_ms, done, lambda: self._append(data, batch, now_ms, done, is_client, verification))
 
     def append_marker(self, marker: Marker, transaction_version: int, now_ms: int, done: Done) -> None:
-        """Append the marker that ends a transaction; without an open one, the marker is appended as well.
+        """Append the marker that ends a transaction; the marker is appended even if no transaction is open.
 
         Args:
             marker: the coordinator's marker.
-            transaction_version: the coordinator's (see `Producers.check_marker`).
+            transaction_version: the coordinator's transaction version (see `Producers.check_marker`).
             now_ms: the current time.
             done: see `append`; the error may be INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED.
         """
@@ -443,7 +443,7 @@ class PartitionLog:
         return not self.segments.last.is_full_for(batch, now_ms)
 
     def _wait(self, batch: BatchHeader, now_ms: int, done: Done, make: Callable[[], None]) -> None:
-        """Perform an append once there is a segment for it."""
+        """Perform an append once a segment has room for it."""
         if self.error is not None:
             done(self.error)
             return
@@ -465,7 +465,7 @@ class PartitionLog:
         except BrokerError as error:
             done(error)
             return
-        if found is not None:  # a duplicate gets the offsets of the first
+        if found is not None:  # a duplicate gets the offsets of the original
             done(Appended(found.first_offset, found.last_offset, found.timestamp))
         else:
             self._write(data, batch, now_ms, done, None)
@@ -510,7 +510,7 @@ class PartitionLog:
             owner.appended(self.next_offset, batch.size_bytes)
         try:
             done(Appended(base_offset, self.next_offset - 1, log_append_time_ms))
-        finally:  # whatever the callback does, the batch is in the log
+        finally:  # the batch is in the log even if the callback fails
             self.moved()
             if self.config.flush_ms < NEVER_MS:
                 self._syncs.by(self, now_ms + self.config.flush_ms)
@@ -518,15 +518,15 @@ class PartitionLog:
     # Following.
 
     def append_as_follower(self, data: Buffer, from_offset: int, leader_epoch: int, now_ms: int, done: Done) -> None:
-        """Append batches as they come from the leader, with one write for each segment that gets some of them.
+        """Append batches unchanged from the leader, with one write to each segment that gets some of them.
 
         Args:
-            data: the records of the partition in a fetch response: whole batches, the last of which may be partial.
-            from_offset: the offset that was fetched, the end of this log; see `FetchedBatches.can_follow`.
+            data: the records of the partition in a fetch response: batches, the last of which may be partial.
+            from_offset: the offset that was fetched, which was the end of this log; see `FetchedBatches.can_follow`.
             leader_epoch: see `check_fetched`.
             now_ms: the current time.
-            done: called once, usually before this returns and before a sync, with the offsets of the batches (without
-                any, the last is lower), or the error: OFFSET_OUT_OF_RANGE, they cannot follow; or `check_fetched`'s.
+            done: called once, usually before this returns and before a sync, with the offsets of the batches (the last
+                below the first if there are none), or an error: OFFSET_OUT_OF_RANGE, or one of `check_fetched`.
         """
         try:
             self._check()
@@ -542,7 +542,7 @@ class PartitionLog:
             self._follow(fetched, 0, from_offset, now_ms, done)
 
     def _follow(self, fetched: FetchedBatches, number: int, from_offset: int, now_ms: int, done: Done) -> None:
-        """Append fetched batches, given by the number of the first, to the last segment and to new ones."""
+        """Append the fetched batches from index `number` on, to the last segment and to new ones."""
         if from_offset != self.next_offset or not fetched.can_follow(number, self.segments, self.log_start_offset):
             reason = f"offset {from_offset} was fetched, but the first batch has {fetched.batches[number].base_offset}"
             done(BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{reason}, and the log ends at {self.next_offset}"))
@@ -553,7 +553,7 @@ class PartitionLog:
             if end == number:
                 self._waiting.appendleft(self._following(fetched, number, self.next_offset, now_ms, done))  # first
                 self._roll(base_offset)
-                self.moved()  # the rest may be refused
+                self.moved()  # the rest may be rejected
                 return
             if (error := self._write_fetched(fetched, number, end, now_ms)) is not None:
                 done(error)
@@ -572,7 +572,7 @@ class PartitionLog:
         return WaitingAppend(fetched.batches[number], now_ms, done, follow)
 
     def _write_fetched(self, fetched: FetchedBatches, number: int, end: int, now_ms: int) -> BrokerError | None:
-        """Append some fetched batches to the last segment; return the error."""
+        """Append some fetched batches to the last segment; return the error, if any."""
         segment = self.segments.last
         try:
             segment.append_all(fetched.slice(number, end), fetched.batches[number:end], now_ms)
@@ -583,11 +583,11 @@ class PartitionLog:
         return None
 
     def truncate_to(self, offset: int, done: Settled) -> None:
-        """Remove all records at or after an offset, durably, and set all state back to that; appends wait meanwhile.
+        """Durably remove all records at or after an offset, and reset all state to it; appends wait in the meantime.
 
         Args:
-            offset: the new end; the log ends earlier if a batch would have to be cut in two. Without readable records
-                before it, the log continues there. A higher offset than the end only drops epochs without records.
+            offset: the new end; the log ends earlier if a batch would have to be cut in two. If no readable records
+                precede it, the log continues there. An offset after the end only drops epochs without records.
             done: called once with None, or with the error that has ended the log.
         """
 
@@ -597,7 +597,7 @@ class PartitionLog:
         self._truncate(plan, done)
 
     def start_at(self, offset: int, done: Settled) -> None:
-        """Remove all records, durably; the log begins and ends at an offset then.
+        """Durably remove all records; the log then begins and ends at an offset.
 
         Args:
             offset: the start of the leader's log.
@@ -612,22 +612,22 @@ class PartitionLog:
         self._truncations.begin(self, plan, done)
 
     def settle(self, *, is_checkpointed: bool = True) -> None:
-        """Forget the truncation that the opening completed; `on_truncated` comes first unless `is_checkpointed`."""
+        """Forget a truncation completed when the log was opened; call `on_truncated` first unless `is_checkpointed`."""
         settle = self._truncations.settle if is_checkpointed else self._truncations.conclude
         self.turns.take(lambda: settle(self, lambda error: None))
 
     @property
     def is_unsettled(self) -> bool:
-        """Whether the log is being truncated, or an opening has completed that, and appends wait for `settle`."""
+        """Whether appends wait for a truncation: one in progress, or one that opening completed, until `settle`."""
         return self._truncations.running > 0
 
     def take_truncated(self, found: TruncatedLog, truncation: Truncation) -> None:
-        """Use the state after a truncation. Called by `Truncations`."""
+        """Adopt the state after a truncation. Called by `Truncations`."""
         where, before = self._services.disk.describe(self.folder), self.next_offset
         self.segments, self.next_offset, self.producers = found
         self.segments.last.configure(self.config)
         start_offset = truncation.start_offset
-        if not truncation.is_complete:  # the start may have moved since the truncation was decided
+        if not truncation.is_complete:  # the start may have moved after the truncation was decided
             start_offset = min(max(start_offset, self.log_start_offset), self.next_offset)
         self.log_start_offset = start_offset
         is_empty = self.next_offset <= self.log_start_offset
@@ -640,7 +640,7 @@ class PartitionLog:
             owner.truncated()
 
     def continue_appends(self) -> None:
-        """Continue after a truncation, unless another one follows. Called by `Truncations`."""
+        """Resume appends after a truncation, unless another one follows. Called by `Truncations`."""
         self._holds -= 1
         if not self._truncations.running and self.error is None:
             if (owner := self._owner()) is not None:
@@ -662,7 +662,7 @@ class PartitionLog:
         """Begin a new segment, whose file is created in the background; appends wait for it.
 
         Args:
-            base_offset: that of a segment to replace the last one, which is empty; None to begin one at the end.
+            base_offset: the base offset of a segment that replaces the last, empty one; None to begin one at the end.
         """
         self._holds += 1
         created: list[Segment] = []
@@ -686,16 +686,16 @@ class PartitionLog:
                 return
             if error is not None:
                 if is_short_of_descriptors(error):
-                    # No state has changed: the next append, or a callback waiting for a new segment, retries.
+                    # No state has changed: the next append or callback that needs a new segment will retry.
                     self._services.tell_shortage(self.folder, error)
                     self.refuse_waiting(storage_error(error))
                 else:
                     self.fail(error)
                 return
-            created[0].configure(self.config)  # which may differ from that when its file was created
+            created[0].configure(self.config)  # it may have changed since the file was created
             if base_offset is None:
                 last.seal()
-                # Includes a segment without appends since startup, which the next sync stores again.
+                # This applies even to a segment without appends since startup, which the next sync stores again.
                 last.is_stored = False
                 self._durability.unstored.append(last)
                 self.segments = self.segments.rolled(created[0])
@@ -719,10 +719,10 @@ class PartitionLog:
     # Upkeep.
 
     def roll(self, done: Callable[[], None]) -> None:
-        """Begin a new segment although the last one has room; it must not be empty.
+        """Begin a new segment even though the last one, which must not be empty, has room.
 
         Args:
-            done: called when there is a new segment, when the log has ended, or when none could be created for now.
+            done: called when there is a new segment, when none could be created this time, or when the log has ended.
         """
         self._when_rolled.append(done)
         if self.error is not None:
@@ -755,7 +755,7 @@ class PartitionLog:
 
         Args:
             segments: segments of this log.
-            done: called when they are durable, or the log has ended.
+            done: called when they are durable, or when the log has ended.
         """
         self._syncs.store(self, segments, done)
 
@@ -771,7 +771,7 @@ class PartitionLog:
         self.end(storage_error(error))
 
     def end(self, error: BrokerError) -> None:
-        """End the log: all waiting and later requests are answered with `error`."""
+        """End the log: all waiting and later requests fail with `error`."""
         if self.error is None:
             self.error = error
             self._syncs.cancel()
@@ -781,7 +781,7 @@ class PartitionLog:
             self._syncs.tell_stored(self)
 
     def close(self) -> None:
-        """Complete the indexes and make everything durable; the log is not used afterwards."""
+        """Complete the indexes and make everything durable; the log must not be used afterwards."""
         if self.error is None:
             try:
                 if not self._truncations.has_begun(self):
@@ -790,11 +790,11 @@ class PartitionLog:
                 self.fail(error)
             if self.is_unsettled:
                 self.end(BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.folder} is closed"))
-        self._release()  # others need the file descriptors
+        self._release()  # other logs need the file descriptors
 
     def _complete(self) -> None:
         self.segments.last.seal()
         unstored = self._durability.unstored = [segment for segment in self.segments if not segment.is_stored]
-        if self.next_offset and unstored:  # otherwise there were no appends since startup
+        if self.next_offset and unstored:  # otherwise there have been no appends since startup
             self.snapshots.prepared(self.producers, is_last=True)()
             self._syncs.sync_in_place(self)

@@ -1,6 +1,6 @@
-"""Reading a log: searches in its segments, and the handling of failed reads.
+"""Read a log: search its segments, and handle failed reads.
 
-Segments never change under a reader; a failed read only affects its request, since no acknowledged data is at stake.
+Segments never change under a reader; a failed read affects only its request, since no acknowledged data is at stake.
 
 Source: `UnifiedLog.read`, `fetchOffsetByTimestamp` in Apache Kafka.
 """
@@ -50,7 +50,7 @@ class LogReader:
 
         Raises:
             NotPrepared: the index of a segment is being rebuilt.
-            BrokerError: CORRUPT_MESSAGE if a batch is damaged; or KAFKA_STORAGE_ERROR.
+            BrokerError: CORRUPT_MESSAGE if a batch is damaged; otherwise KAFKA_STORAGE_ERROR.
         """
         return self._guarded(
             lambda: segments.read(
@@ -64,11 +64,11 @@ class LogReader:
         )
 
     def offset_for_timestamp(self, segments: Segments, timestamp: int, start: int) -> TimestampAndOffset | None:
-        """Return the first record from `start` on at or after `timestamp`; None if no record is that recent.
+        """Return the first record from offset `start` on whose timestamp is at least `timestamp`, or None.
 
         Raises:
             NotPrepared: see `when_prepared`.
-            BrokerError: as `read`.
+            BrokerError: see `read`.
         """
         return self._guarded(
             lambda: segments.offset_for_timestamp(
@@ -80,11 +80,11 @@ class LogReader:
         )
 
     def max_timestamp(self, segments: Segments) -> int:
-        """Return the highest timestamp, `NO_TIMESTAMP` if there is no record.
+        """Return the highest timestamp; `NO_TIMESTAMP` if there are no records.
 
         Raises:
             NotPrepared: see `when_prepared`.
-            BrokerError: as `read`.
+            BrokerError: see `read`.
         """
         return self._guarded(lambda: segments.max_timestamp(partial(self._preparation.times, segments)))
 
@@ -97,7 +97,7 @@ class LogReader:
 
         Args:
             read: may raise NotPrepared.
-            done: called once with the result, or the error; usually before this returns.
+            done: called once with the result or the error, usually before this returns.
         """
         try:
             found: T | BrokerError = read()
@@ -107,14 +107,14 @@ class LogReader:
         except BrokerError as error:
             found = error
         except Exception as error:
-            # A defect; the waiting request has to be answered.
+            # This is a defect; the waiting request has to be answered.
             where, now_ms = self._services.disk.describe(self._folder), self._services.clock()
             self._services.lines.exception(("defect", where), now_ms, "%s: a read failed", where)
             found = BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
         done(found)
 
     def _guarded(self, read: Callable[[], T]) -> T:
-        """Read; clients may retry in a loop, so lines about the same file are suppressed."""
+        """Read, and log failures; clients may retry in a loop, so repeated lines about the same file are suppressed."""
         disk, lines, clock = self._services.disk, self._services.lines, self._services.clock
         try:
             return read()

@@ -1,7 +1,7 @@
-"""Open the segments of a partition, and repair them after a crash.
+"""Open the segments of a partition, repairing them after a crash.
 
-After a clean shutdown only the end of the last segment is read. After a crash every segment that may not be durable is
-checked batch by batch; the log ends before the first damaged or missing batch, and a log line tells what was cut off,
+After a clean shutdown, only the end of the last segment is read. After a crash, every segment that may not be durable
+is checked batch by batch; the log ends before the first damaged or missing batch, and a log line says what was cut off,
 where and why.
 
 Source: `LogLoader` in Apache Kafka.
@@ -41,7 +41,7 @@ logger = logging.getLogger("kafkawire.broker")
 _COPY_SUFFIX = ".copy"
 _LEFTOVERS = (_COPY_SUFFIX, DELETED_SUFFIX, TEMPORARY_SUFFIX)
 
-#: Suffixes of files named after an offset, and names of other files.
+#: Suffixes of files named after an offset, and the names of other files.
 _KINDS = (LOG_SUFFIX, *INDEX_SUFFIXES, SNAPSHOT_SUFFIX)
 _OTHERS = (LEADER_EPOCHS, PARTITION_METADATA, SYNC_FAILED, TRUNCATION)
 
@@ -55,7 +55,7 @@ class PartitionCheckpoints(NamedTuple):
     Attributes:
         log_start_offset: the base offset of the first segment, if it has to be created.
         recovery_point: everything before this offset is durable.
-        may_have_gaps: whether offsets may be missing after it, too, because of compaction; before it they always may.
+        may_have_gaps: whether compaction may have left gaps even after it; gaps before it are always possible.
     """
 
     log_start_offset: int
@@ -67,8 +67,8 @@ class OpenedSegments(NamedTuple):
     """The segments of a partition.
 
     Attributes:
-        segments: in order of their base offsets; never empty, and only the last one can be appended to.
-        truncated_bytes: bytes that were cut off or deleted.
+        segments: in order of base offset; there is always at least one, and only the last can be appended to.
+        truncated_bytes: the number of bytes cut off or deleted.
     """
 
     segments: list[Segment]
@@ -78,13 +78,13 @@ class OpenedSegments(NamedTuple):
 def open_segments(
     disk: Disk, folder: str, config: LogConfig, checkpoints: PartitionCheckpoints, *, is_clean: bool
 ) -> OpenedSegments:
-    """Open the segments of a partition; create the first one if necessary.
+    """Open the segments of a partition, creating the first one if necessary.
 
     Args:
         disk: holds the files.
         folder: the partition's folder.
         config: configuration of the log.
-        checkpoints: the checkpoints.
+        checkpoints: see `PartitionCheckpoints`.
         is_clean: whether the last shutdown was clean.
 
     Raises:
@@ -127,7 +127,7 @@ def open_segments(
             recovery_point,
         )
     if end < log_start_offset:
-        # Clients know the start of the log: earlier offsets must not be assigned again.
+        # Clients know the start of the log, so earlier offsets must not be assigned again.
         reason = f"the log begins at offset {log_start_offset}"
         truncated += _delete_from(disk, folder, config, [segment.base_offset for segment in segments], reason)
         segments = [Segment.create(disk, folder, log_start_offset, config)]
@@ -147,16 +147,16 @@ def _reason_to_delete(segments: list[Segment], segment: Segment, *, may_have_gap
     if has_cut:
         return "it follows a segment that was cut off"
     if segments and segments[-1].next_offset > segment.base_offset:
-        return f"the segment before it goes to offset {segments[-1].next_offset}"
+        return f"the segment before it extends to offset {segments[-1].next_offset}"
     if segments and segments[-1].next_offset < segment.base_offset and not may_have_gaps:
-        return f"the segment before it ends at offset {segments[-1].next_offset}, the next records were never written"
+        return f"the segment before it ends at offset {segments[-1].next_offset}; the next records were never written"
     return ""
 
 
 def _delete_from(disk: Disk, folder: str, config: LogConfig, bases: list[int], reason: str) -> int:
     deleted = 0
     for base in reversed(bases):
-        # From the end, so that a crash in between leaves no gap.
+        # Delete from the end, so that a crash on the way leaves no gap.
         segment = Segment(disk, folder, base, config)
         deleted += segment.size_bytes
         segment.delete()
@@ -173,15 +173,15 @@ def _delete_from(disk: Disk, folder: str, config: LogConfig, bases: list[int], r
 
 
 def _remove_orphans(disk: Disk, folder: str, names: list[str], bases: set[int]) -> None:
-    """Delete indexes without a segment."""
+    """Delete indexes that have no segment."""
     for name in names:
         if any(name.endswith(suffix) and offset_in(name, suffix) not in bases for suffix in INDEX_SUFFIXES):
-            logger.warning("%s: an index without its segment is removed", disk.describe(f"{folder}/{name}"))
+            logger.warning("%s: removing an index without a segment", disk.describe(f"{folder}/{name}"))
             disk.remove(f"{folder}/{name}")
 
 
 def _without_leftovers(disk: Disk, folder: str) -> list[str]:
-    """Return the names in a folder, after removing files left by a crash.
+    """Remove files left by a crash, and return the remaining names in the folder.
 
     Unknown files are left alone. (Apache Kafka does not open a log with `x-1.log` in its folder.)
     """
@@ -191,7 +191,7 @@ def _without_leftovers(disk: Disk, folder: str) -> list[str]:
     kept = []
     for name in names:
         if not _is_of_log(name):
-            logger.warning("%s: the file is not known and is left alone", disk.describe(f"{folder}/{name}"))
+            logger.warning("%s: the file is unknown and is left alone", disk.describe(f"{folder}/{name}"))
         elif name.endswith(_LEFTOVERS):
             disk.remove(f"{folder}/{name}")
         else:
@@ -200,25 +200,25 @@ def _without_leftovers(disk: Disk, folder: str) -> list[str]:
 
 
 def _is_of_log(name: str) -> bool:
-    """Return whether a log may have written a file of this name."""
+    """Return whether a log may have written a file with this name."""
     while name.endswith((*_LEFTOVERS, CLEANED_SUFFIX, SWAP_SUFFIX)):
         name = name.rpartition(".")[0]
     return name in _OTHERS or any(offset_in(name, kind) is not None for kind in _KINDS)
 
 
 def _without_deleted(disk: Disk, folder: str, config: LogConfig, bases: list[int], log_start_offset: int) -> list[int]:
-    """Return the base offsets of the segments that count; those before the start of the log were due for removal."""
+    """Return the base offsets of the segments to keep; segments before the start of the log were due for removal."""
     first = max(bisect_right(bases, log_start_offset) - 1, 0)
     for base in bases[:first]:
         segment = Segment(disk, folder, base, config)
-        logger.info("%s: it is removed, since the log begins at offset %d", segment.where, log_start_offset)
+        logger.info("%s: removed, since the log begins at offset %d", segment.where, log_start_offset)
         segment.delete()
     return bases[first:]
 
 
 def _write_again(disk: Disk, folder: str, bases: list[int]) -> None:
-    """Rewrite segments that later syncs skip: those that were not durable when a sync failed."""
-    what = "a sync has failed, so segments that may not be durable are rewritten"
+    """Rewrite the segments that later syncs skip: those that were not durable when a sync failed."""
+    what = "a sync failed, so segments that may not be durable are rewritten"
     logger.warning("%s: %s (segments: %d)", disk.describe(folder), what, len(bases))
     for base in bases:
         path = f"{folder}/{file_name(base, LOG_SUFFIX)}"

@@ -1,6 +1,6 @@
-"""When a log is synced: one sync is in flight at a time, and all requests that arrive meanwhile share the next.
+"""The schedule of a log's syncs: one is in flight at a time, and all requests that arrive meanwhile share the next.
 
-Methods take the log, which stays in use as long as a sync or a timer needs it.
+Methods take the log, which stays alive as long as a sync or a timer needs it.
 
 Source: `UnifiedLog.flush` in Apache Kafka.
 """
@@ -23,7 +23,7 @@ from kafkawire.sdk.errors import BrokerError
 
 __all__ = ["RETRY_MS", "Syncs"]
 
-#: Delay before retrying after a lack of file descriptors.
+#: Delay before retrying after running out of file descriptors.
 RETRY_MS = 1_000
 
 
@@ -53,11 +53,11 @@ class Syncs:
 
     Args:
         services: see `LogServices`.
-        files: background work of the log.
+        files: the background work of the log.
         durability: see `Durability`.
 
     Attributes:
-        is_paused: whether syncs wait, because files change.
+        is_paused: whether syncs wait because files are changing.
     """
 
     def __init__(self, services: LogServices, files: FileWork, durability: Durability) -> None:
@@ -77,13 +77,13 @@ class Syncs:
             self._timer = self._services.timers.at(deadline_ms, lambda now_ms: self._flush(log))
 
     def by_at_the_latest(self, log: _Log, deadline_ms: int) -> None:
-        """Sync by a deadline, also if a sync is planned for later."""
+        """Sync by a deadline, even if a sync is planned for later."""
         if self._timer is not None and self._timer.deadline_ms > deadline_ms:
             self.cancel()
         self.by(log, deadline_ms)
 
     def cancel(self) -> None:
-        """Plan no sync."""
+        """Cancel the planned sync."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -95,7 +95,7 @@ class Syncs:
     # Syncs.
 
     def sync(self, log: _Log) -> None:
-        """Make everything in the log durable; if a sync is running, another one follows it."""
+        """Make everything in the log durable; if a sync is running, another one will follow it."""
         if self._is_syncing or self.is_paused:
             self._wants_sync = True
             return
@@ -124,7 +124,7 @@ class Syncs:
         self._files.do(work, done)
 
     def go_on(self, log: _Log) -> None:
-        """End a pause."""
+        """End the pause."""
         self.is_paused = False
         wants_sync, self._wants_sync = self._wants_sync, False
         if wants_sync:
@@ -142,7 +142,7 @@ class Syncs:
         self._synced(log, note)
 
     def tell_stored(self, log: _Log) -> None:
-        """Call those that wait for durable segments, or sync the log for them."""
+        """Call the callbacks whose segments are durable; if others are waiting, sync the log for them."""
         if self._durability.tell(has_ended=log.error is not None):
             self.sync(log)
 
@@ -165,7 +165,7 @@ class Syncs:
             self.sync(log)
 
     def _retry_later(self, log: _Log, error: Exception) -> None:
-        """Retry a sync that could not open a file after a while: no sync has failed, so no data is lost."""
+        """After a while, retry a sync that could not open a file: no sync has failed, so no data is lost."""
         self._services.tell_shortage(log.folder, error)
         self._durability.take_back()
         self.cancel()

@@ -1,13 +1,13 @@
-"""Truncation of a log on its disk, so that a crash at any step leaves the old log or the truncated one.
+"""Truncate a log on disk such that a crash at any step leaves either the old log or the truncated one.
 
-    1. `.truncation` in the folder says where the log begins and ends from then on; it is durable before any change
-    2. segments and snapshots after the end are removed, the last segment that is left is truncated, and all is synced
+    1. `.truncation` in the folder says where the log will begin and end; it is durable before any change
+    2. segments and snapshots after the end are removed, the last remaining segment is truncated, and all is synced
     3. the checkpoints of the data directory are written, and `.truncation` is removed
 
-An opening that finds the file repeats step 2; step 3 follows before the first append. The recovery point could not go
-back by itself: a crash after new appends would trust what has replaced the truncated records.
+If the file exists when the log is opened, step 2 is repeated; step 3 follows before the first append. Lowering only the
+recovery point would be unsafe: after appends and a crash, whatever replaced the truncated records would be trusted.
 
-Source: `LocalLog.truncateTo`, `truncateFullyAndStartAt` in Apache Kafka, where a crash may leave a part.
+Source: `LocalLog.truncateTo`, `truncateFullyAndStartAt` in Apache Kafka, where a crash may leave a partial result.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ logger = logging.getLogger("kafkawire.broker")
 #: The file that says how the log has to be truncated.
 TRUNCATION = ".truncation"
 
-#: Longer than two offsets.
+#: More bytes than two offsets need.
 _TEXT_BYTES_MAX = 100
 
 
-#: Returns the segment of a log in use by its base offset; None if there is none, or the log is not in use.
+#: Given a base offset, returns the segment that has it, if the log is in use; otherwise None.
 SegmentOf = Callable[[int], Segment | None]
 
 
 def _unopened(base_offset: int) -> None:
-    """Return no segment: the log is not in use."""
+    """Return None: the log is not in use."""
 
 
 class Truncation(NamedTuple):
@@ -62,7 +62,7 @@ class Truncation(NamedTuple):
 
     Attributes:
         start_offset: the first readable offset.
-        end_offset: no record at or after it remains; if it is not after the start, no record remains at all, and the
+        end_offset: no record at or after it remains; if it is not after the start, no records remain at all, and the
             log continues at the start.
     """
 
@@ -71,7 +71,7 @@ class Truncation(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """Whether no record remains."""
+        """Whether no records remain."""
         return self.end_offset <= self.start_offset
 
 
@@ -88,7 +88,7 @@ class Cut(NamedTuple):
 
 
 def begin_truncation(disk: Disk, folder: str, truncation: Truncation) -> None:
-    """Decide on a truncation, see `resolve`, durably.
+    """Store durably how the log is to be truncated (see `resolve`).
 
     Raises:
         OSError: the disk failed.
@@ -97,12 +97,12 @@ def begin_truncation(disk: Disk, folder: str, truncation: Truncation) -> None:
 
 
 def resolve(disk: Disk, folder: str, truncation: Truncation, segment_of: SegmentOf = _unopened) -> Truncation:
-    """Return a truncation that ends at the start of a batch, so that it may be repeated; nothing is changed.
+    """Return a truncation that ends at the start of a batch, and so may be repeated; nothing is changed.
 
     Args:
         disk: holds the files.
         folder: the partition's folder.
-        truncation: the wanted bounds.
+        truncation: the requested bounds.
         segment_of: see `cut_files`.
 
     Raises:
@@ -118,11 +118,11 @@ def resolve(disk: Disk, folder: str, truncation: Truncation, segment_of: Segment
     batch = _first_from(file, last, end_offset, segment)
     if batch is not None:
         end_offset = min(end_offset, batch.base_offset)
-    return Truncation(start_offset, max(start_offset, end_offset))  # without only records before the start
+    return Truncation(start_offset, max(start_offset, end_offset))  # drop records before the start if no others remain
 
 
 def pending_truncation(disk: Disk, folder: str) -> Truncation | None:
-    """Return the truncation that a crash has interrupted; a damaged file is ignored, with a log line.
+    """Return the truncation that a crash interrupted; a damaged file is logged and ignored.
 
     Raises:
         OSError: the disk failed.
@@ -143,7 +143,7 @@ def pending_truncation(disk: Disk, folder: str) -> Truncation | None:
 
 
 def end_truncation(disk: Disk, folder: str) -> None:
-    """Forget a truncation that is durable.
+    """Forget a durable truncation.
 
     Raises:
         OSError: the disk failed.
@@ -159,15 +159,15 @@ def cut_files(
     truncation: Truncation,
     segment_of: SegmentOf = _unopened,
 ) -> Cut:
-    """Truncate the files of a log, durably, on any thread; it may be repeated.
+    """Durably truncate the files of a log, on any thread; the call may be repeated.
 
     Args:
         disk: holds the files.
         folder: the partition's folder.
         config: configuration of the log.
-        truncation: its new bounds.
-        segment_of: returns the segment with a base offset if the log is in use: slices of its files fail from then on,
-            instead of returning what is appended later.
+        truncation: the new bounds of the log.
+        segment_of: see `SegmentOf`; slices of the files of a log in use fail from then on, rather than return data that
+            is appended later.
 
     Raises:
         OSError: the disk failed.
@@ -195,13 +195,13 @@ def cut_files(
     cut_bytes = tail.recover()
     if left and (before := segment_of(left[-1])) is not None:
         tail.replace(before)
-    # A gap that compaction has left may end there.
+    # A gap left by compaction may end there.
     tail.next_offset = tail.next_offset if cut_bytes else max(tail.next_offset, end_offset)
     return Cut(tail, tail.next_offset)
 
 
 def _truncate_segment(disk: Disk, folder: str, base_offset: int, offset: int, segment: Segment | None) -> int:
-    """Truncate a segment before the batch that has `offset`, or follows it; return the end of the log."""
+    """Truncate a segment before the batch that contains `offset`, or else the next batch; return the end of the log."""
     stem = f"{folder}/{file_name(base_offset)}"
     file = disk.open(stem + LOG_SUFFIX) if segment is None else segment.file
     batch = _first_from(file, base_offset, offset, segment)
@@ -219,13 +219,13 @@ def _first_from(file: File, base_offset: int, offset: int, segment: Segment | No
     where recovery truncates the file.
 
     Args:
-        file: that of the segment.
-        base_offset: that of the segment.
+        file: the file of the segment.
+        base_offset: the base offset of the segment.
         offset: see above.
-        segment: has the index, if the log is in use.
+        segment: the segment, which has the index, if the log is in use.
     """
     if segment is not None and (position := segment.position_before(offset)):
-        with contextlib.suppress(DecodeError):  # an index that is wrong
+        with contextlib.suppress(DecodeError):  # the index is wrong
             return _first_at(file, position, offset)
     survey = Survey(base_offset, INT32_MAX)
     position = 0
@@ -240,7 +240,7 @@ def _first_from(file: File, base_offset: int, offset: int, segment: Segment | No
 
 
 def _first_at(file: File, position: int, offset: int) -> BatchHeader | None:
-    """Return the header of the first batch from a position on that does not end before an offset; None without one.
+    """Return the header of the first batch from a position on that does not end before an offset, or None.
 
     Raises:
         DecodeError: there is no batch at the position, or a later batch is damaged.

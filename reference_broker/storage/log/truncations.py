@@ -1,7 +1,6 @@
-"""The truncations of a log in use, one after another: appends, rolls and syncs wait, and so do reads of what goes.
+"""Truncate a log in use, one truncation at a time: appends, rolls and syncs wait, as do reads of what will be removed.
 
-Methods take the log, which stays in use as long as a truncation needs it. For the steps on the disk see
-`truncation.py`.
+Methods take the log, which stays alive as long as a truncation needs it. See `truncation.py` for the steps on disk.
 
 Source: `UnifiedLog.truncateTo`, `truncateFullyAndStartAt` in Apache Kafka.
 """
@@ -30,10 +29,10 @@ __all__ = ["Plan", "Settled", "Truncations"]
 
 logger = logging.getLogger("kafkawire.broker")
 
-#: Called once with None, or with the error that prevents it.
+#: Called once with None, or with the error that prevented the truncation.
 Settled = Callable[[BrokerError | None], None]
 
-#: Returns what to truncate when the time has come; None if nothing has to be.
+#: Called when the turn comes; returns the truncation, or None if nothing has to be truncated.
 Plan = Callable[[], Truncation | None]
 
 
@@ -78,7 +77,8 @@ class Truncations:
         reader: see `LogReader`.
 
     Attributes:
-        running: how many were begun or wait for their turn; one that an opening has completed counts until `settle`.
+        running: how many truncations have begun or are waiting for their turn; one completed when the log was opened
+            counts until `settle`.
     """
 
     def __init__(self, services: LogServices, files: FileWork, reader: LogReader) -> None:
@@ -88,7 +88,7 @@ class Truncations:
         self._reader = reader
 
     def begin(self, log: _Log, plan: Plan, done: Settled) -> None:
-        """Truncate a log when its turn comes; appends are held until `continue_appends` is called.
+        """Truncate a log when its turn comes; appends wait until `continue_appends` is called.
 
         Args:
             log: the log.
@@ -115,12 +115,12 @@ class Truncations:
                 log.epochs.end_at(log.next_offset)
             self._end(log, done)
 
-        # Neither a sync nor a roll may write to files that go.
+        # Neither a sync nor a roll may write to files that are going away.
         log.turns.take(lambda: self._files.when_quiet(decide))
 
     def _cut(self, log: _Log, truncation: Truncation, done: Settled, release: Callable[[], None]) -> None:
-        """Change the files, unless the log has ended; readers wait for `release` meanwhile."""
-        if log.error is not None:  # its folder may belong to another topic by now
+        """Change the files, unless the log has ended; in the meantime, readers wait for `release`."""
+        if log.error is not None:  # by now its folder may belong to another topic
             release()
             self._end(log, done)
             return
@@ -153,7 +153,7 @@ class Truncations:
         self._files.do(work, worked)
 
     def has_begun(self, log: _Log) -> bool:
-        """Return whether a truncation may have changed files, which the next opening completes; others are only wanted.
+        """Return whether a truncation may have changed files; if so, the next opening completes it.
 
         Args:
             log: the log.
@@ -164,19 +164,19 @@ class Truncations:
         return self.running > 0 and TRUNCATION in self._services.disk.names(log.folder)
 
     def conclude(self, log: _Log, done: Settled) -> None:
-        """Have the checkpoints written, and settle after that; see `settle`."""
+        """Have the checkpoints written, then settle; see `settle`."""
         if log.on_truncated is None:
             self.settle(log, done)
         else:
             log.on_truncated(log, log.next_offset, lambda failed: self.settle(log, done, failed))
 
     def settle(self, log: _Log, done: Settled, error: BrokerError | None = None) -> None:
-        """Forget a truncation: no checkpoint says more than the log has.
+        """Forget a truncation, once no checkpoint exceeds the end of the log.
 
         Args:
             log: the log.
             done: see `begin`.
-            error: why the checkpoints could not be written; the log is offline then.
+            error: why the checkpoints could not be written, or None; with an error, the log goes offline.
         """
         if error is not None:
             log.fail(error)

@@ -1,4 +1,4 @@
-"""The checks on a produced batch before it is appended, by the topic's configuration.
+"""The checks that the topic's configuration requires on a produced batch before it is appended.
 
 Source: `UnifiedLog.append`, `DefaultRecordBatch.setMaxTimestamp` in Apache Kafka.
 """
@@ -20,7 +20,7 @@ __all__ = ["validate"]
 def validate(
     records: Buffer | None, config: LogConfig, now_ms: int, *, allow_zstandard: bool
 ) -> tuple[bytearray | memoryview, BatchHeader]:
-    """Check the records of a partition in a produce request.
+    """Check the records for one partition in a produce request.
 
     Args:
         records: the records field of the request.
@@ -32,8 +32,8 @@ def validate(
         The batch in writable memory, copied only if it was read-only or is recompressed, and its header.
 
     Raises:
-        InvalidBatch: some of its records are refused.
-        BrokerError: the batch is refused.
+        InvalidBatch: some of its records are rejected.
+        BrokerError: the batch is rejected.
     """
     limits = config.produce_limits
     checked = check_batch(records, limits, now_ms, allow_zstandard=allow_zstandard)
@@ -43,11 +43,11 @@ def validate(
         data = recompress(RecordBatch(data), config.compression, config.compression_level)
         header = parse_header(data)
         if header.size_bytes > limits.max_bytes:
-            reason = f"the record batch has {header.size_bytes} bytes once it is compressed as the topic asks"
+            reason = f"the record batch has {header.size_bytes} bytes once compressed as the topic requires"
             raise BrokerError(ErrorCode.MESSAGE_TOO_LARGE, f"{reason}, but the topic allows {limits.max_bytes}")
     if header.size_bytes > config.segment_bytes:
         reason = (
-            f"the record batch has {header.size_bytes} bytes, but a segment of the topic has {config.segment_bytes}"
+            f"the record batch has {header.size_bytes} bytes, but the topic limits segments to {config.segment_bytes}"
         )
         raise BrokerError(ErrorCode.RECORD_LIST_TOO_LARGE, reason)
     if not config.is_log_append_time and (header.is_log_append_time or header.max_timestamp != highest_timestamp):
@@ -57,7 +57,7 @@ def validate(
 
 
 def _writable(records: Buffer, size: int) -> bytearray | memoryview:
-    """Return the batch without trailing bytes, copied only if its memory is read-only."""
+    """Return the batch without trailing bytes, copying it only if its memory is read-only."""
     if isinstance(records, bytes) or (isinstance(records, memoryview) and records.readonly):
         return bytearray(memoryview(records)[:size])
     return records if len(records) == size else memoryview(records)[:size]

@@ -1,1 +1,1 @@
-"""The producers known to a log, for detecting duplicates and tracking transactions."""
+"""The producers known to a log, which it needs to detect duplicates and track transactions."""

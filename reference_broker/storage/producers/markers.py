@@ -1,4 +1,4 @@
-"""Transaction markers as control batches: building them for the log, and finding them in it.
+"""Transaction markers as control batches: build them for the log, and find them in it.
 
 Source: `MemoryRecords.withEndTransactionMarker`, `EndTransactionMarker`, `ProducerAppendInfo.appendEndTxnMarker` in
 Apache Kafka.
@@ -32,8 +32,8 @@ class StoredMarker(NamedTuple):
 
     Attributes:
         marker: the marker.
-        offset: its offset.
-        timestamp: when it was written.
+        offset: the offset of the marker.
+        timestamp: when the marker was written.
     """
 
     marker: Marker
@@ -42,11 +42,11 @@ class StoredMarker(NamedTuple):
 
 
 def build_marker(marker: Marker, now_ms: int) -> tuple[memoryview, BatchHeader]:
-    """Return the control batch of a marker, which the log stamps, and its header.
+    """Return the control batch of a marker, to be stamped by the log, and the batch's header.
 
     Args:
         marker: the transaction, and whether it commits.
-        now_ms: its timestamp.
+        now_ms: the timestamp of the marker.
     """
     builder = BatchBuilder(
         producer_id=marker.producer_id,
@@ -61,7 +61,7 @@ def build_marker(marker: Marker, now_ms: int) -> tuple[memoryview, BatchHeader]:
 
 
 def markers_in(file: ReadableFile, header: BatchHeader) -> Iterator[StoredMarker]:
-    """Yield the markers in a control batch; it may hold other control records, or none after compaction.
+    """Yield the markers in a control batch, which may hold other control records, or be empty after compaction.
 
     Args:
         file: holds the batch.

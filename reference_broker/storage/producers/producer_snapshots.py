@@ -1,6 +1,6 @@
-"""Conversion between producer snapshots, see `sdk/storage/producer_snapshots.py`, and the producers of a log.
+"""Convert the producers of a log to and from producer snapshots (see `sdk/storage/producer_snapshots.py`).
 
-A snapshot is written when the log rolls and when it is closed. A restart need not read the records before it.
+A snapshot is written when the log rolls and when it is closed. A restart does not need to read the records before it.
 
 Source: `ProducerStateManager.readSnapshot`, `writeSnapshot` in Apache Kafka.
 """
@@ -26,11 +26,11 @@ class ProducerStateEntry(NamedTuple):
 
     Attributes:
         producer_id: 0 or higher.
-        epoch: epoch of its last batch or marker, -1 without one.
-        coordinator_epoch: epoch of the coordinator that wrote its last marker, -1 without one.
+        epoch: epoch of its last batch or marker; -1 if there is none.
+        coordinator_epoch: epoch of the coordinator that wrote its last marker; -1 if there is none.
         last_timestamp: timestamp of its last batch or marker.
         transaction_start: the first offset of its open transaction; None if none is open.
-        last: its last batch of this epoch; None if there is none.
+        last: its last batch in this epoch; None if there is none.
     """
 
     producer_id: int
@@ -45,7 +45,7 @@ P = TypeVar("P", Producer, ProducerStateEntry)
 
 
 def producer_state_entries(producers: Iterable[Producer]) -> list[ProducerStateEntry]:
-    """Return the snapshot state of producers; it is copied quickly, so that the rest can run in the background."""
+    """Copy the producers' state, which is quick, so that the rest of the work can run in the background."""
     return [
         ProducerStateEntry(
             producer.producer_id,
@@ -60,9 +60,9 @@ def producer_state_entries(producers: Iterable[Producer]) -> list[ProducerStateE
 
 
 def encode_snapshot(known: Iterable[ProducerStateEntry]) -> bytes:
-    """Encode a snapshot, with the producers in Kafka's order.
+    """Encode a snapshot, with the producers ordered as Kafka orders them.
 
-    Callable on any thread; 30,000 producers take a tenth of a second.
+    May run on any thread; 30,000 producers take a tenth of a second.
     """
     entries = []
     for producer in in_table_order(known):
@@ -83,10 +83,10 @@ def encode_snapshot(known: Iterable[ProducerStateEntry]) -> bytes:
 
 
 def decode_snapshot(data: Buffer) -> list[Producer]:
-    """Return the producers of a snapshot, which only contains the last batch of each.
+    """Return the producers in a snapshot, which contains only the last batch of each.
 
     Raises:
-        DamagedContent: its version is unknown, or it is damaged.
+        DamagedContent: the snapshot's version is unknown, or it is damaged.
     """
     return [_producer(entry) for entry in parse_snapshot(data)]
 
@@ -106,9 +106,9 @@ def _offset(offset: int | None) -> int:
 
 
 def in_table_order(producers: Iterable[P]) -> list[P]:
-    """Return producers as Kafka's hash table orders them, for the same bytes from the same history.
+    """Return producers in the order of Kafka's hash table, so that the same history gives the same bytes.
 
-    Those that share a bucket stay in the given order, that of arrival. It may differ after a restart, since the first
-    batch of each producer is then unknown.
+    Producers that share a bucket stay in the given order, which is the order of arrival. It may differ after a restart,
+    when the first batch of each producer is unknown.
     """
     return java_order(list(producers), lambda producer: long_hash(producer.producer_id))

@@ -1,4 +1,4 @@
-"""Loading of the producers of a log: from its latest snapshot, and the batches after it.
+"""Load the producers of a log from its latest snapshot and the batches after it.
 
 Source: `UnifiedLog.rebuildProducerState`, `ProducerStateManager.truncateAndReload`, `removeStraySnapshots` in Apache
 Kafka.
@@ -35,8 +35,8 @@ __all__ = ["Snapshots", "load_producers", "note_stored"]
 
 logger = logging.getLogger("kafkawire.broker")
 
-#: Returns the batches of a log that begin between two offsets, each with its file; at least those that `last_batches`
-#: in `sdk/records/` chooses.
+#: Returns the batches of a log that begin between two offsets, each with its file; batches that `last_batches` in
+#: `sdk/records/` does not select may be left out.
 StoredBatches = Callable[[int, int], Iterable[tuple[ReadableFile, BatchHeader]]]
 
 
@@ -44,23 +44,23 @@ class Snapshots:
     """The snapshots of a log.
 
     Args:
-        disk: holds them.
-        folder: folder of the partition.
+        disk: holds the snapshots.
+        folder: the partition's folder.
 
     Attributes:
-        offsets: offsets of the snapshots, ascending.
+        offsets: the offsets of the snapshots, ascending.
     """
 
     def __init__(self, disk: Disk, folder: str) -> None:
         self._disk = disk
         self._folder = folder
         self.offsets: list[int] = []
-        #: Offset of the snapshot that was synced when written.
+        #: The offset of the snapshot that was synced when it was written.
         self._synced: int | None = None
 
     @property
     def where(self) -> str:
-        """The description of the partition for log lines."""
+        """The partition's description in log lines."""
         return self._disk.describe(self._folder)
 
     def find(self) -> None:
@@ -69,13 +69,12 @@ class Snapshots:
         self.offsets = sorted(offset for name in names if (offset := offset_in(name, SNAPSHOT_SUFFIX)) is not None)
 
     def prepared(self, producers: Producers, *, is_last: bool = False) -> Callable[[], None]:
-        """Return the work that writes the current producers, on any thread; it does nothing if the last snapshot is
-        current.
+        """Return work that writes a snapshot on any thread, or does nothing if the last snapshot is current.
 
         Args:
-            producers: producers of the log.
-            is_last: whether the log is closed. The snapshot is then synced: at other times, a damaged one is detected
-                and harmless. Without producers and snapshots, none is written.
+            producers: the producers of the log.
+            is_last: whether the log is being closed. If so, the snapshot is synced (at other times, a damaged snapshot
+                is detected and harmless), and none is written if there are neither producers nor snapshots.
         """
         offset = producers.end_offset
         if (self.offsets and self.offsets[-1] >= offset) or (is_last and not self.offsets and not len(producers)):
@@ -94,7 +93,7 @@ class Snapshots:
         return write
 
     def store(self, producers: Producers) -> None:
-        """Write the current producers, durably; without producers, do nothing.
+        """Write a snapshot of the producers durably; without producers, do nothing.
 
         Raises:
             OSError: the disk failed.
@@ -114,7 +113,7 @@ class Snapshots:
         self.offsets.remove(offset)
 
     def sync_from(self, offset: int) -> None:
-        """Make the first snapshot at or after an offset durable, on any thread, since earlier records may be removed.
+        """Make the first snapshot at or after an offset durable, on any thread, as earlier records may be removed.
 
         Raises:
             OSError: the disk failed.
@@ -124,7 +123,7 @@ class Snapshots:
             self._disk.open(self._path(later)).sync()
 
     def retire(self, offsets: Collection[int]) -> list[str]:
-        """Rename snapshots so that they do not count, and return the files to remove later, on any thread.
+        """Rename snapshots so that they are ignored, and return the files to remove later; may run on any thread.
 
         Raises:
             OSError: the disk failed.
@@ -154,20 +153,21 @@ def load_producers(
     committed_to: int | None = None,
     has_markers: Callable[[int, int], bool] = lambda from_offset, end_offset: True,
 ) -> Producers:
-    """Return the producers of a log, and remove unneeded snapshots.
+    """Return the producers of a log, and remove snapshots that are no longer needed.
 
     Args:
-        snapshots: snapshots of the log.
-        base_offsets: base offsets of its segments; snapshots at these are kept, and the latest one.
-        end_offset: end of the log.
+        snapshots: the snapshots of the log.
+        base_offsets: the base offsets of its segments; the snapshots at these offsets and the latest snapshot are kept.
+        end_offset: the end of the log.
         batches: see `StoredBatches`.
-        is_clean: whether the log was closed cleanly; it then had no producers if it has no snapshot.
-        aborted: called with the aborted transactions whose markers are found during the load.
-        aborted_from: the offset from which all of them must be found; None if they are not needed.
-        recalled_from: where to begin the search for the last batches of each producer, besides the very last, which a
-            snapshot contains; None if all were acknowledged.
-        committed_to: the high watermark, if it may be before the end: a snapshot does not contain the transactions that
-            were ended before it was written, of which later ones are undecided until all replicas have the marker.
+        is_clean: whether the log was closed cleanly; if it was, a log without a snapshot had no producers.
+        aborted: called with each aborted transaction whose marker is found during the load.
+        aborted_from: the offset from which all aborted transactions must be found; None if they are not needed.
+        recalled_from: where to begin the search for the last few batches of each producer, as a snapshot contains only
+            the very last; None if all batches have been acknowledged.
+        committed_to: the high watermark, if it may be before the end: a snapshot lacks the transactions that ended
+            before it was written, and those with a marker after the high watermark are undecided until all replicas
+            have the marker.
         has_markers: returns whether there may be a marker between two offsets.
     """
     snapshots.find()
@@ -178,7 +178,7 @@ def load_producers(
             snapshots.remove(offset)
     had_snapshots = bool(snapshots.offsets)
     if committed_to is not None and min(snapshots.offsets, default=0) > committed_to and min(bases) > 0:
-        committed_to = None  # the records before are gone
+        committed_to = None  # the earlier records are gone
     producers = _latest(snapshots)
     if committed_to is not None and _may_lack_transactions(producers, committed_to, has_markers):
         producers = _latest(snapshots, committed_to)
@@ -189,7 +189,8 @@ def load_producers(
     if producers.end_offset < end_offset and (had_snapshots or not is_clean or aborted_from is not None):
         last_base = max(bases)
         if not is_clean and producers.end_offset < last_base:
-            # A power cut lost the snapshot of the last roll, and retention may remove the records before the next roll.
+            # A power cut has lost the snapshot of the last roll, and retention may remove the records before the next
+            # roll.
             _note_all(producers, batches, last_base, aborted, snapshots.where)
             producers.end_offset = last_base
             snapshots.store(producers)
@@ -199,19 +200,19 @@ def load_producers(
 
 
 def _may_lack_transactions(producers: Producers, committed_to: int, has_markers: Callable[[int, int], bool]) -> bool:
-    """Return whether producers from a snapshot may lack transactions that were ended by markers after an offset.
+    """Return whether producers from a snapshot may lack transactions ended by markers after an offset.
 
-    Without such a marker, the batches between an older snapshot and this one need not be read.
+    If there is no such marker, the batches between an older snapshot and this one need not be read.
     """
     had_markers = any(producer.coordinator_epoch != NO_COORDINATOR_EPOCH for producer in producers)
     return had_markers and producers.end_offset > committed_to and has_markers(committed_to, producers.end_offset)
 
 
 def _recall(producers: Producers, from_offset: int, batches: StoredBatches) -> None:
-    """Find the batches before the last one of each producer, which a snapshot does not contain.
+    """Find each producer's batches before its last one, which a snapshot does not contain.
 
-    A batch whose response was lost in a crash is resent, and must not be refused. Kafka refuses it with
-    OUT_OF_ORDER_SEQUENCE_NUMBER; its client then begins a new epoch, and sends later batches a second time.
+    A batch whose response was lost in a crash is resent, and must not be rejected. Kafka rejects it with
+    OUT_OF_ORDER_SEQUENCE_NUMBER, whereupon its client begins a new epoch and sends later batches a second time.
     """
     recent: dict[int, deque[BatchHeader]] = {}
     for _, header in batches(from_offset, producers.end_offset) if len(producers) else ():
@@ -223,7 +224,7 @@ def _recall(producers: Producers, from_offset: int, batches: StoredBatches) -> N
                 break
             first = producer.batches[0]
             if header.last_offset >= first.first_offset:
-                continue  # the snapshot contains it
+                continue  # the snapshot contains this batch
             before = AppendedBatch(
                 sequence_after(header.base_sequence, header.last_offset_delta),
                 header.last_offset,
@@ -242,7 +243,7 @@ def _note_all(
     aborted: Callable[[CompletedTransaction], None],
     where: str,
 ) -> None:
-    """Apply the batches up to `end_offset`; damaged ones are skipped, with a log line."""
+    """Apply the batches up to `end_offset`; damaged batches are logged and skipped."""
     for file, header in batches(producers.end_offset, end_offset):
         try:
             for ended in note_stored(producers, file, header):
@@ -256,12 +257,12 @@ def note_stored(producers: Producers, file: ReadableFile, header: BatchHeader) -
     """Apply a batch from the log.
 
     Args:
-        producers: producers of the log.
+        producers: the producers of the log.
         file: holds the batch.
         header: header of the batch.
 
     Returns:
-        The transactions that it ends; the aborted ones belong in the transaction index.
+        The transactions that the batch ends; the aborted ones belong in the transaction index.
     """
     if not header.is_control:
         producers.note(header, header.base_offset)
@@ -271,7 +272,7 @@ def note_stored(producers: Producers, file: ReadableFile, header: BatchHeader) -
 
 
 def _latest(snapshots: Snapshots, up_to: int | None = None) -> Producers:
-    """Return the content of the latest snapshot, optionally up to an offset; damaged ones are removed."""
+    """Return the content of the latest snapshot, optionally up to an offset; damaged snapshots are removed."""
     producers = Producers()
     for offset in sorted(snapshots.offsets, reverse=True):
         if up_to is not None and offset > up_to:

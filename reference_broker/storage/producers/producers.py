@@ -1,8 +1,8 @@
 """The state of a log's idempotent and transactional producers, without I/O.
 
 A batch is checked before it is appended and noted afterwards; when a log is opened, its batches are noted again. An
-unknown producer may begin with any sequence number: its earlier records may have been removed. UNKNOWN_PRODUCER_ID is
-no longer used.
+unknown producer may begin with any sequence number, since its earlier records may have been removed.
+UNKNOWN_PRODUCER_ID is no longer used.
 
 Source: `ProducerStateManager`, `ProducerAppendInfo`, `ProducerStateEntry`, `VerificationStateEntry` in Apache Kafka.
 """
@@ -32,14 +32,14 @@ __all__ = [
     "Verification",
 ]
 
-#: Batches of a producer that are checked for duplicates; as many as a client may have in flight.
+#: How many of a producer's batches are checked for duplicates: as many as a client may have in flight.
 BATCHES_KEPT = 5
 
 NO_COORDINATOR_EPOCH = -1
 
 _INT16_MAX = 2**15 - 1
 
-#: The first version of transactions whose markers have a new epoch (KIP-890).
+#: The first transaction version in which markers have a new epoch (KIP-890).
 _EPOCH_PER_TRANSACTION = 2
 
 
@@ -49,7 +49,7 @@ class AppendedBatch(NamedTuple):
     Attributes:
         last_sequence: sequence number of its last record.
         last_offset: offset of its last record.
-        offset_delta: number of its records minus one.
+        offset_delta: the number of its records minus one.
         timestamp: its highest timestamp.
     """
 
@@ -60,7 +60,7 @@ class AppendedBatch(NamedTuple):
 
     @property
     def first_sequence(self) -> int:
-        """The sequence number of its first record; they wrap from 2147483647 to 0."""
+        """The sequence number of its first record; sequence numbers wrap from 2147483647 to 0."""
         first = self.last_sequence - self.offset_delta
         return first if first >= 0 else first + INT32_MAX + 1
 
@@ -75,11 +75,11 @@ class Producer:
 
     Attributes:
         producer_id: 0 or higher.
-        epoch: epoch of its last batch or marker, -1 without one.
-        coordinator_epoch: epoch of the coordinator that wrote its last marker, -1 without one.
+        epoch: epoch of its last batch or marker; -1 if there is none.
+        coordinator_epoch: epoch of the coordinator that wrote its last marker; -1 if there is none.
         last_timestamp: timestamp of its last batch or marker.
         transaction_start: the first offset of its open transaction; None if none is open.
-        batches: the last batches of this epoch, oldest first.
+        batches: its last batches in this epoch, oldest first.
     """
 
     __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "producer_id", "transaction_start")
@@ -102,7 +102,7 @@ class Producer:
 
     @property
     def last_sequence(self) -> int:
-        """The sequence number of its last record, -1 if this epoch has none."""
+        """The sequence number of its last record; -1 if there is none in this epoch."""
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
     def begin(self, epoch: int) -> None:
@@ -118,7 +118,7 @@ class Marker(NamedTuple):
     Attributes:
         producer_id: the producer whose transaction ends.
         producer_epoch: the epoch of the producer from then on.
-        is_commit: commit or abort.
+        is_commit: whether the transaction is committed rather than aborted.
         coordinator_epoch: epoch of the coordinator.
     """
 
@@ -132,11 +132,11 @@ class CompletedTransaction(NamedTuple):
     """A transaction that a marker has ended.
 
     Attributes:
-        producer_id: its producer.
+        producer_id: the producer of the transaction.
         first_offset: offset of its first record.
         last_offset: offset of the marker.
         is_aborted: whether it belongs in the transaction index.
-        last_stable_offset: the last stable offset, once the high watermark has passed the marker.
+        last_stable_offset: the last stable offset after the high watermark passes the marker.
     """
 
     producer_id: int
@@ -151,10 +151,10 @@ class Verification:
     one here.
 
     Attributes:
-        epoch: epoch of the producer.
-        lowest_sequence: lowest sequence number among verified batches of this epoch.
+        epoch: the epoch of the producer.
+        lowest_sequence: the lowest sequence number among the batches verified in this epoch.
         has_epoch_per_transaction: whether the producer's epoch increases with each transaction (KIP-890).
-        since_ms: time of the first request.
+        since_ms: when the first request arrived.
     """
 
     __slots__ = ("epoch", "has_epoch_per_transaction", "lowest_sequence", "since_ms")
@@ -180,12 +180,12 @@ class Producers:
         self.end_offset = end_offset
         self._producers: dict[int, Producer] = {}
         self._verifications: dict[int, Verification] = {}
-        # Transactions by first offset. The open ones, with their producer, are in order; the ended ones, with their
-        # marker's offset, are in the order of these, and stay until the high watermark has passed it. There may be
-        # thousands while a follower is away, and each batch asks for the first of them.
+        # Transactions by first offset. Open transactions, with their producers, are in that order; ended transactions,
+        # with their markers' offsets, are in the order of the markers, and stay until the high watermark passes the
+        # marker. There may be thousands while a follower is away, and each batch needs the first of them.
         self._open: dict[int, int] = {}
         self._ended: dict[int, int] = {}
-        #: A heap of the first offsets of the ended ones, and of some that were dropped.
+        #: A heap of the first offsets of ended transactions, including some that have been dropped.
         self._first_ended: list[int] = []
 
     def __iter__(self) -> Iterator[Producer]:
@@ -199,7 +199,7 @@ class Producers:
         return self._producers.get(producer_id)
 
     def restore(self, producers: Iterable[Producer], end_offset: int) -> None:
-        """Restore the state from a snapshot of the log before `end_offset`."""
+        """Restore a producer's state from a snapshot of the log before `end_offset`."""
         self._producers = {producer.producer_id: producer for producer in producers}
         starts = [(found.transaction_start, found.producer_id) for found in self if found.transaction_start is not None]
         self._open = dict(sorted(starts))
@@ -215,13 +215,13 @@ class Producers:
         """Check a batch of records before it is appended.
 
         Args:
-            batch: its header; only one with a producer id can be refused.
-            is_client: whether a client produced it; coordinators write without sequence numbers.
-            verification: what `begin_verification` returned to the request, once the coordinator has confirmed the
+            batch: its header; only a batch with a producer id can be rejected.
+            is_client: whether a client produced it; coordinators write batches without sequence numbers.
+            verification: what `begin_verification` returned for the request, once the coordinator has confirmed the
                 transaction.
 
         Returns:
-            The earlier batch, if this one is a duplicate; it must not be appended again.
+            The earlier batch, if this one is a duplicate and must not be appended again; otherwise None.
 
         Raises:
             BrokerError: INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_TXN_STATE.
@@ -244,7 +244,7 @@ class Producers:
         if is_client:
             self._check_sequence(producer, batch)
         if start is not None and not batch.is_transactional:
-            reason = f"producer {batch.producer_id} has an open transaction from offset {start} on"
+            reason = f"producer {batch.producer_id} has an open transaction that begins at offset {start}"
             raise BrokerError(ErrorCode.INVALID_TXN_STATE, reason)
         return None
 
@@ -266,7 +266,7 @@ class Producers:
             raise _out_of_order(batch, str(expected))
 
     def note(self, batch: BatchHeader, base_offset: int) -> None:
-        """Apply a batch of records that was appended, or was read from the log.
+        """Apply a batch of records that has been appended, or read from the log.
 
         Args:
             batch: its header.
@@ -278,7 +278,7 @@ class Producers:
             return
         producer = self._known(batch.producer_id)
         producer.begin(batch.producer_epoch)
-        # Coordinators write without sequence numbers, so their batches have no duplicates.
+        # Coordinators write batches without sequence numbers, so their batches have no duplicates.
         last_sequence = NO_SEQUENCE
         if batch.base_sequence != NO_SEQUENCE:
             last_sequence = sequence_after(batch.base_sequence, batch.last_offset_delta)
@@ -302,12 +302,12 @@ class Producers:
     def begin_verification(
         self, producer_id: int, epoch: int, sequence: int, now_ms: int, *, has_epoch_per_transaction: bool
     ) -> Verification | None:
-        """Begin the coordinator's verification, for a request, that a transaction is open.
+        """For a request, begin to verify with the coordinator that a transaction is open.
 
         Args:
             producer_id: the producer that wants to append.
-            epoch: epoch of its batch.
-            sequence: sequence number of the first record in its batch.
+            epoch: the epoch of its batch.
+            sequence: the sequence number of the first record in its batch.
             now_ms: the current time.
             has_epoch_per_transaction: see `Verification`.
 
@@ -347,7 +347,8 @@ class Producers:
 
         Args:
             marker: the marker that the coordinator wants to write.
-            transaction_version: the coordinator's; from 2 on, each transaction has a new epoch.
+            transaction_version: the coordinator's transaction version; from version 2 on, each transaction has a new
+                epoch.
 
         Raises:
             BrokerError: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
@@ -355,7 +356,7 @@ class Producers:
         producer = self._producers.get(marker.producer_id) or Producer(marker.producer_id)
         is_late = marker.producer_epoch < producer.epoch
         if transaction_version >= _EPOCH_PER_TRANSACTION and marker.producer_epoch == producer.epoch:
-            # A repeated marker finds no open transaction. The highest epoch cannot increase.
+            # A repeated marker finds no open transaction. An epoch at its maximum cannot increase.
             is_late = producer.transaction_start is not None and marker.producer_epoch != _INT16_MAX
         if is_late:
             reason = (
@@ -370,15 +371,15 @@ class Producers:
             raise BrokerError(ErrorCode.TRANSACTION_COORDINATOR_FENCED, reason)
 
     def note_marker(self, marker: Marker, offset: int, timestamp: int) -> CompletedTransaction | None:
-        """Apply a marker that was appended, or was read from the log.
+        """Apply a marker that has been appended, or read from the log.
 
         Args:
             marker: the marker.
             offset: its offset.
-            timestamp: when it was written.
+            timestamp: when the marker was written.
 
         Returns:
-            The transaction that it ends; None without an open one.
+            The transaction that the marker ends; None if no transaction is open.
         """
         self.end_offset = offset + 1
         producer = self._known(marker.producer_id)
@@ -389,7 +390,7 @@ class Producers:
         verification = self._verifications.get(marker.producer_id)
         if verification is not None and not (
             verification.has_epoch_per_transaction and verification.epoch == marker.producer_epoch
-        ):  # the next transaction may have begun verification
+        ):  # verification of the next transaction may have begun
             del self._verifications[marker.producer_id]
         if start is None:
             return None
@@ -400,7 +401,7 @@ class Producers:
         return CompletedTransaction(marker.producer_id, start, offset, not marker.is_commit, stable)
 
     def note_high_watermark(self, high_watermark: int) -> list[int]:
-        """Drop the transactions whose markers are before the high watermark, and return their first offsets."""
+        """Drop the transactions whose markers are below the high watermark, and return their first offsets."""
         if not self._ended:
             return []
         decided = [first for first, _ in takewhile(lambda ended: ended[1] < high_watermark, self._ended.items())]
@@ -412,7 +413,7 @@ class Producers:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """The first offset of the oldest transaction that is open, or ended by an uncommitted marker."""
+        """The first offset of the oldest transaction that is open, or that an uncommitted marker has ended."""
         first_open = next(iter(self._open), None)
         first_ended = self._first_ended[0] if self._first_ended else None
         if first_open is None or first_ended is None:
@@ -426,7 +427,7 @@ class Producers:
 
         Args:
             now_ms: the current time.
-            expiration_ms: `producer.id.expiration.ms`; it also applies to verifications.
+            expiration_ms: `producer.id.expiration.ms`, which also applies to verifications.
         """
         idle = [
             producer.producer_id
@@ -441,7 +442,7 @@ class Producers:
 
 
 def _duplicate(producer: Producer, batch: BatchHeader) -> AppendedBatch | None:
-    """Return the batch with the same sequence numbers, if it is among the last ones."""
+    """Return the batch with the same sequence numbers, if it is among the producer's last batches."""
     if batch.producer_epoch != producer.epoch:
         return None
     last_sequence = sequence_after(batch.base_sequence, batch.last_offset_delta)

@@ -1,1 +1,1 @@
-"""The files of a log: batches, and the indexes that find them."""
+"""The files of a log: batches, and the indexes for finding them."""

@@ -1,8 +1,8 @@
 """The two sparse indexes of a segment: offset to position, timestamp to offset.
 
-Entries of the active segment are kept in memory; the file is written when the segment is complete, and read again for
-searches. Both can be rebuilt from the segment, so a damaged file is dropped rather than repaired. For the file format
-see `sdk/storage/index_entries.py`.
+The active segment's entries are kept in memory; the files are written when the segment is complete, and read again for
+searches. Both indexes can be rebuilt from the segment, so a damaged file is dropped rather than repaired. See
+`sdk/storage/index_entries.py` for the file format.
 
 Source: Kafka's `OffsetIndex` (`.index`) and `TimeIndex` (`.timeindex`).
 """
@@ -26,7 +26,7 @@ class _Index:
         disk: holds the file.
         path: the file, which `store` writes.
         base_offset: the segment's base offset, which the offsets in the file are relative to.
-        max_bytes: largest size of the file, Kafka's `segment.index.bytes`.
+        max_bytes: the maximum size of the file, Kafka's `segment.index.bytes`.
     """
 
     _FORMAT: IndexFormat
@@ -36,7 +36,7 @@ class _Index:
         self._path = path
         self._base_offset = base_offset
         self._max_entries = max_bytes // self._FORMAT.entry_bytes
-        # Arrays, since a segment of 1 GiB has 262,144 entries.
+        # Arrays rather than lists, since a segment of 1 GiB has 262,144 entries.
         self._keys, self._values, _ = self._FORMAT.no_entries()
 
     def __len__(self) -> int:
@@ -49,14 +49,14 @@ class _Index:
 
     @property
     def room(self) -> int:
-        """The number of entries until it is full; less than 0 if it has more than `max_bytes` allows."""
+        """The number of entries that still fit; negative if the index has more than `max_bytes` allows."""
         return self._max_entries - len(self._keys)
 
     def load(self) -> bool:
         """Read the file.
 
         Returns:
-            False if it is missing or damaged; the index is then empty and must be rebuilt.
+            False if the file is missing or damaged, in which case the index is empty and must be rebuilt.
         """
         content = read_file(self._disk, self._path)
         if content is None:
@@ -66,7 +66,7 @@ class _Index:
         except DamagedContent:
             self.clear()
             return False
-        # Kafka preallocates the file of an active segment; a broker that crashed leaves it with zeros at the end.
+        # Kafka preallocates the file of an active segment; a broker that crashes leaves zeros at its end.
         if room_bytes:
             self.clear()
             return False
@@ -74,7 +74,7 @@ class _Index:
         return True
 
     def stored_bytes(self) -> int:
-        """Return the size of the file, on any thread; 0 if it is missing, which is then rebuilt on demand.
+        """Return the size of the file, on any thread; 0 if the file is missing and will be rebuilt on demand.
 
         Raises:
             OSError: the disk failed.
@@ -91,14 +91,15 @@ class _Index:
     def store(self) -> None:
         """Replace the file, on any thread; the caller syncs the folder.
 
-        Not in place: the old file may already be trusted, and a power cut may leave a part that looks whole.
+        The file is not rewritten in place: the old file may already be trusted, and a power cut may leave a partial
+        file that looks complete.
         """
         temporary = self._path + TEMPORARY_SUFFIX
         file = self._disk.open(temporary, create=True)
         had_content = file.size_bytes > 0
         if had_content:
             file.truncate(0)
-        if self._keys or had_content:  # a file that was always empty is durable once its name is
+        if self._keys or had_content:  # a file that has always been empty is durable once its name is
             file.append(index_content(self._keys, self._values, self._FORMAT))
             file.sync()
         self._disk.rename(temporary, self._path)
@@ -109,7 +110,7 @@ class _Index:
 
 
 class OffsetIndex(_Index):
-    """Positions of batches: the last offset of a batch and the position at which it begins."""
+    """Positions of batches: the last offset of a batch, and where the batch begins."""
 
     _FORMAT = OFFSET_INDEX
 
@@ -118,19 +119,19 @@ class OffsetIndex(_Index):
 
         Args:
             last_offset: the batch's last offset, higher than those of earlier entries.
-            position: its first byte in the segment.
+            position: where the batch begins in the segment.
         """
         self._add(last_offset - self._base_offset, position)
 
     def position_for(self, offset: int) -> int:
-        """Return the highest indexed position that is not after the batch with `offset`."""
+        """Return the highest indexed position that is not past the batch with `offset`."""
         entry = bisect_right(self._keys, offset - self._base_offset) - 1
         return self._values[entry] if entry >= 0 else 0
 
     def offset_from(self, position: int) -> int | None:
-        """Return the last offset of the first indexed batch at or after `position`; None if there is none.
+        """Return the last offset of the first indexed batch at or after `position`, or None.
 
-        Kafka's search does not find the first entry by its own position, but the one after it.
+        Given the position of the very first entry, Kafka's search finds the entry after it instead.
         """
         entry = bisect_left(self._values, position)
         if not entry and self._values and self._values[0] == position:
@@ -139,12 +140,12 @@ class OffsetIndex(_Index):
 
     @property
     def last_position(self) -> int:
-        """The position in the last entry, 0 without entries."""
+        """The position in the last entry; 0 if there are no entries."""
         return self._values[-1] if self._values else 0
 
     @property
     def last_offset(self) -> int:
-        """The offset in the last entry, the base offset without entries."""
+        """The offset in the last entry; the base offset if there are no entries."""
         return self._base_offset + (self._keys[-1] if self._keys else 0)
 
 
@@ -155,21 +156,21 @@ class TimeIndex(_Index):
 
     @property
     def is_full(self) -> bool:
-        """Whether only the last entry still fits, which is added when the segment is complete."""
+        """Whether there is room for only one more entry, the one added when the segment is complete."""
         return len(self._keys) >= self._max_entries - 1
 
     @property
     def room(self) -> int:
-        """The number of entries until it is full."""
+        """The number of entries until the index is full."""
         return self._max_entries - 1 - len(self._keys)
 
     @property
     def last_timestamp(self) -> int:
-        """The timestamp in the last entry, `NO_TIMESTAMP` without entries."""
+        """The timestamp in the last entry; `NO_TIMESTAMP` if there are no entries."""
         return self._keys[-1] if self._keys else NO_TIMESTAMP
 
     def append(self, timestamp: int, last_offset: int) -> None:
-        """Add an entry for the highest timestamp so far, if one exists and is higher than that of the last entry.
+        """Add an entry for the highest timestamp so far, if there is one and it is higher than the last entry's.
 
         Args:
             timestamp: milliseconds since the epoch.
@@ -179,13 +180,13 @@ class TimeIndex(_Index):
             self._add(timestamp, last_offset - self._base_offset)
 
     def offset_before(self, timestamp: int) -> int:
-        """Return the highest indexed offset before which no batch has a record at or after `timestamp`."""
+        """Return the highest indexed offset such that no earlier batch has a record at or after `timestamp`."""
         entry = bisect_left(self._keys, timestamp) - 1
         return self._base_offset + self._values[entry] if entry >= 0 else self._base_offset
 
     @property
     def last_entry(self) -> tuple[int, int] | None:
-        """The last entry, (timestamp, offset); None without entries."""
+        """The last entry, (timestamp, offset); None if there are no entries."""
         if not self._keys:
             return None
         return self._keys[-1], self._base_offset + self._values[-1]

@@ -1,4 +1,4 @@
-"""Rebuilding the indexes of a segment from its batches, if their files are missing or damaged.
+"""Rebuild the indexes of a segment from its batches if the index files are missing or damaged.
 
 Source: `LogSegment.recover` in Apache Kafka.
 """
@@ -23,7 +23,7 @@ class Rebuilt(NamedTuple):
         offsets: the index by offset.
         times: the index by time.
         survey: the combined properties of the batches.
-        problem: the problem of the first damaged batch; the indexes end before it.
+        problem: what is wrong with the first damaged batch, where the indexes end; None if there is none.
     """
 
     offsets: OffsetIndex
@@ -36,9 +36,9 @@ def rebuild(file: File, base_offset: int, interval_bytes: int, index: OffsetInde
     """Fill the indexes of a segment up to the first damaged batch, on any thread.
 
     Args:
-        file: with the batches.
+        file: holds the batches.
         base_offset: base offset of the segment.
-        interval_bytes: distance between entries.
+        interval_bytes: the distance between entries.
         index: an empty index by offset.
         time_index: an empty index by time.
 

@@ -1,9 +1,9 @@
-"""Replacement of segments by a compacted one, so that a crash leaves either the old segments or the new one.
+"""Replace segments with a compacted one such that a crash leaves either the old segments or the new one.
 
     1. the files of the new segment are written as `.cleaned`, and synced
-    2. they become `.swap`, the `.log` file last: from then on it counts; each further segment that it replaces has an
-       empty `.log.swap`, since the new one may end before it
-    3. the old files become `.deleted`, and the new ones lose their suffix, the `.log` file first
+    2. they are renamed to `.swap`, the `.log` file last: from then on the new segment is in effect; each further
+       segment that it replaces has an empty `.log.swap`, since the new segment may end before it
+    3. the old files are renamed to `.deleted`, and the new files lose their suffix, the `.log` file first
 
 A startup undoes a replacement interrupted before the end of step 2, and completes a later one.
 
@@ -33,7 +33,7 @@ logger = logging.getLogger("kafkawire.broker")
 
 
 def prepare(disk: Disk, folder: str, base_offset: int, others: Sequence[int]) -> None:
-    """Perform all steps that can be undone before a written segment counts.
+    """Perform the steps that can still be undone, before a rewritten segment takes effect.
 
     Args:
         disk: holds the partition.
@@ -54,7 +54,7 @@ def prepare(disk: Disk, folder: str, base_offset: int, others: Sequence[int]) ->
 
 
 def commit(disk: Disk, folder: str, base_offset: int) -> None:
-    """Make a prepared segment count.
+    """Put a prepared segment into effect.
 
     Args:
         disk: holds the partition.
@@ -70,7 +70,7 @@ def commit(disk: Disk, folder: str, base_offset: int) -> None:
 
 
 def complete(disk: Disk, folder: str) -> list[str]:
-    """Move a segment that counts to its place; return the files to remove later.
+    """Move a segment in effect to its final place; return the files to remove later.
 
     Raises:
         OSError: the disk failed.
@@ -80,7 +80,7 @@ def complete(disk: Disk, folder: str) -> list[str]:
     indexes = [name for name in swapped if not name.endswith(LOG_SUFFIX)]
     new = {stem for stem in logs if _is_new(disk, f"{folder}/{stem}", stem, indexes)}
     retired = []
-    for stem in sorted(logs, reverse=True):  # the new segment, which has the lowest offset, is last
+    for stem in sorted(logs, reverse=True):  # the new segment has the lowest offset, so it comes last
         path = f"{folder}/{stem}"
         if not any(each <= stem for each in new):
             # No new file replaces this segment.
@@ -103,7 +103,7 @@ def complete(disk: Disk, folder: str) -> list[str]:
 
 
 def discard(disk: Disk, folder: str) -> None:
-    """Remove the files of a segment that does not count, ending with its `.log` file, which marks it.
+    """Remove the files of a segment that is not in effect, ending with its `.log` file, which marks it.
 
     Raises:
         OSError: the disk failed.
@@ -120,7 +120,7 @@ def settle(disk: Disk, folder: str, names: Sequence[str]) -> bool:
     Args:
         disk: holds the partition.
         folder: folder of the partition.
-        names: names in the folder.
+        names: the names in the folder.
 
     Raises:
         OSError: the disk failed.
@@ -137,14 +137,14 @@ def settle(disk: Disk, folder: str, names: Sequence[str]) -> bool:
 
 
 def _written(names: Sequence[str], suffix: str) -> list[str]:
-    """Return the names of files of a new segment."""
+    """Return the names of a new segment's files."""
     kinds = (LOG_SUFFIX, *INDEX_SUFFIXES)
     found = [name for name in names if name.endswith(suffix)]
     return [name for name in found if any(offset_in(name, kind + suffix) is not None for kind in kinds)]
 
 
 def _is_new(disk: Disk, path: str, stem: str, indexes: Sequence[str]) -> bool:
-    """Return whether a segment is the new one, rather than the mark of a replaced one."""
+    """Return whether this is the new segment, rather than the mark of a replaced one."""
     return any(name.startswith(stem) for name in indexes) or disk.size_of(path + LOG_SUFFIX + SWAP_SUFFIX) > 0
 
 

@@ -1,6 +1,6 @@
-"""Preparation of segments for searches: rebuilding indexes, and reading the highest timestamp.
+"""Prepare segments for searches: rebuild indexes, and read the highest timestamp.
 
-Both may take seconds for a segment of 1 GiB, so they run in the background, once for all waiting requests.
+For a segment of 1 GiB, either may take seconds, so they run in the background, once for all waiting requests.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["NotPrepared", "Preparation"]
 
 T = TypeVar("T")
 
-#: Highest timestamps looked up before a search restarts: a few milliseconds.
+#: How many highest timestamps are looked up before a search restarts: a few milliseconds' worth.
 _LOOKED_UP_TOGETHER = 64
 
 
@@ -38,19 +38,19 @@ class Preparation:
 
     Args:
         background: runs the preparation.
-        told: called whenever a preparation has succeeded or failed.
+        told: called whenever a preparation succeeds or fails.
     """
 
     def __init__(self, background: Background, told: Callable[[], None]) -> None:
         self._background = background
         self._told = told
         self._running: set[Segment] = set()
-        #: Failures reported to the next search, by base offset; the search after that one retries.
+        #: Failures to report to the next search, by base offset; the search after that retries.
         self._failed: dict[Segment, Exception] = {}
         self._waiting: list[Callable[[], None]] = []
 
     def when_done(self, callback: Callable[[], None]) -> None:
-        """Call back once, the next time that `told` is called; each partition of a request waits with one entry."""
+        """Call back once, the next time that `told` is called; each waiting partition of a request has one entry."""
         self._waiting.append(callback)
 
     def indexes(self, segment: Segment) -> None:
@@ -68,8 +68,8 @@ class Preparation:
         """Make sure that the highest timestamp of a segment is known; see `Prepare`.
 
         Args:
-            segments: segments of the log; others may be needed next.
-            segment: one of them.
+            segments: the segments of the log; others may be needed next.
+            segment: one of these segments.
 
         Raises:
             NotPrepared: the timestamp is being looked up.
@@ -81,10 +81,10 @@ class Preparation:
             self._begin(segment, lambda: _look_up(segment, following), lambda _: None)
 
     def hold(self, segments: Iterable[Segment]) -> Callable[[], None]:
-        """Make searches of segments wait while they are changed; no preparation of them may be running.
+        """Make searches wait while their segments are being changed; no preparation of these may be running.
 
         Returns:
-            A function that ends this.
+            A function that ends the wait.
         """
         held = set(segments)
         self._running |= held

@@ -1,8 +1,8 @@
 """One segment of a log: the batches from a base offset on, with their indexes.
 
 A segment is appended to until it is sealed, and read by position. An append is one write to the `.log` file. Indexes
-are written when the segment is sealed, and rebuilt from that file if necessary; all have Kafka's formats. The files of
-a segment are opened on demand, so that a restart is quick, and unused partitions have no open files.
+are written when the segment is sealed, and rebuilt from that file if necessary; all files have Kafka's formats. The
+files of a segment are opened on demand, so that restarts are quick and unused partitions have no open files.
 
 Source: `LogSegment` in Apache Kafka.
 """
@@ -37,7 +37,7 @@ __all__ = ["BatchPlace", "Segment"]
 logger = logging.getLogger("kafkawire.broker")
 
 
-#: Batches whose places are kept: more than a follower that keeps up leaves between two fetches.
+#: The number of batches whose places are kept: more than a follower that keeps up leaves between two fetches.
 _APPENDED_KEPT: Final = 8
 
 
@@ -45,9 +45,9 @@ class BatchPlace(NamedTuple):
     """Where a batch is in the file of its segment.
 
     Attributes:
-        base_offset: its base offset.
-        position: its first byte.
-        size_bytes: its size.
+        base_offset: the base offset of the batch.
+        position: where the batch begins.
+        size_bytes: the size of the batch.
     """
 
     base_offset: int
@@ -61,19 +61,19 @@ class Segment:
     Args:
         disk: holds the files.
         folder: the partition's folder.
-        base_offset: the lowest allowed offset, which names the files.
+        base_offset: the lowest offset allowed, from which the files are named.
         config: sizes and intervals.
-        sealed_at: the offset after the last one, if the segment is complete and already checked; it is then loaded at
-            first use. None for a segment to `create`, `load` or `recover`.
-        suffix: suffix of its file names, as long as it does not count.
+        sealed_at: the offset after the last one if the segment is complete and already checked, in which case it is
+            loaded on first use; None for a segment to `create`, `load` or `recover`.
+        suffix: the suffix of its file names until the segment is in effect.
 
     Attributes:
         next_offset: the offset after the last one in the file.
-        is_sealed: whether it is complete.
-        is_stored: whether the files of its indexes are complete and durable.
-        has_producers: whether it may hold batches of idempotent producers, or markers; `recover` may find that it does
-            not.
-        transactions: the transactions aborted by markers in it.
+        is_sealed: whether the segment is complete.
+        is_stored: whether its index files are complete and durable.
+        has_producers: whether the segment may hold markers or batches of idempotent producers; `recover` may find that
+            it does not.
+        transactions: the transactions aborted by markers in the segment.
     """
 
     def __init__(
@@ -94,9 +94,9 @@ class Segment:
         self._path, *_, transactions_path = self._paths
         self._config = config
         self._file: File | None = None
-        #: Files of this segment before truncations; slices of them may be in use.
+        #: Files of this segment from before truncations; slices of them may be in use.
         self._former_files: list[ref[File]] = []
-        self._opening = Lock()  # a file tracks its size: two objects would soon disagree
+        self._opening = Lock()  # a file tracks its size, so two objects would soon disagree
         self._size_bytes: int | None = None
         self._index, self._time_index = self._new_indexes()
         self.transactions = TransactionIndex(disk, transactions_path, base_offset)
@@ -104,20 +104,22 @@ class Segment:
         #: Whether a damaged batch ends the index by time before the segment's end: such an index is never stored.
         self._is_partial = False
         self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, base_offset
-        #: Index sizes of a sealed segment, once requested.
+        #: The highest timestamp as looked up in the files of a sealed segment, or the error; None before the first
+        #: look-up.
         self._highest: int | DecodeError | None = None
         self._bytes_since_entry = 0
-        #: The batches that were appended last: followers, and most consumers, read these.
+        #: The most recently appended batches, which followers and most consumers read.
         self._appended: deque[BatchPlace] = deque(maxlen=_APPENDED_KEPT)
         self._first_timestamp: int | None = None
-        #: Time of the first append in this run: the age of a segment whose first batch has no timestamp.
+        #: The time of the first append in this run: it determines the age of a segment whose first batch has no
+        #: timestamp.
         self._since_ms: int | None = None
-        #: Deterministic jitter: it differs between segments, so that not all partitions roll at once.
+        #: Deterministic jitter: it differs between segments, so that partitions do not all roll at the same time.
         self._jitter_ms = crc32c(self._path.encode()) % config.segment_jitter_ms if config.segment_jitter_ms else 0
 
     @classmethod
     def create(cls, disk: Disk, folder: str, base_offset: int, config: LogConfig, suffix: str = "") -> Segment:
-        """Return a new, empty segment; for the arguments see the class.
+        """Return a new, empty segment; see the class for the arguments.
 
         Raises:
             OSError: the file could not be created.
@@ -125,7 +127,7 @@ class Segment:
         segment = cls(disk, folder, base_offset, config, suffix=suffix)
         file = disk.open(segment._path, create=True)
         if file.size_bytes:
-            file.truncate(0)  # left by a segment of this name that no longer counts
+            file.truncate(0)  # left by an obsolete segment of this name
         segment._size_bytes = 0
         return segment
 
@@ -152,7 +154,7 @@ class Segment:
 
     @property
     def where(self) -> str:
-        """The description of the file with the batches for log lines."""
+        """The description of the file with the batches, for log lines."""
         return self._disk.describe(self._path)
 
     @property
@@ -161,10 +163,10 @@ class Segment:
         return (self._is_indexed and not self._is_partial) or self._highest is not None
 
     def highest_timestamp(self) -> int:
-        """Return the highest timestamp of its batches, `NO_TIMESTAMP` if none has any, on any thread.
+        """Return the highest timestamp of the batches, on any thread; `NO_TIMESTAMP` if no batch has one.
 
         Raises:
-            DamagedSegment: its time index cannot be right, and a batch is damaged.
+            DamagedSegment: the time index cannot be right, and a batch is damaged.
             OSError: the disk failed.
         """
         if self._is_indexed and not self._is_partial:
@@ -177,7 +179,7 @@ class Segment:
                 self._highest = error
         if isinstance(self._highest, DecodeError):
             raise self._highest.again()
-        return max(self._highest, self._max_timestamp)  # more batches may have been appended since
+        return max(self._highest, self._max_timestamp)  # batches may have been appended since the look-up
 
     def _look_up_highest(self) -> int:
         _, index = self._new_indexes()
@@ -186,7 +188,7 @@ class Segment:
         return max((batch.max_timestamp for batch in self.headers(0)), default=NO_TIMESTAMP)
 
     def index_sizes(self) -> tuple[int, int]:
-        """Return the sizes of the indexes by offset and by time, on any thread; the segment is stored.
+        """Return the sizes of the indexes by offset and by time, on any thread; the segment must be stored.
 
         Raises:
             OSError: the disk failed.
@@ -199,7 +201,7 @@ class Segment:
         """Return whether the log must be rolled before `batch` is appended.
 
         Args:
-            batch: its header, with the log append time if the topic uses that.
+            batch: its header, with the log append time if the topic uses it.
             now_ms: the current time.
         """
         config = self._config
@@ -212,7 +214,7 @@ class Segment:
         )
 
     def _age_ms(self, batch: BatchHeader, now_ms: int) -> int:
-        """Return the age by the clock that sets timestamps, the producer's or the broker's, as in Kafka."""
+        """Return the age by the clock that sets the timestamps, the producer's or the broker's, as in Kafka."""
         if self._first_timestamp is not None and self._first_timestamp >= 0:
             return batch.max_timestamp - self._first_timestamp
         return 0 if self._since_ms is None else now_ms - self._since_ms
@@ -224,7 +226,7 @@ class Segment:
             data: the stamped batch.
             batch: its header, as produced.
             base_offset: its base offset in the log.
-            now_ms: the current time; it only affects the age of the active segment.
+            now_ms: the current time, which affects only the age of the active segment.
 
         Raises:
             OSError: the write failed; the file was truncated to its old size, unless that failed too.
@@ -235,7 +237,7 @@ class Segment:
         try:
             file.append(data)
         except OSError:
-            # If the disk refuses this as well, recovery finds a partial batch.
+            # If the truncation fails as well, recovery finds a partial batch.
             with contextlib.suppress(OSError):
                 file.truncate(position)
             raise
@@ -244,19 +246,19 @@ class Segment:
         self._note(batch, base_offset + batch.last_offset_delta, position)
 
     def takes_offsets_of(self, batch: BatchHeader) -> bool:
-        """Return whether the offsets of a batch from another log fit, so that the segment can begin with it."""
+        """Return whether the offsets of a batch from another log fit, so that the segment can begin with this batch."""
         return self.base_offset <= batch.base_offset and batch.last_offset - self.base_offset <= INT32_MAX
 
     def fitting(self, batches: Sequence[BatchHeader], first: int, now_ms: int) -> int:
-        """Return which batches of another log fit, appended one after another; see `is_full_for`.
+        """Return how many batches from another log fit when appended one after another; see `is_full_for`.
 
         Args:
             batches: their headers.
-            first: number of the first one to append.
+            first: the index of the first batch to append.
             now_ms: the current time.
 
         Returns:
-            The number of the first batch that does not fit; the number of batches if all do.
+            The index of the first batch that does not fit; the number of batches if all fit.
         """
         config, size_bytes, bytes_since_entry = self._config, self.size_bytes, self._bytes_since_entry
         room, time_room, last_time = self._index.room, self._time_index.room, self._time_index.last_timestamp
@@ -287,11 +289,11 @@ class Segment:
         return len(batches)
 
     def append_all(self, data: Buffer, batches: Sequence[BatchHeader], now_ms: int) -> None:
-        """Append batches of another log as they are, with one write.
+        """Append batches from another log unchanged, with one write.
 
         Args:
             data: the batches.
-            batches: their headers, with positions in a buffer of which `data` is a part.
+            batches: their headers, with positions in the buffer that contains `data`.
             now_ms: see `append`.
 
         Raises:
@@ -304,7 +306,7 @@ class Segment:
             self._note(batch, batch.last_offset, start + batch.position)
 
     def _note(self, batch: BatchHeader, last_offset: int, position: int) -> None:
-        """Account for a batch in the file: index entries, highest timestamp, next offset."""
+        """Account for a batch in the file: add index entries, and update the highest timestamp and next offset."""
         if self._first_timestamp is None:
             self._first_timestamp = batch.max_timestamp
         if batch.max_timestamp > self._max_timestamp:
@@ -318,7 +320,7 @@ class Segment:
         self._appended.append(BatchPlace(last_offset - batch.last_offset_delta, position, batch.size_bytes))
 
     def seal(self) -> None:
-        """Complete the segment: no more appends; the highest timestamp ends the time index."""
+        """Complete the segment: there are no more appends, and the time index ends with the highest timestamp."""
         if not self.is_sealed:
             self.is_sealed = True
             self._time_index.append(self._max_timestamp, self._max_timestamp_offset)
@@ -327,7 +329,7 @@ class Segment:
         """Make the batches and the transaction index durable, on any thread.
 
         Args:
-            with_indexes: whether to write and sync the other indexes too; the segment must be sealed.
+            with_indexes: whether to write and sync the other indexes as well; if so, the segment must be sealed.
 
         Returns:
             Whether the file of the transaction index was created or removed.
@@ -340,7 +342,7 @@ class Segment:
         return self.transactions.store()
 
     def stored(self) -> None:
-        """Record that the indexes are durable; they are read again on demand."""
+        """Record that the indexes are durable and can be dropped from memory; they are read again on demand."""
         if not self.is_stored:
             self.is_stored = True
             self._is_indexed = False
@@ -348,12 +350,12 @@ class Segment:
             self._time_index.clear()
 
     def release(self) -> None:
-        """Release the file of a stored or empty segment until it is needed: a log may never be used."""
+        """Release the file of a stored or empty segment until it is needed, as a log may never be used."""
         if self._file is not None and (self.is_stored or not self.size_bytes):
             self._size_bytes, self._file = self._file.size_bytes, None
 
     def retire(self) -> list[str]:
-        """Rename the files so that they do not count, and return the files to remove later, on any thread.
+        """Rename the files so that they are ignored, and return the files to remove later; may run on any thread.
 
         Raises:
             OSError: the disk failed.
@@ -366,7 +368,7 @@ class Segment:
         return retired
 
     def delete(self) -> None:
-        """Delete the files; slices returned before stay readable."""
+        """Delete the files; slices returned earlier stay readable."""
         for path in self._paths:
             with contextlib.suppress(FileNotFoundError):
                 self._disk.remove(path)
@@ -376,11 +378,11 @@ class Segment:
     def replace(self, truncated: Segment) -> None:
         """Take the place of this segment as it was before a truncation, on any thread.
 
-        Slices of earlier files fail from now on where they are longer than this segment, also after later truncations,
-        instead of returning what is appended later.
+        From now on, slices of earlier files fail where they extend past the end of this segment, even after later
+        truncations, rather than return data that is appended later.
 
         Args:
-            truncated: this segment before; its file has been truncated already.
+            truncated: this segment as it was before; its file has already been truncated.
 
         Raises:
             OSError: the disk failed.
@@ -393,7 +395,7 @@ class Segment:
         self._former_files = [ref(file) for file in files]
 
     def position_before(self, offset: int) -> int:
-        """Return a position that is not after the batch with `offset`, on any thread; 0 if no index is at hand."""
+        """Return a position that is not past the batch with `offset`, on any thread; 0 if no index is available."""
         index = self._index
         if not self._is_indexed:
             index, _ = self._new_indexes()
@@ -410,7 +412,7 @@ class Segment:
             The number of bytes that recovery cut off.
 
         Raises:
-            DecodeError: the first batch is damaged, or one after the last index entry.
+            DecodeError: the first batch, or one after the last index entry, is damaged.
         """
         if not self.size_bytes:
             self.is_stored = True
@@ -424,7 +426,7 @@ class Segment:
         next_offset = self.base_offset
         for batch in self.headers(self._index.last_position):
             self._bytes_since_entry += batch.size_bytes
-            if batch.position + batch.size_bytes == self.size_bytes:  # the log continues after it
+            if batch.position + batch.size_bytes == self.size_bytes:  # the log continues after this batch
                 lowest = max(next_offset, self._index.last_offset - batch.last_offset_delta)
                 check_offsets(batch, lowest, self.base_offset + INT32_MAX)
             next_offset = batch.last_offset + 1
@@ -457,18 +459,18 @@ class Segment:
         return cut
 
     def needs_rebuild(self) -> bool:
-        """Load the indexes of a sealed segment; return whether one is lost, so that a search must begin with `rebuild`.
+        """Load the indexes of a sealed segment; return whether one is lost, so that `rebuild` must precede a search.
 
         Raises:
             OSError: the disk failed.
         """
         if not self._is_indexed:
-            # Not earlier: `highest_timestamp` may be called on another thread.
+            # This comes last, as `highest_timestamp` may be called on another thread.
             self._is_indexed = self._has_offsets() and self._has_times()
         return not self._is_indexed
 
     def rebuild(self) -> Rebuilt:
-        """Return new indexes by offset and by time, up to the first damaged batch; on any thread, for `take`.
+        """Return new indexes by offset and by time, up to the first damaged batch, for `take`; may run on any thread.
 
         Raises:
             OSError: the disk failed.
@@ -476,7 +478,7 @@ class Segment:
         return rebuild(self.file, self.base_offset, self._config.index_interval_bytes, *self._new_indexes())
 
     def take(self, rebuilt: Rebuilt) -> None:
-        """Use rebuilt indexes where the files are lost; an index that ends at damage is not stored.
+        """Use rebuilt indexes in place of lost files; an index that ends at damage is not stored.
 
         Damaged batches stay: fetches fail there, and later batches can be read.
         """
@@ -502,22 +504,22 @@ class Segment:
         if self._index.load() and self._index.last_position < max(self.size_bytes, 1):
             return True
         self._index.clear()
-        logger.warning("%s: an index is missing or damaged and is rebuilt", self.where)
+        logger.warning("%s: an index is missing or damaged, and is rebuilt", self.where)
         return False
 
     def _has_times(self) -> bool:
         """Load the index by time; return whether it is plausible."""
         if not self._load_times(self._time_index):
-            logger.warning("%s: an index is missing or damaged and is rebuilt", self.where)
+            logger.warning("%s: an index is missing or damaged, and is rebuilt", self.where)
             return False
         if (entry := self._time_index.last_entry) is not None:
             self._max_timestamp, self._max_timestamp_offset = entry
         return True
 
     def _load_times(self, index: TimeIndex) -> bool:
-        """Load an index by time; return whether it is plausible, on any thread.
+        """Load an index by time, on any thread; return whether it is plausible.
 
-        It has no entry if no batch has a timestamp; only the first batch is checked, instead of reading all.
+        It has no entries if no batch has a timestamp; rather than read all the batches, only the first one is checked.
         """
         if not index.load():
             return False
@@ -532,8 +534,7 @@ class Segment:
     # Reading.
 
     def headers(self, position: int, lowest: int | None = None) -> Iterator[BatchHeader]:
-        """Yield the headers of the batches from `position`, the start of a batch, to the end; for `lowest` see
-        `batches.headers`.
+        """Yield the headers of the batches from `position` on, where one begins; for `lowest`, see `batches.headers`.
 
         Raises:
             DamagedSegment: a batch is damaged, or the file ends inside it.
@@ -559,7 +560,7 @@ class Segment:
         """Return the header of the batch with `offset` or, if compaction left a gap there, of the next one.
 
         Raises:
-            DamagedSegment: a batch before it is damaged, or misplaced.
+            DamagedSegment: a batch before it is damaged or misplaced.
         """
         self._need_indexes()
         for batch in self.headers(self._index.position_for(offset), self.base_offset):
@@ -568,7 +569,7 @@ class Segment:
         return None
 
     def offset_from(self, position: int) -> int | None:
-        """Return an offset above those of all batches before `position`; None if the index has no such entry."""
+        """Return an offset above all offsets of batches before `position`; None if the index has no such entry."""
         self._need_indexes()
         return self._index.offset_from(position)
 

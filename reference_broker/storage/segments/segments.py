@@ -28,9 +28,10 @@ class Read(NamedTuple):
     """The result of a read.
 
     Attributes:
-        records: batches from the one with the requested offset; the last one may be truncated. None at the end.
+        records: batches from the one with the requested offset on; the last may be truncated. None at the end of the
+            log.
         is_first_whole: whether `records` holds at least one whole batch.
-        aborted: the aborted transactions that may have records there, if requested.
+        aborted: if requested, the aborted transactions that may have records there.
     """
 
     records: FileSlice | None
@@ -39,14 +40,14 @@ class Read(NamedTuple):
 
 
 class TimestampAndOffset(NamedTuple):
-    """The result of a lookup by time: the record's timestamp and offset, and its leader epoch."""
+    """The result of a lookup by time: the record's timestamp, offset and leader epoch."""
 
     timestamp: int
     offset: int
     leader_epoch: int
 
 
-#: Called with a segment before it is searched; raises if the search has to wait.
+#: Called with a segment before it is searched; raises an error if the search has to wait.
 Prepare = Callable[[Segment], None]
 
 
@@ -55,10 +56,10 @@ def in_place(segment: Segment) -> None:
 
 
 class Segments:
-    """Segments in the order of their base offsets.
+    """Segments in order of base offset.
 
     Args:
-        segments: at least one.
+        segments: the segments, of which there must be at least one.
     """
 
     __slots__ = ("base_offsets", "_segments", "last")
@@ -81,7 +82,7 @@ class Segments:
 
     @property
     def size_bytes(self) -> int:
-        """The size of all batches."""
+        """The total size of all batches."""
         size_bytes = 0
         for segment in self._segments:
             with contextlib.suppress(FileNotFoundError):  # a truncation may have removed it
@@ -90,7 +91,7 @@ class Segments:
 
     @property
     def stored_to(self) -> int:
-        """The offset before which all segments are durable with their indexes."""
+        """The offset before which all segments and their indexes are durable."""
         offset = self.last.next_offset
         for segment in reversed(self._segments):
             if segment.is_stored:
@@ -99,7 +100,7 @@ class Segments:
         return offset
 
     def rolled(self, segment: Segment) -> Segments:
-        """Return these segments with another one at the end."""
+        """Return these segments with another one appended."""
         return Segments((*self._segments, segment))
 
     def first_of(self, count: int) -> tuple[Segment, ...]:
@@ -107,20 +108,20 @@ class Segments:
         return self._segments[:count]
 
     def without_first(self, count: int) -> tuple[tuple[Segment, ...], Segments]:
-        """Return the first segments, and the others, which must not be empty."""
+        """Return the first segments and the rest, of which there must be at least one."""
         return self._segments[:count], Segments(self._segments[count:])
 
     def replaced(self, old: Collection[Segment], new: Segment) -> Segments:
-        """Return these segments with one replacing several successive ones."""
+        """Return these segments with a run of successive segments replaced by one."""
         at = next(number for number, segment in enumerate(self._segments) if segment in old)
         return Segments((*self._segments[:at], new, *self._segments[at + len(old) :]))
 
     def since(self, offset: int) -> tuple[Segment, ...]:
-        """Return the segment that holds an offset, and those after it."""
+        """Return the segment that contains an offset, and the segments after it."""
         return self._segments[max(bisect_right(self.base_offsets, offset) - 1, 0) :]
 
     def recent(self, count: int, size_bytes: int) -> Segment:
-        """Return the first of the last segments that fit into a size, at least two and at most `count`."""
+        """Return the first of the last segments that together fit into a size: at least two and at most `count`."""
         first, left = self.last, size_bytes
         for number, segment in enumerate(reversed(self._segments[-count:])):
             left -= segment.size_bytes
@@ -144,7 +145,7 @@ class Segments:
         Args:
             offset: the first offset to read.
             max_bytes: upper bound of the region.
-            up_to: the end, at the start of a batch or at the end of the log.
+            up_to: the offset to stop at: the start of a batch, or the end of the log.
             at_least_one: whether to return the first batch whole even if it is larger than `max_bytes`.
             with_aborted: whether to look for aborted transactions.
             prepare: see `Prepare`.
@@ -170,9 +171,10 @@ class Segments:
         return Read(None, is_first_whole=False, aborted=() if with_aborted else None)
 
     def _aborted(self, segment: Segment, offset: int, end_position: int) -> list[AbortedTransaction]:
-        """Return the aborted transactions between an offset and a position in its segment, in the order of markers.
+        """Return the aborted transactions between an offset and a position in its segment, ordered by their markers.
 
-        If the position is not in the index, the next entry counts; later transactions do no harm to clients.
+        If the position is not in the index, the next entry is used; clients are not harmed by extra, later
+        transactions.
         """
         later = self.since(segment.base_offset)
         upper = segment.offset_from(end_position)
@@ -187,13 +189,13 @@ class Segments:
         return found
 
     def headers(self) -> Iterator[tuple[File, BatchHeader]]:
-        """Yield the header of every batch, and the file with the batch."""
+        """Yield the header of every batch, and the file that contains it."""
         for segment in self._segments:
             for header in segment.headers(0):
                 yield segment.file, header
 
     def has_markers(self, from_offset: int, end_offset: int) -> bool:
-        """Return whether there is a control batch between two offsets, or perhaps one, since a batch is damaged.
+        """Return whether there is, or because of damage may be, a control batch between two offsets.
 
         Raises:
             OSError: the disk failed.
@@ -214,7 +216,7 @@ class Segments:
     def producer_batches(self, from_offset: int, end_offset: int) -> Iterator[tuple[File, BatchHeader]]:
         """Yield the headers of the batches that determine the state of producers, between two offsets.
 
-        Batches after a damaged one in its segment are skipped.
+        Batches that follow a damaged one in the same segment are skipped.
         """
         for segment in self.since(from_offset):
             if segment.base_offset >= end_offset:
@@ -231,13 +233,13 @@ class Segments:
     def offset_for_timestamp(
         self, timestamp: int, start_offset: int, *, prepare: Prepare = in_place, prepare_times: Prepare = in_place
     ) -> TimestampAndOffset | None:
-        """Return the first record at or after `timestamp`, from `start_offset` on; None if no record is that recent.
+        """Return the first record from `start_offset` on whose timestamp is at least `timestamp`, or None.
 
         Args:
             timestamp: milliseconds since the epoch.
             start_offset: the first readable offset.
             prepare: see `Prepare`.
-            prepare_times: the same for the segment's highest timestamp.
+            prepare_times: does the same before the segment's highest timestamp is read.
 
         Raises:
             DamagedSegment: a batch is damaged.
@@ -255,7 +257,7 @@ class Segments:
         return None
 
     def max_timestamp(self, prepare_times: Prepare = in_place) -> int:
-        """Return the highest timestamp, `NO_TIMESTAMP` if there is none.
+        """Return the highest timestamp; `NO_TIMESTAMP` if there is none.
 
         Args:
             prepare_times: see `offset_for_timestamp`.
@@ -272,7 +274,7 @@ class Segments:
 
 
 def _record_at(segment: Segment, batch: BatchHeader, timestamp: int, start_offset: int) -> TimestampAndOffset | None:
-    """Return the first record of a batch that is recent enough and is readable."""
+    """Return the first record of a batch that is recent enough and readable."""
     try:
         for offset, record_timestamp in record_timestamps(segment.file, batch):
             if record_timestamp >= timestamp and offset >= start_offset:

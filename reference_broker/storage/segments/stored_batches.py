@@ -1,7 +1,7 @@
-"""Reading all batches of a segment at startup, in pieces: for its indexes, and for the producers of the log.
+"""At startup, read all batches of a segment in pieces, for its indexes and for the producers of the log.
 
 A piece goes through the record engine, which creates no objects for most batches. The engine stops at a batch that is
-damaged or larger than a piece; that batch is checked alone.
+damaged or larger than a piece, which is then checked separately.
 
 Source: `LogSegment.recover` in Apache Kafka.
 """
@@ -29,7 +29,7 @@ from kafkawire.sdk.records.survey import Survey, SurveyEntry
 
 __all__ = ["PIECE_BYTES", "epoch_starts", "producer_batches", "survey_file"]
 
-#: Bytes read at once: 15,000 of the smallest batches, for which the extension needs a millisecond.
+#: The number of bytes read at once: 15,000 of the smallest batches, for which the extension needs a millisecond.
 PIECE_BYTES = 1024 * 1024
 
 
@@ -37,12 +37,12 @@ def survey_file(file: File, survey: Survey, note: Callable[[SurveyEntry], None])
     """Add the batches of a file to a survey, up to the first truncated, damaged or misordered one.
 
     Args:
-        file: begins with the batches of the survey.
-        survey: receives the rest.
-        note: called with each entry for the indexes.
+        file: begins with the batches already in the survey.
+        survey: receives the rest of the batches.
+        note: called with each index entry.
 
     Returns:
-        The problem of the next batch; None at the end of the file.
+        What is wrong with the next batch; None at the end of the file.
 
     Raises:
         OSError: the disk failed.
@@ -58,7 +58,7 @@ def survey_file(file: File, survey: Survey, note: Callable[[SurveyEntry], None])
                 check_stored(file, header, survey.next_offset, survey.base_offset + INT32_MAX)
             except DecodeError as error:
                 return error
-            if header.size_bytes <= size_bytes:  # only reached if the file changes in the meantime
+            if header.size_bytes <= size_bytes:  # reached only if the file changes in the meantime
                 return DecodeError("batch", position, "changed while it was read")
             size_bytes = header.size_bytes
         for entry in entries:
@@ -71,12 +71,12 @@ def epoch_starts(
 ) -> Iterator[tuple[int, int]]:
     """Yield the leader epochs of the batches of a file, each with the base offset of its first batch.
 
-    No checksum covers the epoch, so batches after a damaged one count as long as headers can be followed.
+    No checksum covers the epoch, so even batches after a damaged one count, as long as the headers can be followed.
 
     Args:
-        file: a segment's.
+        file: the file of a segment.
         base_offset: base offset of the segment.
-        headers: yields the headers of the batches from a position on, up to one that cannot be followed.
+        headers: yields the headers of the batches from a position on, as far as they can be followed.
 
     Raises:
         DamagedSegment: a batch is damaged, and there may be more epochs than those yielded.
@@ -100,16 +100,16 @@ def producer_batches(
     """Yield the headers of the batches of a file that determine the state of producers (see `last_batches`).
 
     Args:
-        file: a segment's.
+        file: the file of a segment.
         base_offset: base offset of the segment.
-        from_offset: batches that begin before it are skipped.
-        end_offset: batches that begin at or after it are skipped.
+        from_offset: batches that begin before this offset are skipped.
+        end_offset: batches that begin at or after this offset are skipped.
         next_offset: the offset after the segment.
-        size_bytes: bytes to read at once.
+        size_bytes: the number of bytes to read at once.
 
     Raises:
         DecodeError: a batch is damaged or out of order, or the file ends inside it; the batch has been yielded if it
-            may be whole.
+            may be complete.
         OSError: the disk failed.
     """
     position, lowest, before = 0, base_offset, None

@@ -1,7 +1,7 @@
 """Make segments durable, on any thread, and remember a failure.
 
-After a failed sync, the operating system considers the pages written, and every later sync succeeds without writing
-them. A file in the folder records the failure, and the next startup rewrites those segments.
+After a failed sync, the operating system considers the pages written, so every later sync succeeds without writing
+them. A file in the folder records the failure, and the next startup rewrites the segments concerned.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ def make_durable(
     Args:
         disk: holds the segments.
         folder: the partition's folder.
-        sealed: complete segments, which are stored with their indexes.
+        sealed: complete segments, to be stored with their indexes.
         others: segments whose batches and transaction index have to be durable.
-        with_names: whether the folder has new names.
+        with_names: whether there are new names in the folder.
 
     Raises:
-        OSError: the disk failed; or no file descriptor was free, and the sync can be retried.
+        OSError: the disk failed; or no file descriptor was free, in which case the sync can be retried.
     """
     try:
         for segment in sealed:

@@ -1,7 +1,7 @@
 """The index of transactions aborted by markers in a segment, and its file (see `sdk/storage/transaction_index.py`).
 
-A fetch at `read_committed` uses it to tell its client which records to skip. Like the other indexes, it can be rebuilt
-from the log; unlike them, it is written by every sync of the log. The file only exists if there are aborted
+A `read_committed` fetch uses the index to tell the client which records to skip. Like the other indexes, it can be
+rebuilt from the log; unlike them, it is written by every sync of the log. The file exists only if there are aborted
 transactions.
 
 Source: `TransactionIndex` in Apache Kafka.
@@ -29,8 +29,8 @@ __all__ = ["TransactionIndex"]
 
 logger = logging.getLogger("kafkawire.broker")
 
-#: Entries of a block, whose lowest first offset is kept. A search checks these numbers one by one, 1 ms for the seven
-#: million entries of 1 GiB, and the entries of blocks that may overlap its range.
+#: The number of entries in a block; the lowest first offset in each block is kept. A search checks these offsets one by
+#: one (1 ms for the seven million entries of 1 GiB), and then the entries of each block that may overlap its range.
 _BLOCK_ENTRIES = 256
 
 
@@ -43,7 +43,7 @@ class TransactionIndex:
         base_offset: base offset of the segment.
 
     Attributes:
-        is_complete: whether all entries are present; otherwise they have to be found in the log again.
+        is_complete: whether all entries are present; if not, they have to be found in the log again.
     """
 
     def __init__(self, disk: Disk, path: str, base_offset: int) -> None:
@@ -51,11 +51,11 @@ class TransactionIndex:
         self._disk = disk
         self._path = path
         self._base_offset = base_offset
-        #: The entries as stored in the file: a segment of 1 GiB may have millions.
+        #: The entries as stored in the file; a segment of 1 GiB may have millions.
         self._content = bytearray()
         #: See `_BLOCK_ENTRIES`.
         self._lowest = array("q")
-        #: Bytes of the entries that are in the file.
+        #: The size of the entries that are in the file.
         self._stored_bytes = 0
         self._has_file = False
 
@@ -71,7 +71,7 @@ class TransactionIndex:
     # The file.
 
     def load(self) -> None:
-        """Read the file, if there is one; a damaged one leaves the index incomplete.
+        """Read the file, if there is one; damage leaves the index incomplete.
 
         Raises:
             OSError: the file could not be read.
@@ -101,7 +101,7 @@ class TransactionIndex:
         if end > self._stored_bytes:
             new = bytes(self._content[self._stored_bytes : end])
             if had_file and not self._stored_bytes:
-                # Not in place: a crash could leave a file that lacks entries without showing it.
+                # The file is not rewritten in place: a crash could leave a file that silently lacks entries.
                 replace_file(self._disk, self._path, new)
             else:
                 file = self._disk.open(self._path, create=True)
@@ -115,7 +115,7 @@ class TransactionIndex:
     # The entries.
 
     def forget(self) -> None:
-        """Remove all entries, to find them again in the log."""
+        """Remove all entries, so that they are found again in the log."""
         self.is_complete = False
         self._content, self._lowest = bytearray(), array("q")
         self._stored_bytes = 0
@@ -124,7 +124,7 @@ class TransactionIndex:
         """Add an aborted transaction.
 
         Raises:
-            ValueError: its marker is not after the last entry's.
+            ValueError: its marker is not after the last entry's marker.
         """
         if self._content and ended.last_offset <= (last := self._entry(len(self) - 1).last_offset):
             raise ValueError(f"a marker at offset {ended.last_offset} follows one at {last}")
@@ -138,13 +138,13 @@ class TransactionIndex:
 
         Args:
             first_offset: the first offset of the range.
-            end_offset: the offset after it.
+            end_offset: the offset after the end of the range.
 
         Returns:
             The transactions in the order of their markers, and whether later segments cannot contain more of them.
         """
-        # Markers increase from entry to entry, and stable offsets never decrease. But these stay the same while a
-        # transaction is open, so for an old range, all later entries may have to be searched.
+        # Marker offsets increase from entry to entry, and stable offsets never decrease. But stable offsets stay the
+        # same while a transaction is open, so for an old range, all later entries may have to be searched.
         numbers = range(len(self))
         start = bisect_left(numbers, first_offset, key=lambda number: self._entry(number).last_offset)
         last = bisect_left(numbers, end_offset, key=lambda number: self._entry(number).last_stable_offset)
@@ -158,7 +158,7 @@ class TransactionIndex:
 
 
 def _note_lowest(lowest: array[int], number: int, first_offset: int) -> None:
-    """Update the lowest first offset of a block for an entry, given by its number."""
+    """Update the lowest first offset of a block with the entry that has a given number."""
     if number % _BLOCK_ENTRIES == 0:
         lowest.append(first_offset)
     else:

@@ -1,4 +1,4 @@
-"""The replicas of a broker in a cluster, on disks in memory, and the requests of its controller."""
+"""The replicas of a broker in a cluster, on in-memory disks, and the requests of its controller."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class Logs:
     """The logs of a broker; see `PartitionLogs`, and `LogDirectory` as `Replicas` uses it.
 
     Attributes:
-        hosted: by partition.
-        created, deleted, identified: what has been asked for, in order.
-        broken: partitions that cannot be created, deleted or identified.
-        held: the callbacks of creations and deletions, while they are held back; None to call them at once.
+        hosted: the logs by partition.
+        created, deleted, identified: the requested operations, in order.
+        broken: the partitions that cannot be created, deleted or identified.
+        held: the callbacks of creations and deletions while they are held back; None to call them immediately.
     """
 
     def __init__(self) -> None:
@@ -119,10 +119,10 @@ class Controlled:
 
     Args:
         topic_ids: see `ControlRequests`.
-        directory: has the logs; None for `Logs`.
+        directory: holds the logs; None for `Logs`.
 
     Attributes:
-        heard: what has happened, in order: steps of roles, reads of configurations, calls of fetchers.
+        heard: the events so far, in order: role changes, reads of configurations, calls of fetchers.
         responses: the responses so far.
     """
 
@@ -187,7 +187,7 @@ class Controlled:
         return response
 
     def run(self) -> int:
-        """Run everything that is due; return the number of turns."""
+        """Run everything that is due, and return the number of turns."""
         turns = 0
         while self.timers.next_deadline_ms is not None:
             self.timers.fire(0)
@@ -195,7 +195,7 @@ class Controlled:
         return turns
 
     def take(self) -> list[object]:
-        """Return what has happened since the last call."""
+        """Return the events since the last call."""
         heard, self.heard = self.heard, []
         return heard
 
@@ -231,7 +231,7 @@ def leader_and_isr(
 def stop_by_partition(
     *stops: tuple[int, int, bool], controller_epoch: int = 7, broker_epoch: int = BROKER_EPOCH
 ) -> StopReplicaRequest:
-    """Return a StopReplica for partitions of the topic `t`: number, leader epoch, and whether each is deleted."""
+    """Return a StopReplica for partitions of topic `t`, each with its leader epoch and whether to delete it."""
     states = [StopReplicaRequest.StopReplicaPartitionState(*stop) for stop in stops]
     return StopReplicaRequest(
         controller_id=9,
@@ -244,7 +244,7 @@ def stop_by_partition(
 def alive(
     *broker_ids: int, controller_epoch: int = 7, broker_epoch: int = BROKER_EPOCH, topics: Collection[str] = ()
 ) -> UpdateMetadataRequest:
-    """Return an UpdateMetadata that names the brokers that are alive, and some topics of one partition."""
+    """Return an UpdateMetadata with the live brokers, and some topics with one partition."""
     partition = UpdateMetadataRequest.UpdateMetadataPartitionState(leader=2, replicas=[2])
     Topic = UpdateMetadataRequest.UpdateMetadataTopicState
     return UpdateMetadataRequest(

@@ -1,7 +1,7 @@
 """Histories of fetch sessions with the answers of Apache Kafka 4.3.0, and a player that runs them on a broker.
 
 Topics `a` (three partitions), `b` and `c` (one each) exist and are empty. Letters denote sessions: `s` is the first
-session of a history, `t` the second; `?` is one that does not exist.
+session of a history, `t` the second; `?` is a session that does not exist.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NO_TOPIC = uuid.UUID(int=77).bytes
 
 
 class Fetch(NamedTuple):
-    """A fetch: the letter of its session, its epoch, `a0@5` for a partition and an offset, `a0` for one to forget."""
+    """A fetch: the letter of its session, its epoch, `a0@5` for a partition and offset, `a0` for one to forget."""
 
     session: str
     epoch: int
@@ -44,7 +44,7 @@ class Produce(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The answer to a fetch: error code, letter of the session, `a0:HIGH WATERMARK+BATCHES` or `a0!CODE`."""
+    """The answer to a fetch: an error code, the letter of the session, and `a0:HIGH WATERMARK+BATCHES` or `a0!CODE`."""
 
     code: ErrorCode
     session: str
@@ -250,7 +250,7 @@ class Player:
     Args:
         ask: sends a request in a version and returns the response.
         produce: appends a batch to a partition of a topic.
-        topics: name and id of each topic.
+        topics: the name and id of each topic.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""Stories of a follower: leaders that change, answers that are late, lost or damaged, disks that fail, power cuts.
+"""Stories of a follower: changing leaders, late, lost or damaged answers, failing disks, power cuts.
 
-A story is a sequence of steps, which hypothesis or a seed chooses. It knows all that any leader has ever written; what
-the follower has must always be the beginning of one of these histories, and once everything has settled, it must be
-the leader's.
+A story is a sequence of steps chosen by hypothesis or a seed. It knows everything that any leader has ever written; the
+follower's log must always be the beginning of one of these histories, and once everything has settled, it must equal
+the leader's log.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.reference_broker.storage.replicated_logs import SMALL, Replica, batch
 
 __all__ = ["DAMAGES", "Story"]
 
-#: The ways in which the next answer for the partition differs from a sound one.
+#: How the next answer for the partition differs from a correct one.
 DAMAGES: Final = ("error", "fenced", "range", "flip", "cut", "divergence", "no watermark", "elsewhere", "later")
 
 #: More requests than any story needs to settle.
@@ -36,7 +36,7 @@ class Story:
     """One partition, its leaders and its follower.
 
     Args:
-        is_synced: whether the follower's log syncs each append, so that nothing may be lost that it has fetched past.
+        is_synced: whether the follower's log syncs each append, so that no record before its fetch offset may be lost.
     """
 
     def __init__(self, *, is_synced: bool) -> None:
@@ -46,12 +46,13 @@ class Story:
         self.broker = ScriptedBroker({"t": ID})
         self.broker.change = self._change
         self.leader = self.broker.logs[T0] = ScriptedLog()
-        #: All that each leader has ever had, and its log as it was when it stopped.
+        #: All records that each leader has ever had, and its log as it was when it stopped.
         self.histories: list[tuple[ScriptedLog, list[tuple[int, int, int, bytes]]]] = [(self.leader, [])]
         self.told_epoch = 0
         self.damage: str | None = None
         self.in_flight: tuple[Planned, Message | None] | None = None
-        #: The offset up to which the follower has told a leader that it has the records, and truncations until then.
+        #: The offset up to which the follower has told a leader that it has the records, and the number of truncations
+        #: by then.
         self.claimed = 0, 0
         self.work = HeldWork()
         self.stored = Replica(SYNCED if is_synced else SMALL, None, self.work)
@@ -71,7 +72,7 @@ class Story:
     def state(self) -> FollowedState:
         return self.fetcher.partitions[T0].state
 
-    # What leaders do.
+    # Leaders.
 
     def append(self, count: int, size_bytes: int, *, is_committed: bool) -> None:
         for _ in range(count):
@@ -89,7 +90,7 @@ class Story:
             log.begin_at(offset)
 
     def elect(self, back: int, share: float, *, is_told: bool) -> None:
-        """Let another broker lead, with the beginning of the log of a leader of the past."""
+        """Make another broker the leader, with the beginning of a former leader's log."""
         log, history = self.histories[-1 - back % len(self.histories)]
         ends = [end for _, end, _, _ in log.batches if end >= log.start_offset]
         upto = ends[min(int(share * len(ends)), len(ends) - 1)] if ends else log.next_offset
@@ -101,15 +102,15 @@ class Story:
     def forget_sessions(self) -> None:
         self.broker.forget_sessions()
 
-    # What the controller does.
+    # The controller.
 
     def tell(self) -> None:
-        """Tell the follower who its leader is."""
+        """Tell the follower which broker leads."""
         self.told_epoch = self.leader.epoch
         self.stored.log.refuse_waiting(BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         self.fetcher.add(T0, self.replica, self.told_epoch)
 
-    # What passes between them.
+    # Requests and answers.
 
     def ask(self) -> None:
         """Send the request that is due."""
@@ -126,7 +127,7 @@ class Story:
                 self.claimed = wanted.fetch_offset, log.truncations
 
     def serve(self) -> None:
-        """Let the leader answer; the answer is under way."""
+        """Let the leader answer; the answer is then in transit."""
         if self.in_flight is not None and self.in_flight[1] is None:
             planned = self.in_flight[0]
             self.in_flight = planned, self.broker.answer(planned)
@@ -143,7 +144,7 @@ class Story:
         self.deliver()
 
     def lose(self) -> None:
-        """Lose the connection, before or after the leader has answered."""
+        """Lose the connection, before or after the leader answers."""
         if self.in_flight is not None:
             self.in_flight = None
             self.fetcher.answered(ConnectionLost("planned"), self.now_ms)
@@ -174,7 +175,7 @@ class Story:
                 records[12:16] = (2**31 - 1).to_bytes(4, "big")
             data.records = bytes(records)
 
-    # What happens to the follower.
+    # The follower.
 
     def run(self, count: int | None) -> None:
         """Do some of its background work."""
@@ -184,27 +185,27 @@ class Story:
         self.now_ms += duration_ms
 
     def trim(self) -> None:
-        """Remove records here alone, as retention does."""
+        """Remove records only on the follower, as retention does."""
         log = self.stored.log
         if log.error is None and not log.is_unsettled and log.high_watermark > log.log_start_offset + 3:
             log.begin_at(log.log_start_offset + 1)
             self._moved()
 
     def fail_disk(self, calls: int) -> None:
-        """Let a later call of the disk fail."""
+        """Make a later disk call fail."""
         self.stored.disk.plan = fail_at(self.stored.disk.calls + calls)
 
     def crash(self, seed: int | None) -> None:
-        """End the process, or cut the power, and start again."""
+        """Kill the process or cut the power, and restart."""
         claimed, truncations = self.claimed
         is_cut = self.stored.log.truncations != truncations or self.stored.log.is_unsettled
         self.work.pending.clear()
         self.stored.crash(seed)
-        assert not self.is_synced or is_cut or self.stored.log.next_offset >= claimed, "what was claimed is lost"
+        assert not self.is_synced or is_cut or self.stored.log.next_offset >= claimed, "claimed records are lost"
         self._begin()
 
     def stop(self) -> None:
-        """Stop and start."""
+        """Stop and restart the follower."""
         self.stored.disk.plan = None
         self.work.run()
         if self.stored.log.error is None:
@@ -213,14 +214,14 @@ class Story:
         else:
             self.crash(None)
 
-    # What must be so.
+    # The invariants.
 
     def check(self) -> None:
-        """The follower has the beginning of what one leader had, as far as no leader has deleted it."""
+        """Check that the follower has the beginning of one leader's history, except for what a leader has deleted."""
         log = self.stored.log
-        # Otherwise a crash would bring back records whose epochs are forgotten.
+        # Otherwise a crash would bring back records whose epochs have been forgotten.
         self.stored.log_start_offset = max(self.stored.log_start_offset, log.log_start_offset)
-        if log.error is not None or log.is_unsettled:  # its files change meanwhile
+        if log.error is not None or log.is_unsettled:  # its files are changing
             return
         assert log.log_start_offset <= log.high_watermark <= log.next_offset
         start = max(log.log_start_offset, *(each.start_offset for each, _ in self.histories), 0)
@@ -234,7 +235,7 @@ class Story:
             assert own in beginnings, "no leader has ever had this"
 
     def _own_batches(self) -> dict[int, bytes]:
-        """Return the batches of the follower; a disk failure is not meant for the test."""
+        """Return the batches of the follower; the planned disk failure must not hit this read."""
         disk = self.stored.disk
         plan, calls, disk.plan = disk.plan, disk.calls, None
         found = batches_of(self.stored.log)
@@ -242,7 +243,7 @@ class Story:
         return found
 
     def settle(self) -> None:
-        """Let everything that is under way come to its end; then the follower is like its leader."""
+        """Let everything in progress finish; then the follower equals its leader."""
         self.damage = self.stored.disk.plan = None
         self.run(None)
         if self.stored.log.error is not None:
@@ -280,8 +281,8 @@ class Story:
         )
 
     def _compare_with_a_new_fetcher(self) -> None:
-        """A fetcher that has been through all of this asks for the same as one that has just begun."""
-        for _ in range(3):  # whatever has become of its session, it has one now
+        """Check that the fetcher asks for the same as a new fetcher would."""
+        for _ in range(3):  # after this it has a session, whatever became of the old one
             self.wait(OPTIONS.backoff_ms)
             self.exchange()
         self.forget_sessions()

@@ -1,4 +1,4 @@
-"""Followers of scripted leaders: replicas with logs on disks in memory, and a fetcher with its clock."""
+"""Followers of scripted leaders: replicas with logs on in-memory disks, and a fetcher with its clock."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ OPTIONS = FetcherOptions(
     response_timeout_ms=30_000,
 )
 Change = Callable[[FetchResponse.PartitionData], None]
-#: Each append has to be synced.
+#: Makes every append wait for a sync.
 SYNCED = dataclasses.replace(SMALL, flush_messages=1)
 
 
@@ -56,9 +56,9 @@ class FollowingReplica:
     """The replica of a partition on the follower; it owns its log.
 
     Args:
-        log: its log.
-        moved: called when the log has moved.
-        topic_id: the id of its topic.
+        log: the log of the replica.
+        moved: called when the log moves.
+        topic_id: the id of the topic.
     """
 
     def __init__(self, log: PartitionLog, moved: Callable[[], None], topic_id: bytes = ID) -> None:
@@ -87,14 +87,14 @@ class Following:
     """A fetcher of one partition and its leader.
 
     Args:
-        config: of the log.
+        config: the configuration of the log.
         background: see `Background`.
-        disk: of the follower.
-        options: of the fetcher.
+        disk: the disk of the follower.
+        options: the options of the fetcher.
 
     Attributes:
-        wakes: how often the fetcher has asked for a turn.
-        quota: that of the fetcher, without a limit.
+        wakes: how many times the fetcher has asked for a turn.
+        quota: the quota of the fetcher, without a limit.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class Following:
         self.fetcher.add(T0, self.replica, self.leader.epoch if leader_epoch is None else leader_epoch)
 
     def lead(self, epoch: int, *, upto: int | None = None) -> None:
-        """Let another broker lead, which has the records of the former leader up to an offset; follow it."""
+        """Follow another broker, which has the former leader's records up to an offset."""
         self.leader = ScriptedLog(epoch, self.leader, upto)
         self.follow()
 
@@ -150,18 +150,18 @@ class Following:
         return self.fetcher.plan(self.now_ms)
 
     def exchange(self) -> Any:
-        """Send the request that is due and give back its answer; return the request."""
+        """Send the request that is due, deliver its answer, and return the request."""
         planned = self.plan()
         assert planned is not None
         self.give(self.broker.answer(planned))
         return self.broker.last
 
     def give(self, outcome: Message | Exception) -> None:
-        """Give an outcome of the request in flight to the fetcher."""
+        """Give the fetcher an outcome of the request in flight."""
         self.fetcher.answered(outcome, self.now_ms)
 
     def settle(self, requests: int = 20) -> None:
-        """Exchange requests until the log is that of the leader, as far as the leader has sent it."""
+        """Exchange requests until the log equals the leader's, as far as the leader has sent it."""
         for _ in range(requests):
             self.now_ms = self.fetcher.due_ms(self.now_ms) or self.now_ms
             if (planned := self.plan()) is not None:
@@ -176,7 +176,7 @@ class Following:
 
 
 def once(change: Change) -> Change:
-    """Return a change of the next response alone."""
+    """Return a change that applies only to the next response."""
     left = [change]
 
     def apply(data: FetchResponse.PartitionData) -> None:
@@ -187,7 +187,7 @@ def once(change: Change) -> Change:
 
 
 def error(code: ErrorCode) -> Change:
-    """Return a change that makes a response an error."""
+    """Return a change that turns a response into an error."""
 
     def apply(data: FetchResponse.PartitionData) -> None:
         data.error_code, data.records, data.high_watermark = code, b"", -1
@@ -196,7 +196,7 @@ def error(code: ErrorCode) -> Change:
 
 
 def followed(count: int = 3) -> Following:
-    """Return a follower that has this many records, of which the leader has committed all."""
+    """Return a follower with this many records, all committed by the leader."""
     following = Following()
     for number in range(count):
         following.leader.append(b"%d" % number, is_committed=True)
@@ -214,7 +214,7 @@ def many(
     kind: type[FollowingReplica] = FollowingReplica,
     quota: ReplicationQuota | None = None,
 ) -> tuple[Fetcher, ScriptedBroker]:
-    """Return a fetcher that follows many partitions, and their leader."""
+    """Return a fetcher that follows many partitions, and the leader of these."""
     broker = ScriptedBroker({"t": ID})
     fetcher = Fetcher(1, OPTIONS, lambda: 77, lambda: None, quota or ReplicationQuota(11, 1_000))
     for number in range(count):
@@ -225,7 +225,7 @@ def many(
 
 
 def exchange(fetcher: Fetcher, broker: ScriptedBroker, now_ms: int) -> FetchRequest:
-    """Send the request that is due, and give back its answer."""
+    """Send the request that is due, and deliver its answer."""
     planned = fetcher.plan(now_ms)
     assert planned is not None
     fetcher.answered(broker.answer(planned), now_ms)

@@ -1,4 +1,4 @@
-"""The replicas of a broker that is alone, and the controller that changes its topics."""
+"""The replicas of a single broker, and the controller that changes its topics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BROKER_ID = 1
 
 
 class Hosted:
-    """The replicas of a directory, whose roles follow from the topics in it.
+    """The replicas of a directory, whose roles follow from its topics.
 
     Attributes:
         lost: the partitions whose logs have gone offline.
@@ -46,7 +46,7 @@ class Hosted:
         self.topics.delete(self.topics.metadata.image.topics[name], 0, lambda error: None)
 
     def begin(self, image: MetadataImage) -> Replicas:
-        """Return the replicas of the same directory that another image gives to the broker at its start."""
+        """Return the replicas of the same directory, as assigned by another image at startup."""
         replicas = Replicas(self.directory, MetadataCache(image), lambda topic, number: None)
         LocalRoles(BROKER_ID, replicas, image)
         return replicas

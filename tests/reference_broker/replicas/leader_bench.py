@@ -1,4 +1,4 @@
-"""A replica of broker 1 in a cluster, with followers and a controller that the test scripts."""
+"""The replica on broker 1 of a cluster, with followers and a controller scripted by the test."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ __all__ = ["EPOCH", "LAG_MAX_MS", "TOPIC_ID", "LeaderBench"]
 LAG_MAX_MS = 30_000
 TOPIC_ID = b"i" * 16
 
-#: The first leader epoch, and the broker epoch of follower 2; that of broker n is greater by n - 2.
+#: The first leader epoch, and the broker epoch of follower 2; that of broker n is higher by n - 2.
 EPOCH = 5
 _BROKER_EPOCHS = 100
 
 
 class LeaderBench:
-    """The replica, and all that surrounds it.
+    """The replica and its surroundings.
 
     Args:
         replicas: the brokers that host the partition.
-        isr: those in sync at first.
+        isr: the brokers that are in sync at first.
         background: see `Background`.
-        configs: configurations of the topic.
+        configs: the configurations of the topic.
 
     Attributes:
-        now_ms: the time.
-        alive: the brokers that are registered.
-        topic_id: that of its terms.
+        now_ms: the current time.
+        alive: the registered brokers.
+        topic_id: the topic id in its terms.
         racks: the racks of the brokers.
-        quota: of what followers get; nothing is throttled at first.
-        asked: the changes without an answer, which would be one for each partition.
-        withdrawn: the number of changes that were withdrawn.
-        roles: the roles that were left.
-        acknowledged: for each append of `produce`, its result: None until it has one.
+        quota: the quota on what followers are sent; nothing is throttled at first.
+        asked: the changes without an answer, of which there would be one for each partition.
+        withdrawn: the number of withdrawn changes.
+        roles: the roles that have ended.
+        acknowledged: the result of each append of `produce`; None until there is one.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class LeaderBench:
         self.asked = []
 
     def term(self, leader_epoch: int = EPOCH, leader: int = 1, **fields: Any) -> Term:
-        """Return a term, whose partition epoch follows from the leader epoch."""
+        """Return a term whose partition epoch follows from the leader epoch."""
         given = {
             "isr": self.isr,
             "replicas": self.replicas,
@@ -115,7 +115,7 @@ class LeaderBench:
         return self
 
     def append(self, count: int = 1) -> int:
-        """Append records in batches of one; return the end of the log."""
+        """Append records in batches of one, and return the end of the log."""
         for _ in range(count):
             data = produced(b"v")
             self.replica.append(data, parse_header(data), self.now_ms, lambda result: None)
@@ -164,17 +164,17 @@ class LeaderBench:
             assert not self.fetch(broker_id, self.log.next_offset).data.error_code
 
     def wanted(self) -> tuple[int, ...]:
-        """Return the ISR that the replica asks for; empty if it asks for none."""
+        """Return the ISR that the replica asks for; empty if there is no change."""
         return self.asked[0][0].proposed.isr if self.asked else ()
 
     def answer(self, answer: ErrorCode | tuple[int, ...]) -> None:
-        """Answer the change, with an error or with the ISR after it."""
+        """Answer the change with an error or the resulting ISR."""
         ((change, done),) = self.asked
         self.asked = []
         _, leader_epoch, partition_epoch = change.proposed
         done(answer if isinstance(answer, ErrorCode) else CommittedIsr(answer, leader_epoch, partition_epoch + 1))
 
     def pass_time(self, milliseconds: int) -> None:
-        """Let time pass; the replica looks at its followers at the end of it."""
+        """Let time pass, at the end of which the replica checks its followers."""
         self.now_ms += milliseconds
         self.replica.check_in_sync(self.now_ms)

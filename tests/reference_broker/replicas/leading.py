@@ -1,4 +1,4 @@
-"""Replicas that lead, for tests of what a leader does."""
+"""Leading replicas, for tests of leaders."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["leading", "term"]
 
 
 def term(leader_epoch: int, leader: int = 1) -> Term:
-    """Return a term of a partition on the brokers 1 and 2."""
+    """Return a term of a partition on brokers 1 and 2."""
     return Term(leader, leader_epoch, isr=(1, 2), replicas=(1, 2))
 
 
 def leading(log: PartitionLog) -> Replica:
-    """Return a replica that leads its partition in the epoch of the log, unless the log has failed."""
+    """Return a replica that leads its partition in the log's epoch, unless the log has failed."""
     replica = Replica(log)
     if log.error is None:
         replica.lead(term(log.leader_epoch))

@@ -1,7 +1,7 @@
 """A partition on three brokers: broker 1 is real, and the test plays brokers 2 and 3, the controller and the network.
 
-The real replica is compared with a rebuilt one, which is made from the records alone whenever broker 1 begins to lead,
-and meets the same requests, answers and times from then on.
+The real replica is compared with one that is rebuilt from the records alone whenever broker 1 begins to lead, and that
+then gets the same requests, answers and times.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ Answering = tuple[Message | Exception, Callable[[Message | Exception], None]]
 
 
 class Known(NamedTuple):
-    """What a broker was last told."""
+    """The term that a broker was last told."""
 
     leader: int = NO_LEADER
     leader_epoch: int = -1
 
 
 class SharedAnswers:
-    """The keeper of the real replica: its changes go to AlterPartition, and the answers to the rebuilt one, too."""
+    """The keeper of the real replica: its changes go to AlterPartition, and the answers also to the rebuilt replica."""
 
     def __init__(self, partition: ReplicatedPartition, machine: IsrKeeper) -> None:
         self._partition = partition
@@ -74,7 +74,7 @@ class SharedAnswers:
 
 
 class RebuiltKeeper:
-    """Keeps the change of the rebuilt replica until the real one has its answer."""
+    """Holds the rebuilt replica's change until the real one gets its answer."""
 
     def __init__(self, partition: ReplicatedPartition) -> None:
         self._partition = partition
@@ -87,12 +87,12 @@ class RebuiltKeeper:
 
 
 class ReplicatedPartition:
-    """The partition.
+    """The partition on its three brokers.
 
     Attributes:
         isr, leader, leader_epoch, partition_epoch: as the controller has stored them.
         acknowledged: the records that were acknowledged by all in-sync replicas, by offset.
-        refused: the number of records whose producer got an error.
+        refused: the number of records whose producers got an error.
     """
 
     def __init__(self, min_insync_replicas: int) -> None:
@@ -132,14 +132,14 @@ class ReplicatedPartition:
 
     @property
     def leads(self) -> bool:
-        """Whether the real replica believes to lead."""
+        """Whether the real replica believes that it leads."""
         return self.replica.role is Role.LEADER
 
     def records_of(self, broker_id: int) -> list[Record]:
         """Return the records in the log of a broker."""
         return self.logs[broker_id] if broker_id in self.logs else records_in(self.replica.log)
 
-    # Clients of broker 1, and its time.
+    # Broker 1: its clients and its time.
 
     def produce(self, acks: int) -> None:
         """Append a record to broker 1 as Produce does."""
@@ -165,7 +165,7 @@ class ReplicatedPartition:
         self.replica.when_acknowledged(acks, offset + 1, acknowledged)
 
     def pass_time(self, milliseconds: int) -> None:
-        """Let time pass, after which broker 1 looks at its followers."""
+        """Let time pass, after which broker 1 checks its followers."""
         self.now_ms += milliseconds
         for replica in filter(None, (self.replica, self.rebuilt)):
             replica.check_in_sync(self.now_ms)
@@ -173,7 +173,7 @@ class ReplicatedPartition:
     # Followers.
 
     def fetch(self, broker_id: int, max_bytes: int, *, is_lost: bool) -> None:
-        """Fetch from broker 1 as another one, if that is told to follow it; the response may be lost."""
+        """Fetch from broker 1 as another broker, if it was told to follow; the response may be lost."""
         if broker_id not in self.alive or self.known[broker_id].leader != 1:
             return
         own = self.logs[broker_id]
@@ -203,7 +203,7 @@ class ReplicatedPartition:
             own += records_by(_bytes_of(data.records))
 
     def copy(self, broker_id: int) -> None:
-        """Copy everything from another leader than broker 1, if the broker follows it."""
+        """Copy everything from a leader other than broker 1, if the broker follows it."""
         leader = self.leader
         if {broker_id, leader} - self.alive or leader in (1, broker_id, NO_LEADER):
             return
@@ -223,7 +223,7 @@ class ReplicatedPartition:
         self.replica.followed(min(len(self.records_of(each)) for each in self.isr), 0)
 
     def append_elsewhere(self) -> None:
-        """Append a record to the log of another leader, which never acknowledges it."""
+        """Append a record to the log of another leader, which will never acknowledge it."""
         if self.leader in self.logs and self.known[self.leader] == Known(self.leader, self.leader_epoch):
             self._values += 1
             self.logs[self.leader].append((self.leader_epoch, b"%d" % self._values))
@@ -247,7 +247,7 @@ class ReplicatedPartition:
             self.pauses.pop(0)()
 
     def take_request(self, error: ErrorCode | None) -> None:
-        """Handle a request, or answer it with an error; the answer is under way then."""
+        """Handle a request or answer it with an error; the answer is then in transit."""
         if self.requests:
             message, done = self.requests.pop(0)
             (data,) = message.topics[0].partitions
@@ -256,7 +256,7 @@ class ReplicatedPartition:
             self.answers.append((AlterPartitionResponse(topics=topics), done))
 
     def lose_request(self, error: ErrorCode | None) -> None:
-        """Lose a request, or refuse it whole."""
+        """Lose a request, or refuse it as a whole."""
         if self.requests:
             _, done = self.requests.pop(0)
             lost = ConnectionLost("gone") if error is None else AlterPartitionResponse(error_code=error)
@@ -269,7 +269,7 @@ class ReplicatedPartition:
             done(ConnectionLost("gone") if is_lost else answer)
 
     def lose_answer(self, error: ErrorCode | None) -> None:
-        """Make a change whose answer is lost, and answer its repetition, with an error or as it is."""
+        """Make a change but lose the answer, then answer the retry, with an error or truthfully."""
         if self.requests and not self.answers:
             self.take_request(None)
             self.deliver(is_lost=True)
@@ -293,14 +293,14 @@ class ReplicatedPartition:
         )
 
     def elect(self, broker_id: int | None = None) -> None:
-        """Elect a leader among the in-sync replicas that are alive; begin a new epoch."""
+        """Elect a leader among the live in-sync replicas, beginning a new epoch."""
         eligible = [each for each in self.isr if each in self.alive]
         self.leader = broker_id if broker_id in eligible else next(iter(eligible), NO_LEADER)
         self.leader_epoch += 1
         self.partition_epoch += 1
 
     def change_elsewhere(self, broker_id: int) -> None:
-        """Let another leader than broker 1 remove a follower from the ISR, or add one that has all records."""
+        """Let a leader other than broker 1 remove a follower from the ISR, or add one that has all records."""
         if self.leader in (1, NO_LEADER) or self.known[self.leader] != Known(self.leader, self.leader_epoch):
             return
         if broker_id in self.isr and broker_id != self.leader:
@@ -310,7 +310,7 @@ class ReplicatedPartition:
         self.partition_epoch += 1
 
     def tell(self, broker_id: int) -> None:
-        """Tell a broker the term of the controller."""
+        """Tell a broker the controller's current term."""
         known = Known(self.leader, self.leader_epoch)
         if broker_id not in self.alive or self.known[broker_id] == known:
             return
@@ -330,14 +330,14 @@ class ReplicatedPartition:
             self.rebuilt.lead(term)
 
     def tell_again(self) -> None:
-        """Tell broker 1 what it knows already, as for a topic that has got an id."""
+        """Tell broker 1 the term that it already knows, as when a topic is given an id."""
         term = self.replica.term
         if self.leads and term is not None:
             for replica in filter(None, (self.replica, self.rebuilt)):
                 replica.lead(term)
 
     def _rebuild(self) -> None:
-        """Make a replica from the records of the real one."""
+        """Make a replica from the records of the real replica."""
         disk = MemoryDisk()
         disk.make_folder("t-0")
         log = self._new_log(disk, 0)
@@ -354,7 +354,7 @@ class ReplicatedPartition:
 
         Args:
             broker_id: the broker.
-            kept: how far the high watermark is behind that it finds at its start.
+            kept: how far behind the high watermark is that it finds when it starts.
         """
         if broker_id not in self.alive:
             return
@@ -377,13 +377,13 @@ class ReplicatedPartition:
                 self.elect()
 
     def restart(self, kept: int) -> None:
-        """Kill broker 1 and start it again at once; see `kill`."""
+        """Kill broker 1 and restart it immediately; see `kill`."""
         self.kill(1, kept)
         self.revive(1)
         self.tell(1)
 
     def settle(self) -> None:
-        """Let everything happen that has to happen, without any more faults; broker 1 leads in the end."""
+        """Let everything pending happen, without further faults; broker 1 leads in the end."""
         for broker_id in BROKERS:
             self.revive(broker_id)
         for _ in range(2):
@@ -405,15 +405,15 @@ class ReplicatedPartition:
                 for _ in range(4):
                     self.fetch(broker_id, 2**20, is_lost=False)
 
-    # What always holds.
+    # The invariants.
 
     def check(self) -> None:
-        """Check what holds after each step."""
+        """Check the invariants after each step."""
         for broker_id in self.isr:
             records = self.records_of(broker_id)
             for offset, value in self.acknowledged.items():
                 assert len(records) > offset, f"broker {broker_id} lacks the acknowledged offset {offset}"
-                assert records[offset][1] == value, f"broker {broker_id} has another record at offset {offset}"
+                assert records[offset][1] == value, f"broker {broker_id} has a different record at offset {offset}"
         if self.leads:
             self._check_leader()
         if self.rebuilt is not None:
@@ -459,7 +459,7 @@ def _batch(offset: int, epoch: int, value: bytes) -> bytes:
 
 
 def records_by(data: bytes) -> list[Record]:
-    """Return the records of whole batches, each with the epoch of its batch; the last batch may be partial."""
+    """Return the records of complete batches, each with the epoch of its batch; the last batch may be partial."""
     found: list[Record] = []
     with suppress(PartialBatch):
         for batch in walk(data):
@@ -468,7 +468,7 @@ def records_by(data: bytes) -> list[Record]:
 
 
 def records_in(log: PartitionLog) -> list[Record]:
-    """Return the records of a log, in which each batch has one."""
+    """Return the records of a log whose batches each have one."""
     found: list[Record] = []
     for file, header in log.headers():
         found += records_by(bytes(file.read(header.position, header.size_bytes)))

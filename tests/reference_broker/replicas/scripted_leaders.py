@@ -1,6 +1,6 @@
-"""A leader whose logs are lists, which answers followers as Apache Kafka 3.9 does, and whatever a test puts in between.
+"""A leader whose logs are lists, which answers followers as Apache Kafka 3.9 does, unless a test changes the answers.
 
-What passes between the two goes through the codec, in the version that the follower has chosen.
+All messages between the two go through the codec, in the version that the follower has chosen.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class ScriptedLog:
     """The log of a leader.
 
     Args:
-        epoch: of the leader.
-        before: a log whose records it had when it became the leader.
-        upto: how many of these offsets; None for all.
+        epoch: the leader's epoch.
+        before: a log whose records the leader had when it began to lead.
+        upto: where its copy of these records ends; None for all of them.
 
     Attributes:
         batches: the batches, each with its base offset, the offset after it, and its epoch.
@@ -75,7 +75,7 @@ class ScriptedLog:
             self.high_watermark = self.next_offset
 
     def begin_at(self, offset: int) -> None:
-        """Remove the batches before an offset; if that is behind the end, the log begins there, empty."""
+        """Remove the batches before an offset; if it is after the end, the log becomes empty and begins there."""
         self.batches = [each for each in self.batches if each[1] > offset]
         self.start_offset = offset
         self.base_offset = self.batches[0][0] if self.batches else offset
@@ -115,7 +115,7 @@ class ScriptedLog:
         return data
 
     def list(self, asked: ListOffsetsRequest.ListOffsetsPartition) -> int:
-        """Return an end of the log."""
+        """Return the start or the end of the log."""
         self.check(asked.current_leader_epoch)
         return self.start_offset if asked.timestamp == OffsetTimestamp.EARLIEST else self.next_offset
 
@@ -133,13 +133,13 @@ class ScriptedBroker:
     """The leader of some partitions.
 
     Args:
-        ids: the ids of topics; a topic without one is named.
+        ids: the ids of topics; a topic without an id is identified by name.
 
     Attributes:
-        logs: its logs; a partition without one is not led by this broker.
-        change: changes each response for a partition; None for no change.
-        requests: the requests, with their versions.
-        keeps_sessions: whether it has room for sessions.
+        logs: the broker's logs; it does not lead a partition without one.
+        change: changes each response for a partition; None for no changes.
+        requests: the requests and their versions.
+        keeps_sessions: whether the broker has room for sessions.
     """
 
     def __init__(self, ids: dict[str, bytes]) -> None:
@@ -151,11 +151,11 @@ class ScriptedBroker:
         self._sessions: dict[int, _Session] = {}
 
     def forget_sessions(self) -> None:
-        """Lose all sessions, as at a restart."""
+        """Lose all sessions, as in a restart."""
         self._sessions.clear()
 
     def answer(self, planned: Planned) -> Message:
-        """Answer what a fetcher has planned; both pass through the codec."""
+        """Answer a request that a fetcher has planned; both pass through the codec."""
         sent_in: Codec[Any] = codec(type(planned.request), planned.version)
         answer = self.take(sent_in.decode(sent_in.encode(planned.request))[0], planned.version)
         answered_in: Codec[Any] = codec(type(answer), planned.version)
@@ -163,7 +163,7 @@ class ScriptedBroker:
         return message
 
     def take(self, request: FetchRequest | ListOffsetsRequest, version: int) -> FetchResponse | ListOffsetsResponse:
-        """Answer a request that has come over a connection."""
+        """Answer a request that has arrived over a connection."""
         self.requests.append((request, version))
         return self._fetch(request, version) if isinstance(request, FetchRequest) else self._list(request)
 

@@ -1,6 +1,6 @@
 """The high watermark notifies each waiting watcher once and in order, whatever the others do.
 
-Method: each promise alone; `test_log_state.py` tests how a log moves the high watermark.
+Method: each promise by itself; `test_log_state.py` tests how a log moves the high watermark.
 """
 
 import pytest

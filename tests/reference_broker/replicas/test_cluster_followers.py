@@ -1,6 +1,6 @@
-"""A replica of a cluster and the fetcher of its leader fit together: each tells the other what it waits for.
+"""A follower's replica and its fetcher fit together: each notifies the other of what it waits for.
 
-Method: a follower's replica on a disk whose work is held back, its fetcher, and a scripted leader.
+Method: a follower's replica on a disk whose background work is held back, its fetcher, and a scripted leader.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LEADER, FOLLOWER = 1, 2
 
 
 class Follower:
-    """Broker 2, which follows broker 1 in a topic whose records have to be synced."""
+    """Broker 2, which follows broker 1 for a topic whose records have to be synced."""
 
     def __init__(self) -> None:
         self.work = HeldWork()

@@ -1,7 +1,7 @@
-"""A leader commits what all replicas that may be in sync have, and a follower commits what its leader has committed.
+"""A leader commits the records that all potentially in-sync replicas have, and a follower those that its leader has.
 
-Method: scripted followers and a scripted controller, one test for each rule of Kafka's `Partition`; time moves when the
-test moves it.
+Method: scripted followers and a scripted controller, with one test for each rule of Kafka's `Partition`; time moves
+only when the test moves it.
 """
 
 import pytest
@@ -19,7 +19,7 @@ from tests.reference_broker.storage.produced_batches import produced
 
 
 def out_of_sync(**fields):
-    """Return a leader without a follower that is in sync."""
+    """Return a leader without any in-sync follower."""
     bench = LeaderBench(isr=(1,), **fields).lead()
     bench.append(3)
     return bench
@@ -72,12 +72,12 @@ def test_the_high_watermark_never_moves_back_in_an_epoch():
 @pytest.mark.parametrize(
     ("end_offset", "is_alive", "high_watermark"),
     [
-        pytest.param(2, True, 3, id="in sync from the end of the epoch on: it is asked for, and counts"),
+        pytest.param(2, True, 3, id="in sync from the end of the epoch on: its joining is requested, and it counts"),
         pytest.param(2, False, 4, id="not alive"),
     ],
 )
 def test_a_follower_that_catches_up_counts_before_it_joins(end_offset, is_alive, high_watermark):
-    """Its lag is short, so it will soon join; it must not be left behind by those who acknowledge alone."""
+    """Its lag is small, so it will soon join; it must not be left behind by a leader that commits on its own."""
     bench = out_of_sync()
     if not is_alive:
         bench.alive.remove(2)
@@ -142,7 +142,7 @@ def test_too_few_replicas_before_the_append(acks, code):
 
 
 def test_a_batch_waits_while_too_few_replicas_are_in_sync():
-    """The ISR has shrunk after the append, and the batch is acknowledged when fewer are required."""
+    """The ISR shrinks after the append, and the batch is acknowledged once fewer replicas are required."""
     bench = LeaderBench(replicas=(1, 2, 3), min_insync_replicas="2").lead()
     bench.produce()
     bench.fetch_all(2)
@@ -150,7 +150,7 @@ def test_a_batch_waits_while_too_few_replicas_are_in_sync():
     bench.fetch_all(2)
     bench.pass_time(1)
     assert bench.wanted() == (1, 2)
-    bench.answer((1,))  # another change has been made, too
+    bench.answer((1,))  # another change has been made as well
     assert bench.acknowledged == [None]
     bench.log.configure(LeaderBench(min_insync_replicas="1").log.config)
     assert bench.acknowledged == [ErrorCode.NONE]
@@ -211,7 +211,7 @@ def test_who_waits_is_refused_when_the_log_fails(acks):
 
 @pytest.mark.parametrize(("epochs", "expected"), [(1, ErrorCode.NONE), (2, None)])
 def test_what_a_follower_had_before_an_epoch_of_another_leader_proves_nothing(epochs, expected):
-    """If there may have been one in between, the follower may have truncated its log."""
+    """If another broker may have led in between, the follower may have truncated its log."""
     bench = LeaderBench().lead()
     bench.produce()
     bench.fetch_all(2)
@@ -250,7 +250,7 @@ def test_a_follower_joins(offset, is_alive, expected):
 
 
 def test_a_follower_joins_only_with_the_records_of_earlier_leaders():
-    """They may be committed although this leader does not know it yet."""
+    """Those records may be committed even if this leader does not know it yet."""
     bench = LeaderBench(replicas=(1, 2, 3), isr=(1, 2)).lead()
     bench.append(4)
     bench.lead(EPOCH + 1)
@@ -287,7 +287,7 @@ def test_the_next_follower_joins_at_its_next_fetch():
     bench.fetch_all(2, 3)
     bench.answer((1, 2))
     assert bench.wanted() == ()
-    assert not bench.fetch(3, 3).is_at_end, "it is to be read at the next fetch, too"
+    assert not bench.fetch(3, 3).is_at_end, "it has to be read at the next fetch as well"
     assert bench.wanted() == (1, 2, 3)
 
 
@@ -299,7 +299,7 @@ def test_who_is_in_sync_is_not_asked_for():
 
 
 def test_a_follower_that_has_joined_counts_after_the_topic_has_got_an_id():
-    """The term is that of before it joined; what is acknowledged without it would be lost if it is elected."""
+    """The term dates from before it joined; records acknowledged without it would be lost if it were elected."""
     bench = LeaderBench(isr=(1,))
     bench.topic_id = ZERO_UUID
     bench.lead()
@@ -330,7 +330,7 @@ def test_followers_that_are_not_heard_of_leave():
 
 
 def test_a_slow_follower_leaves():
-    """It fetches, but has not had all records for too long."""
+    """It still fetches, but has not had all records for too long."""
     bench = LeaderBench(replicas=(1, 2), isr=(1, 2)).lead()
     fetches = 0
     while not bench.asked and fetches < 40:
@@ -457,7 +457,7 @@ def test_a_change_of_the_partition_begins_no_epoch():
 
 @pytest.mark.parametrize("answer", [None, ErrorCode.INVALID_UPDATE_VERSION, (1, 2)])
 def test_a_term_that_is_known_says_nothing_of_a_change(answer):
-    """As for a topic that has got an id: the controller may have made the change, or may still make it."""
+    """For example, when a topic is given an id, the controller may have made the change, or may yet make it."""
     bench = out_of_sync()
     bench.fetch_all(2)
     if answer is not None:

@@ -1,6 +1,6 @@
 """The requests of a controller are carried out one at a time: logs are created, roles change, and the image follows.
 
-Method: a broker without sockets and a directory; its logs are on disks in memory, and the test gives turns to timers.
+Method: a broker without sockets or a directory, with logs on in-memory disks; the test fires the timers.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ P0, P1 = ("t", 0), ("t", 1)
 
 @pytest.fixture
 def broker() -> Controlled:
-    """Return a broker that knows of itself and the brokers 2 and 3."""
+    """Return a broker that knows about itself and brokers 2 and 3."""
     broker = Controlled()
     broker.ask(alive(1, 2, 3), 8)
     broker.take()
@@ -44,7 +44,7 @@ def broker() -> Controlled:
 
 
 def codes(response: Message | Exception) -> list[ErrorCode]:
-    """Return the codes of partitions in a response by topic ids."""
+    """Return the codes of the partitions in a response that uses topic ids."""
     assert isinstance(response, LeaderAndIsrResponse)
     assert response.error_code == ErrorCode.NONE
     return [ErrorCode(each.error_code) for topic in response.topics for each in topic.partition_errors]
@@ -125,7 +125,7 @@ def test_logs_in_a_directory() -> None:
 
 
 def test_configurations_that_change_before_a_log_has_a_role() -> None:
-    """A broker opens its logs long before the controller gives them roles."""
+    """A broker opens its logs well before the controller gives them roles."""
     disk = MemoryDisk()
     directory = LogDirectory(LogServices(disk), lock_directory(disk), is_replicated=True)
     directory.open([])
@@ -246,7 +246,7 @@ def test_replicas_are_stopped_and_deleted(broker: Controlled) -> None:
     response = broker.ask(stop_by_partition((0, -2, True), (1, -2, True), (7, -2, True)), 4)
     assert response == StopReplicaResponse(partition_errors=[Entry("t", number) for number in (0, 1, 7)])
     assert broker.take() == [("forget", [P0, P1, ("t", 7)]), ("GONE", P0), ("GONE", P1)]
-    assert broker.logs.deleted == [P0, P1, ("t", 7)], "a folder may have been left over"
+    assert broker.logs.deleted == [P0, P1, ("t", 7)], "a folder may have been left behind"
     assert broker.role() is None
 
 
@@ -282,7 +282,7 @@ def test_the_image_follows_and_configurations_are_read_first(broker: Controlled)
     assert (list(image.brokers), image.topics["a"].configs) == ([1, 4], {"retention.ms": "5"})
     assert broker.take() == [("read", ["a"])]
     broker.ask(alive(1, topics=["a"]), 8)
-    assert broker.take() == [], "they are known"
+    assert broker.take() == [], "they are already known"
 
 
 # Epochs.

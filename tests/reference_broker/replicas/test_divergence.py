@@ -1,7 +1,7 @@
-"""A follower truncates to where its leader's log and its own may differ, and never more than it has to.
+"""A follower truncates its log to where it may differ from its leader's, and never more than necessary.
 
-Method: the cases of KIP-101 and KIP-279 as tables of epochs; then all pairs of small logs, in which a follower that
-truncates again and again must end with the common part.
+Method: the cases of KIP-101 and KIP-279 as tables of epochs; then all pairs of small logs, for which a follower that
+truncates repeatedly must end with the common part.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def histories(length: int) -> list[list[int]]:
 
 
 def test_repeated_cuts_end_with_the_common_part() -> None:
-    """A leader that is fetched from compares as Apache Kafka's does; two logs agree in what one leader has written."""
+    """The leader compares logs as Apache Kafka's does; two logs agree on all records written by the same leader."""
     compared = 0
     for ours, theirs in combinations(histories(4), 2):
         for own, other in ((ours, theirs), (theirs, ours)):
@@ -85,5 +85,5 @@ def test_repeated_cuts_end_with_the_common_part() -> None:
 
 
 def _can_be(own: list[int], other: list[int]) -> bool:
-    """Return whether two logs can come from one history: who has records of a leader has all that it had before."""
+    """Return whether two logs can have one history: records of a leader come with all its earlier ones."""
     return all(own[: own.index(epoch)] == other[: other.index(epoch)] for epoch in {*own} & {*other})

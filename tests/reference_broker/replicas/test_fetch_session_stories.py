@@ -1,7 +1,7 @@
-"""The client of a fetch session always knows what a full fetch would tell it.
+"""The client of a fetch session always has the information that a full fetch would give it.
 
-Goal: for each partition of the session, a response has all records, and any other state that is new to the client. A
-fetch waits only while there is nothing to read. A client that has lost its session begins a new one, and gets
+Goal: for each partition of the session, a response has all records, and all other state that is new to the client. A
+fetch waits only while there is nothing to read. A client that has lost its session begins a new one, and is sent
 everything again.
 
 Method: stories of produced and deleted records, transactions, created and deleted topics, partitions that the client
@@ -34,7 +34,7 @@ BY_NAME = 12
 WAIT_MS = 500
 PRODUCER_ID = 7
 
-#: A topic and a partition. `a` has two partitions and stays; `b` has one, and is deleted and created again.
+#: A topic and a partition. `a` has two partitions and stays; `b` has one, and is deleted and recreated.
 Place = tuple[str, int]
 
 PLACES = [("a", 0), ("a", 1), ("b", 0)]
@@ -58,7 +58,7 @@ KINDS: Kinds = {
 
 
 class Scene:
-    """A broker with room for one session, and a client that keeps its session as long as it can.
+    """A broker with room for one session, and a client that keeps its session for as long as it can.
 
     Attributes:
         wanted: the client's offsets.
@@ -195,9 +195,9 @@ class Scene:
         )
 
     def _take(self, response: FetchResponse, is_reading: bool) -> None:
-        """Compare a response with the expected one, and go on from there, with a new session if this one is gone."""
+        """Compare a response with the expected one, and continue from there, with a new session if this one is gone."""
         if response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
-            assert self.epoch, "a new session is not refused"
+            assert self.epoch, "a new session is never refused"
             self._begin_anew()
             self._take(self._ask(0), is_reading)
             return
@@ -228,7 +228,7 @@ class Scene:
 
     def _check_nothing_to_read(self) -> None:
         for place, data in self._truth().items():
-            assert not data.records, f"{place} has records, and the fetch waits"
+            assert not data.records, f"{place} has records, but the fetch waits"
 
 
 def _by_place(response: FetchResponse) -> dict[Place, FetchResponse.PartitionData]:

@@ -1,6 +1,6 @@
-"""Fetch sessions answer as in Apache Kafka, evict each other by age and size, and read only what may be new.
+"""Fetch sessions answer as in Apache Kafka, evict each other by age and size, and read only possible news.
 
-Method: the cache and its sessions alone, and histories with Kafka's answers on a broker without sockets.
+Method: the cache and its sessions by themselves, and histories with Kafka's answers on a broker without sockets.
 """
 
 import gc
@@ -28,7 +28,7 @@ ReplicaState = FetchRequest.ReplicaState
 
 
 class Log:
-    """Keeps its watchers."""
+    """A log that keeps its watchers."""
 
     error = None
 
@@ -54,7 +54,7 @@ class Log:
 
 
 class Waiting:
-    """Keeps the notifications of a waiting fetch."""
+    """A waiting fetch that keeps its notifications."""
 
     def __init__(self, session):
         self.told = []
@@ -252,7 +252,7 @@ def test_others_have_their_turn_while_a_large_session_is_removed():
         session.was_read(partition, log, is_at_end=True)
     session.follow()
     next_of(cache, session, session_epoch=-1)
-    assert len(log.watchers) == 900, "the others wait for their turn"
+    assert len(log.watchers) == 900, "the other partitions wait for their turn"
     turns = 0
     while timers.next_deadline_ms is not None:
         timers.fire(0)
@@ -382,7 +382,7 @@ def test_a_history(bench, name):
 
 @pytest.fixture
 def read_logs(monkeypatch):
-    """The logs that were read."""
+    """Collect the logs that are read."""
     found = []
     read = PartitionLog.read
 
@@ -400,7 +400,7 @@ def is_watched(bench):
 
 
 def opened(bench, *numbers, **fields):
-    """Begin a session at the ends of partitions; return the first fields of its next requests."""
+    """Begin a session at the ends of partitions; return the common fields of its later requests."""
     response = bench.ask(wanted(*numbers, **fields), 12)
     assert response.session_id
     return {"session_id": response.session_id, "max_wait_ms": 500, "min_bytes": 1}

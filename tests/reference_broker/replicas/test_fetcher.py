@@ -1,7 +1,7 @@
-"""A follower becomes equal to its leader, whatever the leader answers, and however the two logs have diverged.
+"""A follower ends up identical to its leader, whatever the leader answers and however the two logs have diverged.
 
-Method: scripted leaders, whose answers a test may change, and a follower with a real log on a disk in memory, whose
-background work a test may hold back. For the edges of the table of states see `test_followed`.
+Method: scripted leaders whose answers a test may change, and a follower with a real log on an in-memory disk, whose
+background work a test may hold back. See `test_followed` for the edges of the table of states.
 """
 
 from __future__ import annotations
@@ -284,7 +284,7 @@ def test_a_leader_without_room_for_a_session() -> None:
 
 
 def test_in_a_full_request_those_without_records_come_first() -> None:
-    """A leader fills its response in this order."""
+    """A leader fills its response in the order of the request."""
     fetcher, broker = many(3)
     broker.keeps_sessions = False
     broker.logs["t", 0].append(b"a")
@@ -305,7 +305,7 @@ def test_the_disk_of_the_follower_fails() -> None:
 
 
 class BrokenReplica(FollowingReplica):
-    """Has a defect."""
+    """A replica with a defect."""
 
     def followed(self, high_watermark: int, start_offset: int) -> None:
         raise RuntimeError("planted")
@@ -319,7 +319,7 @@ def test_a_defect_ends_only_its_partition(caplog: pytest.LogCaptureFixture) -> N
     assert planned is not None
     fetcher.answered(broker.answer(planned), 0)
     assert [each.state for each in fetcher.partitions.values()] == [FAILED, FETCHING]
-    assert "t-0 cannot follow broker 1 any more" in caplog.text
+    assert "t-0 can no longer follow broker 1" in caplog.text
 
 
 # Stale answers.
@@ -482,7 +482,7 @@ def test_an_epoch_that_begins_before_the_records_are_durable() -> None:
 
 
 def test_responses_that_logs_still_need_are_few() -> None:
-    """Only their partitions wait until a log has taken one of them."""
+    """Only partitions with such responses wait until a log has taken one of the responses."""
     work = HeldWork()
     count = RESPONSES_HELD_MAX + 2
     fetcher, broker = many(count, background=work)
@@ -519,7 +519,7 @@ def test_no_log_gets_records_twice_and_none_is_left_out() -> None:
 
 
 class CountingReplica(FollowingReplica):
-    """Counts how often the replica, or its log, is looked at."""
+    """Counts how many times the replica or its log is accessed."""
 
     looks = 0
 
@@ -530,7 +530,7 @@ class CountingReplica(FollowingReplica):
 
 
 def test_idle_partitions_cost_nothing() -> None:
-    """A request touches the partitions that have changed, however many others there are."""
+    """A request touches only the partitions that have changed, no matter how many others there are."""
     fetcher = Fetcher(1, OPTIONS, lambda: 77, lambda: None, ReplicationQuota(11, 1_000))
     stored = Replica()
     count = 10_000

@@ -1,4 +1,4 @@
-"""While the quota of followers is exceeded, throttled partitions that lag behind are not fetched, and all others are.
+"""While the followers' quota is exceeded, throttled partitions that lag behind are not fetched, but all others are.
 
 Method: a fetcher and its scripted leader; the limit is so low that one batch exceeds it for seconds.
 """
@@ -16,7 +16,7 @@ from tests.reference_broker.replicas.scripted_leaders import ScriptedBroker
 
 @pytest.fixture
 def quota() -> ReplicationQuota:
-    """Partition 0 is throttled, to 100 bytes in a second."""
+    """Return a quota that throttles partition 0 to 100 bytes per second."""
     made = ReplicationQuota(11, 1_000)
     made.bytes_per_second = 100
     made.throttle("t", {0})
@@ -24,7 +24,7 @@ def quota() -> ReplicationQuota:
 
 
 def filled(quota: ReplicationQuota, count: int) -> tuple[Fetcher, ScriptedBroker]:
-    """Return a fetcher of partitions with a batch each, which are fetched, but not committed yet."""
+    """Return a fetcher of partitions with one batch each, which have been fetched but not yet committed."""
     fetcher, broker = many(count, quota=quota)
     for number in range(count):
         broker.logs["t", number].append(b"x" * 300)
@@ -39,7 +39,7 @@ def ends(fetcher: Fetcher) -> list[int]:
 
 
 def lag(fetcher: Fetcher, number: int, records: int) -> None:
-    """Let the leader's last answer for a partition have shown this many more records."""
+    """Pretend that the leader's last answer for a partition showed this many more records."""
     fetcher.partitions[TopicPartition("t", number)].lag = records
 
 
@@ -65,7 +65,7 @@ def test_one_in_sync_is_fetched(quota: ReplicationQuota) -> None:
 
 
 def test_a_new_one_is_withheld(quota: ReplicationQuota) -> None:
-    """It is not known to be in sync."""
+    """A new partition is not known to be in sync."""
     quota.record(10_000, 0)
     fetcher, broker = many(2, quota=quota)
     request = exchange(fetcher, broker, 1)
@@ -82,7 +82,7 @@ def test_a_fetcher_of_throttled_partitions_alone_waits_for_the_quota(quota: Repl
 
 @pytest.mark.parametrize("is_known", [True, False])
 def test_the_throttled_partitions_change(quota: ReplicationQuota, *, is_known: bool) -> None:
-    """Those that are withheld come back, and others are withheld."""
+    """The withheld partitions come back, and others are withheld."""
     fetcher, broker = filled(quota, 3)
     lag(fetcher, 0, 1)
     lag(fetcher, 1, 1)

@@ -1,6 +1,6 @@
-"""Whatever happens to a follower and its leaders, it has the beginning of one leader's log, and ends with all of it.
+"""Whatever happens to a follower and its leaders, it has the beginning of one leader's log, and in the end all of it.
 
-Method: hypothesis chooses the steps of a story, and so does chance by seed for longer ones; see `fetcher_stories`.
+Method: hypothesis chooses the steps of a story, and a seed those of longer stories; see `fetcher_stories`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.edges import taken
 from tests.reference_broker.replicas.fetcher_stories import DAMAGES, Story
 from tests.thorough import sampled
 
-#: Edges that a story may not take: a disk that fails in these states is noticed later, or not at all; the others need a
+#: Edges that stories need not take: a disk failure in these states is noticed later or not at all; the others need a
 #: change of configuration, a leader that is wrong twice, or one that begins within a batch of an epoch that the
 #: follower lacks. `test_followed` takes them.
 _RARE = {
@@ -39,7 +39,7 @@ def test_long_stories(seed: int) -> None:
 
 
 def test_stories_take_every_edge() -> None:
-    """Otherwise the others would test less than they seem to."""
+    """Otherwise the other tests would test less than they seem to."""
     with taken(FOLLOWED_EDGES) as steps:
         for seed in range(30):
             chance = Random(seed)
@@ -50,7 +50,7 @@ def test_stories_take_every_edge() -> None:
 
 
 class Following(RuleBasedStateMachine):
-    """A story that hypothesis tells, and shortens if it ends badly."""
+    """A story that hypothesis chooses, and shortens if it fails."""
 
     @initialize(is_synced=st.booleans())
     def begin(self, is_synced: bool) -> None:

@@ -1,6 +1,6 @@
-"""Each partition is fetched from its leader of the moment, by one fetcher, until it is forgotten.
+"""Each partition is fetched from its current leader, by one fetcher, until it is forgotten.
 
-Method: links to simulated brokers, whose logs are scripted; the follower's logs are on disks in memory.
+Method: links to simulated brokers with scripted logs; the follower's logs are on in-memory disks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.reference_broker.replicas.scripted_leaders import ScriptedBroker, Scr
 from tests.reference_broker.storage.replicated_logs import Replica
 from tests.sdk.simulation import SILENT
 
-#: A leader takes this long for an answer.
+#: How long a leader takes to answer.
 LATENCY_MS = 50
 
 
@@ -30,7 +30,7 @@ class Cluster:
     """Leaders 1 and 2, and broker 9, which follows them.
 
     Args:
-        count: the number of partitions of topic t, for which the follower has replicas.
+        count: the number of partitions of topic t, of which the follower has replicas.
         fetchers_per_leader: see `Fetchers`.
     """
 
@@ -65,7 +65,7 @@ class Cluster:
         return self.bench.links
 
     def lead(self, number: int, node: int, epoch: int = 0) -> ScriptedLog:
-        """Let a broker lead a partition; return its log."""
+        """Make a broker the leader of a partition; return its log."""
         before = next(
             (each.logs.pop(("t", number)) for each in self.brokers.values() if ("t", number) in each.logs), None
         )
@@ -77,11 +77,11 @@ class Cluster:
         self.simulation.run(duration_ms)
 
     def end(self, number: int) -> int:
-        """Return the end of a log of the follower."""
+        """Return the end of one of the follower's logs."""
         return self.replicas["t", number].log.next_offset
 
     def fetches(self, node: int) -> list[tuple[int, Any]]:
-        """Return the times and the requests of the fetches from a leader."""
+        """Return the times and requests of the fetches from a leader."""
         return [
             (time_ms, request)
             for time_ms, to, request, _ in self.simulation.sent
@@ -164,7 +164,7 @@ def test_another_leader() -> None:
 
 
 def test_the_former_leader_answers_late() -> None:
-    """The fetcher of the former leader has ended, and its request with it."""
+    """The former leader's fetcher has ended, and its request with it."""
     cluster = Cluster()
     cluster.lead(0, 1).append(b"a")
     cluster.run(LATENCY_MS + 20)
@@ -188,7 +188,7 @@ def test_a_forgotten_partition_is_neither_fetched_nor_appended() -> None:
 
 
 def test_a_request_for_forgotten_partitions_is_abandoned() -> None:
-    """Otherwise a leader that does not answer would delay what is followed next."""
+    """Otherwise, a leader that does not answer would delay partitions that are followed next."""
     cluster = Cluster()
     cluster.simulation.handlers[1, FetchRequest] = lambda request, version: SILENT
     cluster.lead(0, 1)
@@ -201,7 +201,7 @@ def test_a_request_for_forgotten_partitions_is_abandoned() -> None:
 
 
 def test_forgotten_and_followed_in_one_turn() -> None:
-    """As LeaderAndIsr does: the session goes on."""
+    """As LeaderAndIsr does; the session continues."""
     cluster = Cluster(2)
     cluster.lead(0, 1)
     cluster.lead(1, 1)
@@ -310,7 +310,7 @@ def test_another_number_of_fetchers(before: int, after: int) -> None:
         ("test", 1, 4, 3),
         ("test", 7, 10, 5),
         ("", 5, 3, 2),
-        # "polygenelubricants".hashCode() is the lowest int32, whose product with 31 is itself: no absolute value
+        # "polygenelubricants".hashCode() is the lowest int32, which times 31 is itself and has no absolute value
         ("polygenelubricants", 0, 7, 0),
         # one more is -2147483647
         ("polygenelubricants", 1, 7, 2147483647 % 7),
@@ -321,7 +321,7 @@ def test_the_fetcher_of_a_partition(topic: str, number: int, fetchers: int, expe
 
 
 def test_a_quota_that_is_lifted_has_an_effect_at_once() -> None:
-    """Until then, the fetcher waits for a time when its quota would be free."""
+    """Before that, the fetcher waits for the time when its quota would no longer be exceeded."""
     cluster = Cluster()
     cluster.quota.throttle("t", {0})
     cluster.quota.bytes_per_second = 1
@@ -336,7 +336,7 @@ def test_a_quota_that_is_lifted_has_an_effect_at_once() -> None:
 
 
 def test_an_answer_is_followed_by_one_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The partitions in it ask for a turn, too, which costs a timer of the broker."""
+    """The partitions in the answer ask for a turn as well, and each turn costs the broker a timer."""
     cluster = Cluster()
     log = cluster.lead(0, 1)
     plan, plans = Fetcher.plan, list[int]()

@@ -1,7 +1,7 @@
-"""A partition takes the step that its table has for each answer of the leader and each report of its log, and no other.
+"""For each answer of the leader and report of the log, a partition takes the step in its table, and no other.
 
-Method: a log that only records what is asked of it, and reports the end of it when the test says so. A story for each
-edge of the table; together they have to take all of them.
+Method: a log that only records the operations requested of it, and reports their completion when the test says so; one
+story for each edge of the table, and a check that the stories take all of them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ RECORDS = placed(produced(b"a", b"b"), 10, 3)
 
 
 class Log:
-    """A log of ten records of epoch 3, of which seven are committed; a test changes it as it likes."""
+    """A log of ten records of epoch 3, seven of them committed, which tests change as they like."""
 
     def __init__(self) -> None:
         self.error: BrokerError | None = None
@@ -73,7 +73,7 @@ class Log:
 
 
 class Case:
-    """A partition in epoch 5 on that log; it is its keeper, and its replica."""
+    """A partition in epoch 5 with that log; the case acts as its keeper and its replica."""
 
     topic_id = b"T" * 16
 
@@ -96,7 +96,7 @@ class Case:
         self.heard.append("released")
 
     def begun(self) -> Case:
-        """Begin, and be fetched."""
+        """Begin, and have the partition fetched."""
         self.one.begin()
         self.one.to_fetch()
         return self
@@ -109,7 +109,7 @@ class Case:
         self.answer(diverging_epoch=FetchResponse.EpochEndOffset(3, end_offset))
 
     def append(self, count: int = 2, *, is_durable: bool = True) -> None:
-        """Report the end of the append."""
+        """Report that the append has ended."""
         self.log.next_offset += count
         if is_durable:
             self.log.acknowledged_to = self.log.next_offset
@@ -122,7 +122,7 @@ class Case:
         self.log.append_done(BrokerError(code))
 
     def settle(self, next_offset: int | None = None, error: BrokerError | None = None) -> None:
-        """Report the end of the truncation."""
+        """Report that the truncation has ended."""
         if next_offset is not None:
             self.log.next_offset = next_offset
             self.log.acknowledged_to = min(self.log.acknowledged_to, next_offset)
@@ -137,7 +137,7 @@ class Case:
 
 
 def story(*steps: Callable[[Case], object]) -> Callable[[], Case]:
-    """Return a function that lets a partition live through these steps, and returns it."""
+    """Return a function that takes a partition through these steps, and returns its case."""
 
     def tell() -> Case:
         case = Case().begun()
@@ -153,7 +153,7 @@ def fetch(case: Case) -> None:
 
 
 def fetch_at_start(case: Case) -> None:
-    """Fetch where the leader's log begins; the records begin earlier, and are refused."""
+    """Fetch from where the leader's log begins; the records begin earlier, and are refused."""
     case.one.to_fetch()
     case.answer(records=RECORDS, log_start_offset=10)
     case.refuse()
@@ -167,7 +167,7 @@ def unsynced(case: Case) -> None:
     case.log.acknowledged_to = 5
 
 
-#: Each story with the state that it ends in, and what was asked of the log.
+#: Each story, with its final state and the operations requested of the log.
 STORIES: dict[str, tuple[Callable[[], Case], FollowedState, list[tuple[object, ...]]]] = {
     "nothing new": (story(lambda case: case.answer()), FETCHING, []),
     "records": (story(fetch), APPENDING, [("append", 10, 5, NOW_MS)]),
@@ -291,7 +291,7 @@ def test_a_story(name: str) -> None:
 
 
 def test_the_stories_take_every_edge() -> None:
-    """A failure may follow each state; the stories have those that the machine itself can meet."""
+    """Every state may be followed by a failure; the stories have the failures that the machine itself can encounter."""
     with taken(FOLLOWED_EDGES) as steps:
         for tell, _, _ in STORIES.values():
             tell()
@@ -352,7 +352,7 @@ def test_other_answers_have_no_ends(name: str) -> None:
 def test_an_answer_counts_only_for_the_entry_that_was_sent() -> None:
     case = Case()
     case.one.begin()
-    fetch(case)  # before anything was sent
+    fetch(case)  # before anything has been sent
     case.one.to_fetch()
     case.log.next_offset = 9
     fetch(case)

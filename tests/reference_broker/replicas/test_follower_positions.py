@@ -1,4 +1,4 @@
-"""A leader knows how far each follower is, and when it was last caught up.
+"""A leader knows the position of each follower, and when the follower was last caught up.
 
 Method: fetches with times; the tables have one row for each rule of Kafka's `ReplicaState`.
 """
@@ -37,9 +37,9 @@ def begun(*, is_in_sync=True):
     [
         pytest.param([(1, 10, 10)], 1, id="at the end"),
         pytest.param([(1, 12, 10)], 1, id="past the end, which a truncation will mend"),
-        pytest.param([(1, 10, 10), (2, 9, 10)], 1, id="behind: the time of before stays"),
-        pytest.param([(1, 5, 10), (2, 9, 20)], 0, id="never at the end of the fetch before"),
-        pytest.param([(1, 5, 10), (2, 10, 20)], 1, id="at the end of the fetch before"),
+        pytest.param([(1, 10, 10), (2, 9, 10)], 1, id="behind: the earlier time stays"),
+        pytest.param([(1, 5, 10), (2, 9, 20)], 0, id="never at the end as of the previous fetch"),
+        pytest.param([(1, 5, 10), (2, 10, 20)], 1, id="at the end as of the previous fetch"),
         pytest.param([(1, 5, 10), (2, 10, 20), (3, 20, 30), (4, 30, 40)], 3, id="always one fetch behind"),
         pytest.param([(5, 10, 10), (3, 10, 10)], 5, id="the clock was set back"),
     ],
@@ -70,7 +70,7 @@ def test_who_is_caught_up(is_in_sync, end_offset, after_ms, expected):
 
 
 def test_fetches_of_an_idle_follower_count():
-    """They name no partition without news, and the leader does not read them; the session has their time."""
+    """They do not name partitions without news, and the leader does not read these; the session keeps the time."""
     position, session = begun(), Session(BEGUN_MS + 50_000)
     position.fetched(10, 0, 10, BEGUN_MS, 7, session)
     assert position.is_caught_up(11, BEGUN_MS + 80_000, LAG_MAX_MS)
@@ -96,7 +96,7 @@ def test_a_new_term(is_in_sync, is_new_leader):
     assert (position.end_offset, position.start_offset, position.leader_end_offset, position.broker_epoch) == kept
     assert session.reads == (not is_new_leader)
     assert position.is_caught_up(16, BEGUN_MS + 70_000, LAG_MAX_MS) is is_in_sync
-    # The fetch before the term proves nothing about a follower that is not in sync.
+    # A fetch from before the term proves nothing about a follower that is not in sync.
     position.fetched(15, 3, 16, BEGUN_MS + 41_000, 7)
     assert position.is_caught_up(17, BEGUN_MS + 41_000, LAG_MAX_MS) is is_in_sync
 

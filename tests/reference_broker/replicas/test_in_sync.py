@@ -1,6 +1,6 @@
-"""A leader knows the committed ISR, and what the change under way may have made of it.
+"""A leader knows the committed ISR, and the ISR that may result from the pending change.
 
-Method: a row for each answer of a controller, in each state; the expected ISRs are written out.
+Method: one row for each answer of the controller in each state; the expected ISRs are written out.
 """
 
 import pytest

@@ -1,7 +1,7 @@
-"""Changes of ISRs reach the controller, whatever it answers, with one request in flight.
+"""Changes of ISRs reach the controller whatever it answers, with one request in flight at a time.
 
-Method: a scripted controller; time moves when the test moves it. Requests are encoded as they would be sent, so that
-their fields fit their version.
+Method: a scripted controller; time moves only when the test moves it. Requests are encoded as they would be sent, to
+make sure that their fields fit their version.
 """
 
 import pytest
@@ -46,7 +46,7 @@ class Bench:
         self.machine.submit(change, lambda answer: self.answers.append((topic, number, answer)))
 
     def request(self):
-        """Return the request in flight, which is the only one."""
+        """Return the only request in flight."""
         [(message, version, _)] = self.sent
         return message, version
 
@@ -160,7 +160,7 @@ def test_each_partition_has_its_answer():
         ("t", 2, ErrorCode.UNKNOWN_SERVER_ERROR),
         ("t", 3, ErrorCode.UNKNOWN_SERVER_ERROR),
     ]
-    # A change that is repeated after its error waits for the end of a pause.
+    # A change that is retried after an error waits for the end of a pause.
     bench.submit(1)
     assert bench.sent == []
     bench.pause()

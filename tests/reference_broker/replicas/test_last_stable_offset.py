@@ -1,6 +1,7 @@
 """The last stable offset follows the high watermark up to the oldest open transaction, and notifies its watchers.
 
-Method: a high watermark that the test moves; random transactions, compared with a computation over all batches.
+Method: a high watermark that the test moves; random transactions, with results compared to a computation over all
+batches.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ class Moving:
     """Both offsets of a partition, and the notifications of a watcher.
 
     Args:
-        offset: the first value of both.
-        unstable: the first offset of an older transaction.
+        offset: the initial value of both.
+        unstable: the first offset of an earlier transaction.
     """
 
     def __init__(self, offset: int = 0, unstable: int | None = None) -> None:
@@ -142,7 +143,7 @@ def test_truncation():
     assert moving.stable.offset == 2
     told: list[int] = []
     moving.stable.watch(told.append)
-    # The transaction stays, then it goes.
+    # The transaction stays at first, then goes away.
     moving.high.truncate(3, 3, BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, ""))
     moving.stable.truncate(3, 2)
     assert (moving.stable.offset, told) == (2, [COMPLETES_ANY_FETCH_BYTES])

@@ -1,6 +1,6 @@
-"""A broker that is alone leads the partitions that its metadata image assigns to it, and no others.
+"""A single broker leads the partitions that its metadata image assigns to it, and no others.
 
-Method: a directory on a disk in memory, whose topics are changed by `LocalTopics`.
+Method: a directory on an in-memory disk, whose topics are changed by `LocalTopics`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def test_those_who_wait_for_a_deleted_topic_find_it_ended(hosted: Hosted) -> Non
     hosted.replicas.leader("old", 0).when_reached(1, told)
     hosted.delete("old")
     assert found == [(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True)]
-    assert not hosted.lost, "a deleted topic is no failure"
+    assert not hosted.lost, "deleting a topic is not a failure"
 
 
 def test_a_topic_that_is_created_again_while_the_old_one_ends_is_there(hosted: Hosted) -> None:

@@ -20,7 +20,7 @@ def position(broker_id, end_offset=10, caught_up_ms=0):
     [
         pytest.param("", {2: ""}, [position(2)], None, id="no rack"),
         pytest.param("b", {1: "b", 2: "b"}, [position(2)], None, id="the leader's rack"),
-        pytest.param("b", {1: "a", 3: "c"}, [position(3)], None, id="nobody in the rack"),
+        pytest.param("b", {1: "a", 3: "c"}, [position(3)], None, id="no replica in the rack"),
         pytest.param("b", {1: "a", 2: "b"}, [], None, id="nobody able"),
         pytest.param("b", {1: "a", 2: "b", 3: "b"}, [position(2, 10), position(3, 9)], 2, id="most records"),
         pytest.param(

@@ -1,6 +1,6 @@
-"""A replica decides how far its log is committed, notifies its watchers, and knows the leader epoch.
+"""A replica decides how much of its log is committed, notifies its watchers, and knows the leader epoch.
 
-Method: a log on a disk in memory; the test holds back its background work. For roles see `test_roles.py`.
+Method: a log on an in-memory disk, whose background work the test holds back. See `test_roles.py` for roles.
 """
 
 import gc
@@ -126,7 +126,7 @@ def test_a_watcher_that_has_gone_hears_nothing():
 
 
 def test_nothing_keeps_a_log_but_its_replica():
-    """The files of a log are closed as soon as nothing refers to it."""
+    """The files of a log are closed as soon as nothing refers to the log."""
     bench = Bench()
     log = weakref.ref(bench.log)
     gc.disable()

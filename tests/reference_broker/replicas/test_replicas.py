@@ -1,7 +1,7 @@
-"""Replicas get roles by the names of their partitions; handlers find those that lead, and listeners hear of steps.
+"""Replicas get roles by partition name; handlers find the replicas that lead, and listeners are told of each step.
 
-Method: a directory on a disk in memory, whose topics are changed by `LocalTopics`. For what the metadata image says of
-roles see `test_local_roles.py`.
+Method: a directory on an in-memory disk, whose topics are changed by `LocalTopics`. See `test_local_roles.py` for the
+roles that a metadata image assigns.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ def test_what_other_brokers_have(hosted: Hosted) -> None:
     partitions = (*topic.partitions, elsewhere, UNKNOWN_PARTITION, elsewhere)
     hosted.topics.metadata.publish([topic._replace(partitions=partitions)])
     assert refusal(hosted, "old", 2) is ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert refusal(hosted, "old", 3) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "nobody has said where it is"
+    assert refusal(hosted, "old", 3) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "it is not known to be anywhere"
     assert refusal(hosted, "old", 4) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_what_clients_are_told_of_the_leader(hosted: Hosted) -> None:
-    """What the controller has told this broker of a replica comes before the image, which may be older."""
+    """The controller's last word about a replica takes precedence over the image, which may be older."""
     topic, second = hosted.topics.metadata.image.topics["old"], BrokerRegistration(2, {})
     elsewhere = topic.partitions[0]._replace(replicas=(2,), leader=2, leader_epoch=7)
     partitions = (*topic.partitions, elsewhere, UNKNOWN_PARTITION)

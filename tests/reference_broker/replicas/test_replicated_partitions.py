@@ -1,8 +1,8 @@
-"""Whatever happens to a partition on three brokers, nothing that was acknowledged is lost, and leaders agree.
+"""Whatever happens to a partition on three brokers, no acknowledged record is lost, and leaders agree.
 
-Method: hypothesis, and chance by seed for longer histories, choose fetches, lost ones, terms that brokers learn late,
-answers to AlterPartition with each code, deaths and time. The records that were acknowledged are in the log of each
-broker that the controller holds for in sync; a leader behaves like one that is rebuilt from the same records.
+Method: hypothesis, or a seed for longer histories, chooses fetches, lost responses, terms that brokers learn late,
+answers to AlterPartition with each code, deaths and the passing of time. Acknowledged records are in the log of every
+broker that the controller considers in sync, and a leader behaves like one rebuilt from the same records.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.thorough import sampled
 FOLLOWERS = st.sampled_from([2, 3])
 ANY = st.sampled_from(BROKERS)
 
-#: Answers for the partition, and for the whole request, that are not those of the controller that is played.
+#: Errors for the partition and for the whole request that the played controller does not give by itself.
 CODES = [
     ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.NOT_CONTROLLER,
@@ -37,7 +37,7 @@ WHOLE = [None, ErrorCode.STALE_BROKER_EPOCH, ErrorCode.CLUSTER_AUTHORIZATION_FAI
 
 
 class Cluster(RuleBasedStateMachine):
-    """The partition, and what may happen to it."""
+    """The partition, and the events that may happen to it."""
 
     @initialize(min_insync_replicas=st.integers(1, 2))
     def begin(self, min_insync_replicas: int) -> None:
@@ -118,7 +118,7 @@ class Cluster(RuleBasedStateMachine):
 
 
 def recovers(partition: ReplicatedPartition) -> None:
-    """Check that the partition recovers once no more faults happen."""
+    """Check that the partition recovers once the faults end."""
     partition.settle()
     partition.check()
     assert set(partition.isr) == set(BROKERS)
@@ -138,7 +138,7 @@ TestCluster = pytest.mark.thorough(Cluster.TestCase)
 
 
 class Chance:
-    """What happens by chance: each history has its own weights, so that each rare thing is frequent in some.
+    """Random events: each history has its own weights, so that every rare event is frequent in some history.
 
     Args:
         seed: determines everything.
@@ -153,7 +153,7 @@ class Chance:
         ]
 
     def step(self) -> None:
-        """Let one thing happen."""
+        """Make one event happen."""
         chance, partition = self._random, self.partition
         broker_id, is_lost = chance.choice(BROKERS), chance.random() < 0.2
         max_bytes = chance.choice([1, 200, 2**20])

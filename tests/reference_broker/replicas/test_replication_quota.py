@@ -1,6 +1,6 @@
 """The rate of throttled replication is measured as Apache Kafka measures it, and only throttled replicas count.
 
-Method: bytes at chosen times, with the default samples: eleven of a second each.
+Method: bytes at chosen times, with the default samples: eleven samples of one second.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ LEADER, FOLLOWER = "leader.replication.throttled.rate", "follower.replication.th
         pytest.param({}, {}, (None, None), id="none"),
         pytest.param({LEADER: "5"}, {}, (5, None), id="of this broker"),
         pytest.param({}, {FOLLOWER: " 0 "}, (None, 0), id="of all brokers"),
-        pytest.param({LEADER: "5", FOLLOWER: "6"}, {LEADER: "7"}, (5, 6), id="its own first"),
+        pytest.param({LEADER: "5", FOLLOWER: "6"}, {LEADER: "7"}, (5, 6), id="its own takes precedence"),
         pytest.param({LEADER: str(2**63 - 1)}, {LEADER: "7"}, (None, None), id="no limit"),
     ],
 )
@@ -125,7 +125,7 @@ def test_the_rates_of_a_broker(
 
 @pytest.mark.parametrize("value", ["", "-1", "many"])
 def test_a_rate_that_is_none_has_no_effect(value: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Other programs may write anything into the registry."""
+    """Other programs may write anything to the registry."""
     quotas = ReplicationQuotas(1, 11, 1_000)
     quotas.configure_broker({LEADER: "3"}, {})
     quotas.configure_broker({LEADER: value, FOLLOWER: "4"}, {})

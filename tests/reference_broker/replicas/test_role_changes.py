@@ -1,6 +1,6 @@
-"""LeaderAndIsr and StopReplica are answered code for code as by Apache Kafka 3.9.1, before anything is changed.
+"""LeaderAndIsr and StopReplica are answered with the same codes as by Apache Kafka 3.9.1, before anything is changed.
 
-Method: tables of what is known and what is asked.
+Method: tables of known states and requests.
 """
 
 from __future__ import annotations

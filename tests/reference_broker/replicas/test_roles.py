@@ -1,6 +1,6 @@
-"""A replica takes every edge of its table and no other, and what a role allows ends with the role.
+"""A replica takes every edge of its table and no other, and the operations that a role allows end with it.
 
-Method: a log on a disk in memory, whose background work the test holds back, so that appends and syncs wait.
+Method: a log on an in-memory disk, whose background work the test holds back, so that appends and syncs wait.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DELETED = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "deleted")
 
 
 class Bench:
-    """A replica whose log syncs after each record, and what happens to it, in order."""
+    """A replica whose log syncs after each record, and its events in order."""
 
     def __init__(self) -> None:
         disk = MemoryDisk()
@@ -64,7 +64,7 @@ class Bench:
         self.replica.follow(term(self.epoch, leader=2))
 
     def fail(self) -> None:
-        """Let the disk fail."""
+        """Make the disk fail."""
         self.log.fail(OSError("broken"))
 
     def delete(self) -> None:
@@ -82,12 +82,12 @@ class Bench:
         self.replica.when_reached(offset, lambda error: self.heard.append(("reached", error and error.code)))
 
     def watch(self) -> None:
-        """Watch what can be read, and what is committed."""
+        """Watch for readable and for committed records."""
         self.replica.watch(lambda size_bytes: self.heard.append(("readable", size_bytes)))
         self.replica.watch(lambda size_bytes: self.heard.append(("committed", size_bytes)), is_committed=True)
 
     def take(self) -> list[object]:
-        """Return what has happened since the last call."""
+        """Return the events since the last call."""
         heard, self.heard = self.heard, []
         return heard
 
@@ -194,10 +194,10 @@ def test_only_a_leader_appends(role: Role, expected: ErrorCode) -> None:
     ],
 )
 def test_who_waits_for_a_leader_is_refused_when_it_leads_no_more(step: Role, expected: ErrorCode) -> None:
-    """Listeners of roles come first: coordinators resign before the end of the role looks like a failed log."""
+    """Role listeners are called first: coordinators resign before the end of the role looks like a failed log."""
     bench = in_role(Role.LEADER)
     bench.append(b"x" * 500)
-    bench.append(b"y" * 500, "waiting")  # for a new segment
+    bench.append(b"y" * 500, "waiting")  # waits for a new segment
     bench.wait(1)
     bench.watch()
     bench.take()
@@ -209,11 +209,11 @@ def test_who_waits_for_a_leader_is_refused_when_it_leads_no_more(step: Role, exp
         ("readable", COMPLETES_ANY_FETCH_BYTES),
         ("committed", COMPLETES_ANY_FETCH_BYTES),
     ]
-    if step in (Role.PROMOTING, Role.OFFLINE):  # the log itself refuses what waits for a segment
+    if step in (Role.PROMOTING, Role.OFFLINE):  # the log itself refuses appends that wait for a segment
         told[:2] = told[1], told[0]
     assert bench.take() == told
     bench.wait(1)
-    assert bench.take() == [("reached", expected)], "whoever comes now need not wait"
+    assert bench.take() == [("reached", expected)], "later calls need not wait"
 
 
 def test_a_sync_that_ends_after_the_role_commits_nothing() -> None:
@@ -226,7 +226,7 @@ def test_a_sync_that_ends_after_the_role_commits_nothing() -> None:
     bench.take()
     bench.lead()
     assert bench.take() == [(Role.FOLLOWER, Role.LEADER), ("readable", size_bytes), ("committed", size_bytes)]
-    assert bench.log.high_watermark == 1, "a leader without followers has committed what its disk has"
+    assert bench.log.high_watermark == 1, "a leader without followers commits everything on its disk"
     bench.append()
     bench.wait(2)
     bench.work.run()

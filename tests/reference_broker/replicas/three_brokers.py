@@ -1,7 +1,7 @@
 """Three brokers that replicate two partitions: real leaders, sessions, followers and logs, without sockets.
 
-Chance chooses what happens next: requests overtake one another, answers are lost, processes are killed, the power is
-cut where each record is synced, disks fail. The controller is a few lines, and its answers may be lost, too.
+Events are random: requests overtake one another, answers are lost, processes are killed, disks fail, and the power is
+cut if each record is synced. The controller is a few lines of code, and its answers may be lost as well.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ PARTITIONS: tuple[int, ...] = (0, 1)
 _LAG_MAX_MS = 3_000
 _NEVER = str(2**63 - 1)
 
-#: Rounds, of 50 ms each, after which everything has come to rest: a lost request takes the longest.
+#: The number of rounds of 50 ms after which everything has come to rest: a lost request takes the longest.
 _ROUNDS = 120
 
 PartitionData = AlterPartitionResponse.PartitionData
@@ -53,7 +53,7 @@ _Outcome = Message | Exception
 
 
 class _Checkpoint(NamedTuple):
-    """What the checkpoints of a broker say of a log."""
+    """The entries for a log in a broker's checkpoints."""
 
     high_watermark: int = 0
     log_start_offset: int = 0
@@ -61,7 +61,7 @@ class _Checkpoint(NamedTuple):
 
 
 class _State:
-    """A partition as the controller knows it."""
+    """A partition as known to the controller."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -71,7 +71,7 @@ class _State:
 
 
 class _Broker:
-    """One of the brokers; it serves the handlers as `Replicas`, and AlterPartition as the way to the controller."""
+    """One of the brokers; it acts as `Replicas` for the handlers, and as the controller client for AlterPartition."""
 
     def __init__(self, brokers: ThreeBrokers, broker_id: int) -> None:
         self.brokers = brokers
@@ -85,7 +85,7 @@ class _Broker:
         self.start()
 
     def start(self) -> None:
-        """Begin a process."""
+        """Start the process."""
         brokers = self.brokers
         self.epoch += 1
         self.is_alive = True
@@ -133,7 +133,7 @@ class _Broker:
             fetcher.moved(TopicPartition(*partition))
 
     def fetcher_of(self, number: int) -> Fetcher | None:
-        """Return the fetcher of a partition, None if it is not followed."""
+        """Return the fetcher of a partition; None if it is not followed."""
         found = (each for each in self.fetchers.values() if TopicPartition("t", number) in each.partitions)
         return next(found, None)
 
@@ -170,7 +170,7 @@ class _Broker:
     # Roles.
 
     def tell(self, state: _State) -> None:
-        """Tell the term of a partition, as a LeaderAndIsr does; no leader is not told."""
+        """Tell the broker the term of a partition, as a LeaderAndIsr does, unless there is no leader."""
         number, known = state.number, (state.leader, state.leader_epoch)
         replica = self.replicas[number]
         if not self.is_alive or replica.error is not None or self.told[number] == known or known[0] == NO_LEADER_ID:
@@ -192,7 +192,7 @@ class _Broker:
 
 
 class _Sent(NamedTuple):
-    """A request of a follower: who has sent it, in which life, and what."""
+    """A follower's request: the sender, the sender's life, and the content."""
 
     broker: _Broker
     epoch: int
@@ -201,14 +201,14 @@ class _Sent(NamedTuple):
 
 
 class ThreeBrokers:
-    """The brokers, their controller, and all that is under way.
+    """The brokers, their controller, and all messages in transit.
 
     Args:
-        seed: decides everything.
+        seed: determines everything.
 
     Attributes:
-        acknowledged: the values that all in-sync replicas were said to have, by partition and offset.
-        committed: the batches below any high watermark that were seen, by partition and base offset.
+        acknowledged: the values acknowledged as being on all in-sync replicas, by partition and offset.
+        committed: the batches seen below any high watermark, by partition and base offset.
     """
 
     def __init__(self, seed: int) -> None:
@@ -231,7 +231,7 @@ class ThreeBrokers:
         self.asked: list[tuple[AlterPartitionRequest, Callable[[_Outcome], None]]] = []
         self.answers: list[tuple[_Outcome, Callable[[_Outcome], None]]] = []
         self.requests: list[_Sent] = []
-        #: Requests at a leader that waits for records, with that leader.
+        #: Requests that wait at a leader for records, with that leader.
         self.waiting: dict[DelayedOperation, tuple[_Sent, _Broker]] = {}
         self.responses: list[tuple[_Sent, _Outcome]] = []
         self.acknowledged: list[dict[int, bytes]] = [{} for _ in PARTITIONS]
@@ -254,7 +254,7 @@ class ThreeBrokers:
     # Clients.
 
     def produce(self) -> None:
-        """Append a batch to any broker that takes it."""
+        """Append a batch on any broker that accepts it."""
         broker, number = self._any(), self.chance.choice(PARTITIONS)
         replica, acks = broker.replicas[number], self.chance.choice([Acks.ALL, Acks.ALL, Acks.LEADER])
         if not broker.is_alive:
@@ -278,7 +278,7 @@ class ThreeBrokers:
         replica.append(data, parse_header(data), self.now_ms, appended)
 
     def delete_records(self) -> None:
-        """Let the log of a leader begin later, perhaps in the middle of a batch."""
+        """Make a leader's log begin later, perhaps in the middle of a batch."""
         broker = self._any()
         replica = broker.replicas[self.chance.choice(PARTITIONS)]
         log = replica.log
@@ -288,14 +288,14 @@ class ThreeBrokers:
     # Requests.
 
     def plan(self) -> None:
-        """Let fetchers send what is due."""
+        """Let the fetchers send the requests that are due."""
         for broker in self.brokers.values():
             for fetcher in broker.fetchers.values() if broker.is_alive else ():
                 if (self.is_calm or self.chance.random() < 0.7) and (planned := fetcher.plan(self.now_ms)) is not None:
                     self.requests.append(_Sent(broker, broker.epoch, fetcher, planned))
 
     def serve(self) -> None:
-        """Let a request arrive, or be lost; so may its response."""
+        """Let a request arrive or be lost; its response may be lost as well."""
         if not self.requests:
             return
         sent = self.requests.pop(self.chance.randrange(len(self.requests)))
@@ -350,10 +350,10 @@ class ThreeBrokers:
     # The controller.
 
     def control(self) -> None:
-        """Change ISRs, and answer; a request or an answer may be lost."""
+        """Change ISRs and answer; requests and answers may be lost."""
         if self.asked:
             request, done = self.asked.pop(0)
-            lost = ConnectionLost("no answer of the controller")
+            lost = ConnectionLost("no answer from the controller")
             is_taken = not self._has_luck(0.1)
             answer = self._alter(request) if is_taken else lost
             self.answers.append((lost if self._has_luck(0.1) else answer, done))
@@ -391,7 +391,7 @@ class ThreeBrokers:
         )
 
     def tell(self) -> None:
-        """Tell a broker the newest term of a partition."""
+        """Tell a broker the latest term of a partition."""
         self._any().tell(self.chance.choice(self.states))
 
     def elect(self) -> None:
@@ -409,7 +409,7 @@ class ThreeBrokers:
     # Deaths.
 
     def fail_disk(self) -> None:
-        """Let a later change of a disk fail."""
+        """Make a later change on a disk fail."""
         broker = self._any()
         if not broker.is_alive:
             return
@@ -423,7 +423,7 @@ class ThreeBrokers:
         broker.disks[self.chance.choice(PARTITIONS)].plan = plan
 
     def kill(self, broker: _Broker | None = None) -> None:
-        """Kill a process, or cut the power where nothing is acknowledged before it is synced."""
+        """Kill a process, or cut the power if nothing is acknowledged before it is synced."""
         broker = self._any() if broker is None else broker
         if not broker.is_alive:
             return
@@ -460,7 +460,7 @@ class ThreeBrokers:
     # Histories.
 
     def step(self) -> None:
-        """Let one thing happen, by chance, and look at what must always hold."""
+        """Make one random event happen, and check the invariants."""
         steps: list[tuple[Callable[[], None], float]] = [
             (self.produce, 10),
             (self.plan, 8),
@@ -480,7 +480,7 @@ class ThreeBrokers:
         self._look()
 
     def _look(self) -> None:
-        """Kill brokers whose logs have failed, and compare committed batches with those that were seen before."""
+        """Kill brokers whose logs have failed, and compare committed batches with those seen before."""
         for broker in self.brokers.values():
             for number, replica in broker.replicas.items() if broker.is_alive else ():
                 if replica.error is not None:
@@ -502,7 +502,7 @@ class ThreeBrokers:
         disk.plan = plan
 
     def settle(self) -> None:
-        """Let everything come to rest without further faults; then all replicas are in sync and alike."""
+        """Let everything come to rest without further faults, after which all replicas are in sync and identical."""
         self.is_calm = True
         for broker in self.brokers.values():
             for disk in broker.disks.values():
@@ -527,7 +527,7 @@ class ThreeBrokers:
 
     def _check_end(self, state: _State) -> None:
         number = state.number
-        assert {*state.isr} == {*BROKERS}, f"t-{number}: in sync are {state.isr}"
+        assert {*state.isr} == {*BROKERS}, f"t-{number}: the ISR is {state.isr}"
         logs = [broker.replicas[number].log for broker in self.brokers.values()]
         ends: Any = {(log.next_offset, log.high_watermark) for log in logs}
         ((next_offset, high_watermark),) = ends
@@ -536,6 +536,6 @@ class ThreeBrokers:
         contents = [{base: data for base, data in batches_of(log).items() if base >= first} for log in logs]
         assert contents[0] == contents[1] == contents[2]
         for offset, data in self.committed[number].items():
-            assert offset < first or contents[0][offset] == data, f"t-{number} has another batch at {offset}"
+            assert offset < first or contents[0][offset] == data, f"t-{number} has a different batch at {offset}"
         for offset, value in self.acknowledged[number].items():
             assert offset < first or value in contents[0][offset], f"t-{number} has lost offset {offset}"

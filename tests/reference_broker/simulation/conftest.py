@@ -1,4 +1,4 @@
-"""One run of a cluster without faults, which the tests of its clients look at."""
+"""One run of a cluster without faults, which the tests of its clients inspect."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafkawire.reference_broker.simulation.simulation import Simulation, quiet
 
 @pytest.fixture(scope="session")
 def calm() -> Simulation:
-    """A run that is over, in which nothing was broken."""
+    """A completed run in which nothing was broken."""
     with quiet() as defects:
         simulation = Simulation(Plan(1, is_synced=False, steps=()), defects)
         simulation.run()

@@ -1,4 +1,4 @@
-"""Faults in one behaviour of the broker each, planted by name, which the simulation has to find."""
+"""Faults that each break one behaviour of the broker, planted by name, which the simulation has to find."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _high_watermark_of_the_fastest_follower() -> Any:
 
 @_plant
 def _no_check_of_the_last_fetched_epoch() -> Any:
-    """Whose followers never truncate: their logs may differ where only one of them has records."""
+    """Followers never truncate, so logs may differ where only one of them has records."""
     return patch.object(follower_reads, "divergence", lambda log, wanted: None)
 
 
@@ -131,7 +131,7 @@ def _replies_of_coordinators_before_replication() -> Any:
 
 @_plant
 def _markers_lost_with_their_coordinator() -> Any:
-    """A transaction whose end was decided is not ended by the next coordinator."""
+    """The next coordinator does not end a transaction whose outcome was already decided."""
     real = TransactionShard.loaded
 
     def loaded(self: Any, now_ms: int) -> None:
@@ -147,7 +147,7 @@ def _markers_lost_with_their_coordinator() -> Any:
 
 @_plant
 def _no_new_epoch_for_a_producer() -> Any:
-    """A transactional producer that starts again does not fence the one before it."""
+    """A restarted transactional producer does not fence its predecessor."""
     real = Transaction.initialized
 
     def initialized(self: Any, *arguments: Any) -> Any:
@@ -159,7 +159,7 @@ def _no_new_epoch_for_a_producer() -> Any:
 
 @_plant
 def _producers_forgotten_by_new_leaders() -> Any:
-    """What a follower has learned of producers is gone when it becomes the leader."""
+    """A follower that becomes the leader loses what it has learned about producers."""
     real = PartitionLog.lead
 
     def lead(self: Any, leader_epoch: int) -> None:
@@ -172,7 +172,7 @@ def _producers_forgotten_by_new_leaders() -> Any:
 
 @_plant
 def _no_repeated_sequences_noticed() -> Any:
-    """A batch that is sent again is appended again."""
+    """A batch that is resent is appended again."""
     from kafkawire.reference_broker.storage.producers import producers
 
     stack = contextlib.ExitStack()

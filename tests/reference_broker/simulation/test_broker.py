@@ -1,6 +1,6 @@
 """A broker in virtual time: its start, a start that fails, a stop and a kill.
 
-Method: one broker of a cluster, whose core and registry are looked at.
+Method: one broker of a cluster, whose core and registry are inspected.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kafkawire.sdk.storage.meta_properties import META_PROPERTIES
 
 
 def started() -> SimulatedCluster:
-    """Return a cluster of which one broker is up."""
+    """Return a cluster with one broker up."""
     cluster = SimulatedCluster(Scheduler(1), {"zookeeper_session_timeout_ms": 1_000})
     cluster.start(1)
     cluster.scheduler.run_to(1_000_000)

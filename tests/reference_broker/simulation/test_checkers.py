@@ -1,6 +1,6 @@
-"""The checkers: each of them notices what it is there for.
+"""Each checker notices the violation that it is meant to notice.
 
-Method: a cluster at rest, of which one thing is changed at a time.
+Method: a cluster at rest, in which one thing is changed at a time.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def test_a_cluster_at_rest(calm: Simulation, checkers: Checkers) -> None:
 def test_other_bytes(calm: Simulation, checkers: Checkers) -> None:
     batches = committed_of(checkers, calm).batches
     batches[0] = batches[0][:-1] + bytes([batches[0][-1] ^ 1])
-    with pytest.raises(Violation, match="another batch at 0 than was committed"):
+    with pytest.raises(Violation, match="a different batch at 0 from the committed one"):
         checkers.check_end()
 
 
@@ -59,7 +59,7 @@ def test_two_leaders_of_one_epoch(calm: Simulation, checkers: Checkers) -> None:
     leaders = checkers.leaders
     for key in leaders:
         leaders[key] = "broker 9"
-    with pytest.raises(Violation, match="in which broker 9 leads"):
+    with pytest.raises(Violation, match="but broker 9 already leads in it"):
         checkers.check_end()
 
 
@@ -82,10 +82,10 @@ BEFORE = PartitionState(controller_epoch=3, leader=1, leader_epoch=5, isr=(1, 2)
         (BEFORE._replace(leader=2, leader_epoch=6), ""),
         (BEFORE._replace(leader=-1, leader_epoch=6), ""),
         (BEFORE._replace(leader=3, leader_epoch=6, isr=(3,)), "3 is elected, but not in sync"),
-        (BEFORE._replace(leader=2), "another leader without another epoch"),
-        (BEFORE._replace(leader_epoch=4), "epochs go back"),
-        (BEFORE._replace(controller_epoch=2), "epochs go back"),
-        (BEFORE._replace(isr=()), "nobody is in sync"),
+        (BEFORE._replace(leader=2), "the leader changed without a new epoch"),
+        (BEFORE._replace(leader_epoch=4), "epochs moved back"),
+        (BEFORE._replace(controller_epoch=2), "epochs moved back"),
+        (BEFORE._replace(isr=()), "no replica is in sync"),
     ],
 )
 def test_elections(after: PartitionState, text: str) -> None:

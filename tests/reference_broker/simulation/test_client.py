@@ -1,6 +1,6 @@
-"""A client: its scripts are sent responses, errors and the ends of pauses.
+"""The scripts of a client are sent responses and errors, and resume after pauses.
 
-Method: scripts that note what they are sent, in a cluster of three brokers.
+Method: scripts that record what they are sent, in a cluster of three brokers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A cluster in virtual time: brokers that die in each way come back on the disks that they leave.
+"""A cluster in virtual time: brokers that die, in whatever way, restart from the disks that they leave.
 
 Method: three brokers without clients.
 """

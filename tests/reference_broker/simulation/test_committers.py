@@ -1,6 +1,6 @@
-"""Committers in virtual time: what the coordinator has is between what was acknowledged and what was sent.
+"""Committers in virtual time: the coordinator's offset is between the last one acknowledged and the last one sent.
 
-Method: the committer of a run, and answers that are made up.
+Method: the committer of a run, and made-up answers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Consumers in virtual time: they read what is committed, without what was aborted."""
+"""Consumers in virtual time read committed records, without aborted ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The driver in virtual time: a request gets a response, or the error that replaces it, in time.
+"""The driver in virtual time: a request gets a response, or an error in its place, in time.
 
 Method: a router with one call to a server that answers, is silent, or hangs up.
 """
@@ -29,7 +29,7 @@ SERVED = {key: APIS[key].stable_versions for key in (ApiKey.API_VERSIONS, ApiKey
 
 
 class Server:
-    """Tells its versions, and then behaves as asked."""
+    """Reports its versions, and then behaves as requested."""
 
     def __init__(self, wire: SimulatedWire, behaviour: str) -> None:
         self._wire = wire
@@ -49,7 +49,7 @@ class Server:
             self._wire.close()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Take note of nothing."""
+        """Do nothing."""
 
 
 class Bench:

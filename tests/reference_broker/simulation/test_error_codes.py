@@ -1,4 +1,4 @@
-"""The error codes of responses of coordinators, those of their parts included; a table."""
+"""The error codes of coordinators' responses, including those of their parts; a table."""
 
 from __future__ import annotations
 

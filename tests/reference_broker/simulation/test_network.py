@@ -1,6 +1,6 @@
 """The network in virtual time: bytes in order, cuts, and breaks in the middle of a frame.
 
-Method: two ends that note the frames that they get.
+Method: two ends that record the frames they receive.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def test_a_connection_breaks_in_the_middle_of_a_frame() -> None:
         assert far.frames == [content * 50 for content in numbered(5)][: len(far.frames)]
         assert (far.losses, near.losses) == (1, 1)
         counts.add(len(far.frames))
-    assert len(counts) > 2, "each break leaves another part"
+    assert len(counts) > 2, "breaks leave different parts"
 
 
 def test_a_host_without_power_is_missed_only_later() -> None:

@@ -1,6 +1,6 @@
-"""Operations of administrators: each of them changes the cluster.
+"""Each administrative operation changes the cluster.
 
-Method: a run with operations and no faults, whose image is looked at.
+Method: a run with operations and no faults, whose image is inspected.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Plans: the same for the same seed, in order of time, and with every kind of fault among a few hundred seeds."""
+"""Plans are the same for the same seed and in order of time, and a few hundred seeds have every kind of fault."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Producers in virtual time: each batch is stored once, and what they send is what a broker takes."""
+"""Producers in virtual time: each batch is stored once, and batches and requests are well formed."""
 
 from __future__ import annotations
 

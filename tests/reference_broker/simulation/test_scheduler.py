@@ -1,6 +1,6 @@
-"""Virtual time: events happen in the order of their time, on computers that pause and end.
+"""Virtual time: events happen in order of time, on computers that pause and end.
 
-Method: events that note their names in a list.
+Method: events that add their names to a list.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Shrinking: what is not needed for a failure is left out.
+"""Shrinking leaves out steps that are not needed for a failure.
 
 Method: runs that fail if certain steps are in the plan.
 """

@@ -1,7 +1,7 @@
-"""A cluster of three brokers in virtual time: many histories, and faults that are planted in the broker.
+"""A cluster of three brokers in virtual time: many histories, and faults planted in the broker.
 
-Method: each seed draws faults and operations; what must hold is checked after each step (`checkers.py`). A failing seed
-is shown, made small, by `python -m tools.simulate --seeds SEED`.
+Method: each seed draws faults and operations; invariants are checked after each step (`checkers.py`). `python -m
+tools.simulate --seeds SEED` shrinks a failing seed and shows it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from kafkawire.reference_broker.simulation.plan import Plan, plan_of
 from kafkawire.reference_broker.simulation.simulation import simulate
 from tests.reference_broker.simulation.plants import PLANTS, planted
 
-#: The seeds of each run of the tests.
+#: The seeds in every test run.
 SEEDS = range(8)
 
-#: All planted faults are found within so many seeds.
+#: Every planted fault is found within this many seeds.
 PLANT_SEEDS = range(1_000)
 
 SHOW_DIGESTS = """

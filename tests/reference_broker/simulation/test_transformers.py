@@ -1,4 +1,4 @@
-"""The transformer in virtual time: the output has every value of the input once, in order.
+"""The transformer in virtual time: the output has every input value once, in order.
 
 Method: the transformer of a run without faults; the runs of `test_simulation.py` replace and pause it.
 """

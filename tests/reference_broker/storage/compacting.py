@@ -1,4 +1,4 @@
-"""Shortcuts that compact a log and return its contents."""
+"""Helpers that compact a log and return its contents."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def compact(
     keys_bytes: int = 2**20,
     retired: list[str] | None = None,
 ) -> Compacted:
-    """Compact a log whose background work happens at once; return the result, or raise the error."""
+    """Compact a log whose background work happens immediately; return the result, or raise the error."""
     bounds = CompactionBounds(cleaned_to, log.log_start_offset, log.last_stable_offset, log.recovery_point)
     to_clean = log_to_clean(log.segments, log.config, bounds, now_ms)
     paths: list[str] = [] if retired is None else retired
@@ -41,7 +41,7 @@ def compact(
 
 
 def batches_of(log: PartitionLog) -> list[RecordBatch]:
-    """Return the batches of a log, checked."""
+    """Check the batches of a log, and return them."""
     batches = [RecordBatch(file.read(header.position, header.size_bytes)) for file, header in log.headers()]
     for batch in batches:
         batch.check_crc()
@@ -49,7 +49,7 @@ def batches_of(log: PartitionLog) -> list[RecordBatch]:
 
 
 def entries_of(log: PartitionLog) -> list[tuple[int, bytes | None, bytes | None]]:
-    """Return the offset, key and value of every record except markers."""
+    """Return the offset, key and value of every record that is not a marker."""
     return [
         (
             record.offset,

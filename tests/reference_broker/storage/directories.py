@@ -1,4 +1,4 @@
-"""Shortcuts that open a data directory, create topics and append to them."""
+"""Helpers that open a data directory, create topics and append to them."""
 
 from itertools import count
 

@@ -1,4 +1,4 @@
-"""Logs on real files with numbered batches, and functions that read them."""
+"""Logs of numbered batches on real files, and functions that read them."""
 
 import dataclasses
 
@@ -51,13 +51,13 @@ def values(log):
 
 
 def batches_read(read):
-    """Return the batches of a read, which must have at least one."""
+    """Return the batches in the result of a read, which must have at least one."""
     assert read.records is not None
     return list(walk(read.records.read()))
 
 
 def damage_a_length(path):
-    """Let the first batch of a segment end beyond the end of its file."""
+    """Damage the length of a segment's first batch so that it ends beyond the end of the file."""
     content = bytearray(path.read_bytes())
     content[8] ^= 1
     path.write_bytes(content)

@@ -1,4 +1,4 @@
-"""Segments of small batches with an index interval of 100 bytes, so that a few of them make several index entries."""
+"""Segments of small batches with an index interval of 100 bytes, so that a few batches make several index entries."""
 
 import dataclasses
 
@@ -18,14 +18,14 @@ BASE = 500
 
 
 def new(folder, config, sealed_at=None):
-    """Return the segment in a folder, whose file is created if it does not exist."""
+    """Return the segment in a folder, creating its file if it does not exist."""
     disk = MachineDisk(folder.parent)
     disk.open(f"{folder.name}/{BASE:020}.log", create=True)
     return Segment(disk, folder.name, BASE, config, sealed_at)
 
 
 def fill(segment, batches=20, records=3):
-    """Append batches of the given numbers of records, one second apart."""
+    """Append batches with the given numbers of records, one second apart."""
     for number in range(batches):
         first = NOW_MS + 1000 * number
         data = produced(*[b"v" * 10] * records, timestamps=tuple(range(first, first + records)))

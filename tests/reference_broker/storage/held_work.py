@@ -10,7 +10,7 @@ __all__ = ["HeldWork", "ShuffledWork"]
 
 
 class HeldWork:
-    """A background that does nothing by itself; the instance itself is the `Background`.
+    """A `Background` that does nothing on its own.
 
     Attributes:
         pending: the requested work, in order.
@@ -23,7 +23,7 @@ class HeldWork:
         self.pending.append((work, done))
 
     def run(self, count: int | None = None) -> None:
-        """Run this many pieces of work; None for all, including work that they request."""
+        """Run this many pieces of work; None for all, including work requested by them."""
         while self.pending and count != 0:
             work, done = self.pending.popleft()
             error = None
@@ -35,23 +35,23 @@ class HeldWork:
             count = None if count is None else count - 1
 
     def by_chance(self, chance: Random, counts: Sequence[int]) -> Callable[[bool], None]:
-        """Return a function that runs all of the work, or one of these numbers of pieces."""
+        """Return a function that runs all of the work, or a number of pieces chosen from these."""
         return lambda is_all: self.run(None if is_all else chance.choice(counts))
 
 
 class ShuffledWork:
-    """A background that runs and reports work in any order, as several threads do; the instance is the `Background`.
+    """A `Background` that runs and reports work in any order, as several threads do.
 
     Args:
         seed: determines the order.
-        threads: the number of pieces that run at a time.
+        threads: the number of pieces of work that run at a time.
     """
 
     def __init__(self, seed: int, threads: int = 4) -> None:
         self._random = Random(seed)
         self._threads = threads
         self._pending: deque[tuple[Callable[[], None], Callable[[Exception | None], None]]] = deque()
-        #: The reports on finished work that are still to be made.
+        #: The pending reports on finished work.
         self._done: list[tuple[Callable[[Exception | None], None], Exception | None]] = []
 
     def __call__(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:

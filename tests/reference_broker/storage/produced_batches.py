@@ -25,7 +25,7 @@ def produced(
     base_sequence: int = NO_SEQUENCE,
     is_transactional: bool = False,
 ) -> bytearray:
-    """Return a batch of these values; timestamps are one millisecond apart unless `timestamps` sets them."""
+    """Return a batch of these values; timestamps are one millisecond apart unless given."""
     builder = BatchBuilder(
         2**31 - 1,
         compression,

@@ -1,8 +1,9 @@
 """Batches that a broker must accept or refuse, and the answer of Apache Kafka 4.3 to each.
 
-A real broker gave the answers; `tests/kafka/test_produced_cases.py` asks it again. Ours differ in four places: Kafka
-never responds to a partition without records, fails on a number with too many bytes, and stores records that no reader
-can use, because their offsets do not count from 0, or because their lengths are wrong in a compressed batch.
+The answers came from a real broker; `tests/kafka/test_produced_cases.py` asks it again. Ours differ in four cases:
+Kafka never responds to a partition without records, fails on a number with too many bytes, and stores records that no
+reader can use, either because their offsets do not count from 0 or because their lengths in a compressed batch are
+wrong.
 """
 
 from __future__ import annotations
@@ -67,14 +68,14 @@ class Case(NamedTuple):
     """A batch and its answer.
 
     Attributes:
-        name: says what is odd about the batch.
+        name: what is unusual about the batch.
         records: the records field of the request.
         code: Kafka's answer; None if it never answers.
-        bad: the indexes of the records that the answer names.
+        bad: the indexes of the records named in the answer.
         config: the configuration of the topic.
         version: the version of the request.
-        stored: the batch that Kafka stores, where that matters.
-        ours: the reference broker's answer, where it differs.
+        stored: the batch as Kafka stores it, where that matters.
+        ours: the reference broker's answer, if different.
     """
 
     name: str
@@ -95,7 +96,7 @@ class Case(NamedTuple):
 
 
 def changed(data: bytes, **fields: int) -> bytes:
-    """Return a batch with other numbers in its header, and the right checksum."""
+    """Return a batch with other numbers in its header and a correct checksum."""
     found = bytearray(data)
     for name, value in fields.items():
         struct.pack_into(f">{_KINDS[name]}", found, getattr(formats, f"BATCH_{name.upper()}_AT"), value)
@@ -105,7 +106,7 @@ def changed(data: bytes, **fields: int) -> bytes:
 
 
 def _with_payload(payload: bytes, count: int, now_ms: int, compression: Compression = Compression.NONE) -> bytes:
-    """Return a batch with these bytes after its header, unchanged."""
+    """Return a batch with these exact bytes after its header."""
     data = bytearray(_batch([(now_ms, b"k", b"v")])[: formats.BATCH_HEADER_BYTES]) + payload
     _LENGTH.pack_into(data, formats.BATCH_BATCH_LENGTH_AT, len(data) - formats.BATCH_BATCH_LENGTH_COUNTS_FROM)
     return changed(bytes(data), attributes=compression, records_count=count, last_offset_delta=count - 1)
@@ -155,7 +156,7 @@ def _framing(now_ms: int) -> list[Case]:
         Case("length 48, then more", changed(good, batch_length=48), ErrorCode.CORRUPT_MESSAGE),
         Case("length of 2 GiB", changed(good, batch_length=2**31 - 1), ErrorCode.UNKNOWN_SERVER_ERROR),
         Case("length of 2 GiB - 13", changed(good, batch_length=2**31 - 13), ErrorCode.INVALID_RECORD),
-        Case("length of 2 GiB behind", good + changed(good, batch_length=2**31 - 1), ErrorCode.UNKNOWN_SERVER_ERROR),
+        Case("length of 2 GiB after it", good + changed(good, batch_length=2**31 - 1), ErrorCode.UNKNOWN_SERVER_ERROR),
         Case("cut to 16 bytes", good[:16], ErrorCode.INVALID_RECORD),
         Case("cut to 17 bytes", good[:17], ErrorCode.INVALID_RECORD),
         Case("cut by 1", good[:-1], ErrorCode.INVALID_RECORD),
@@ -165,12 +166,12 @@ def _framing(now_ms: int) -> list[Case]:
         Case("magic 0", changed(good, magic=0), ErrorCode.INVALID_RECORD),
         Case("magic 1, length 0", old, ErrorCode.CORRUPT_MESSAGE),
         Case("two batches", good * 2, ErrorCode.INVALID_RECORD),
-        Case("1 byte behind", good + b"x"),
-        Case("11 bytes behind", good + bytes(11)),
-        Case("12 zeros behind", good + bytes(12), ErrorCode.CORRUPT_MESSAGE),
-        Case("a part of a batch behind", good + good[:-1]),
-        Case("a part of a batch of magic 3 behind", good + changed(good, magic=3)[:-1], ErrorCode.CORRUPT_MESSAGE),
-        Case("a cut header behind", good + good[:16]),
+        Case("1 byte after it", good + b"x"),
+        Case("11 bytes after it", good + bytes(11)),
+        Case("12 zeros after it", good + bytes(12), ErrorCode.CORRUPT_MESSAGE),
+        Case("part of a batch after it", good + good[:-1]),
+        Case("part of a batch of magic 3 after it", good + changed(good, magic=3)[:-1], ErrorCode.CORRUPT_MESSAGE),
+        Case("a cut header after it", good + good[:16]),
         Case("Zstandard", zstandard),
         Case("Zstandard, Produce 6", zstandard, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, version=_BEFORE_ZSTANDARD),
         Case("LZ4, Produce 3", _batch([(now_ms, b"k", b"v" * 100)], Compression.LZ4), version=3),
@@ -271,8 +272,8 @@ def _records(now_ms: int) -> list[Case]:
         *both("nothing", b"", invalid, invalid),
         *both("fine", _record(plain), ErrorCode.NONE, ErrorCode.NONE),
         *both("records end early", _record(plain), invalid, invalid, 2),
-        *both("a byte behind", _record(plain) + b"x", invalid, invalid),
-        *both("a record behind", _record(plain) * 2, invalid, invalid),
+        *both("a byte after it", _record(plain) + b"x", invalid, invalid),
+        *both("a record after it", _record(plain) * 2, invalid, invalid),
         *both("record too long", _record(plain, 9), invalid, ErrorCode.NONE),
         *both("record too short", _record(plain, 7), invalid, ErrorCode.NONE),
         *both("record of -1 bytes", b"\x01" + plain, invalid, ErrorCode.NONE),

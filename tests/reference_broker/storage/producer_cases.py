@@ -1,4 +1,4 @@
-"""Batches of idempotent producers, a log of only their headers, and the answer to each batch."""
+"""Batches of idempotent producers, a log that has only their headers, and the answer to each batch."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Sent(NamedTuple):
         return self._replace(producer=self.producer + by)
 
 
-#: The batches appended before, the batch to send, and its offset or error.
+#: The batches already appended, the batch to send, and its offset or error.
 CASES: list[tuple[list[Sent], Sent, int | ErrorCode]] = [
     ([], Sent(0), 0),
     ([], Sent(7, epoch=3), 0),
@@ -98,7 +98,7 @@ class Log:
         self.producers = Producers()
 
     def append(self, header: BatchHeader, verification: Verification | None = None, is_client: bool = True) -> int:
-        """Return the offset of the batch, or the original one for a duplicate."""
+        """Return the offset of the batch; for a duplicate, the original offset."""
         found = self.producers.check(header, is_client=is_client, verification=verification)
         if found is not None:
             return found.first_offset
@@ -107,7 +107,7 @@ class Log:
         return offset
 
     def begin(self, sequence: int, producer: int = 1, epoch: int = 0, *, tv2: bool = False) -> int:
-        """Append the first batch of a transaction, verified."""
+        """Append the verified first batch of a transaction."""
         verification = self.producers.begin_verification(
             producer, epoch, sequence, NOW_MS, has_epoch_per_transaction=tv2
         )

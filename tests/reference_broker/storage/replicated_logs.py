@@ -1,4 +1,4 @@
-"""Two replicas of a partition on disks in memory, and what a leader and a follower say to each other."""
+"""Replicas of a partition on in-memory disks, and the messages between leader and follower."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ __all__ = ["CONFIG", "FOLDER", "SMALL", "Replica", "batches_of", "fetched", "fil
 
 FOLDER = "t-0"
 CONFIG = log_config({})
-#: A few batches in each segment, and an index entry for every other one.
+#: A few batches in each segment, and an index entry for every other batch.
 SMALL = dataclasses.replace(CONFIG, segment_bytes=600, index_interval_bytes=100)
 
 
 class Replica:
-    """A replica of a partition, which can be opened again.
+    """A replica of a partition, which can be reopened.
 
     Args:
-        config: of the log.
-        disk: where it is; a new one in memory if None.
+        config: the configuration of the log.
+        disk: the disk of the log; a new in-memory disk if None.
         background: see `Background`.
 
     Attributes:
@@ -82,18 +82,18 @@ class Replica:
         self.high_watermark = self.log.high_watermark
 
     def stop(self) -> None:
-        """Close the log, and open it again."""
+        """Close the log, and reopen it."""
         self.log.close()
         self.checkpoint()
         self.open(is_clean=True)
 
     def crash(self, seed: int | None = None) -> None:
-        """Open the log again after a crash; see `MemoryDisk.crash`."""
+        """Reopen the log after a crash; see `MemoryDisk.crash`."""
         self.disk = self.disk.crash(seed)
         self.open(is_clean=False)
 
     def follow(self, data: bytes, leader_epoch: int, from_offset: int | None = None) -> Appended:
-        """Append what was fetched; return the result, or raise the error."""
+        """Append fetched batches; return the result, or raise the error."""
         results: list[Appended | BrokerError] = []
         start = self.log.next_offset if from_offset is None else from_offset
         self.log.append_as_follower(data, start, leader_epoch, NOW_MS, results.append)
@@ -109,17 +109,17 @@ class Replica:
         assert results == [None]
 
     def start_at(self, offset: int) -> None:
-        """Start the log elsewhere."""
+        """Make the log begin at another offset."""
         results: list[BrokerError | None] = []
         self.log.start_at(offset, results.append)
         assert results == [None]
 
     def reconcile(self, leader: PartitionLog) -> None:
-        """Truncate the log where it diverges from that of the leader, as a fetcher does (KIP-101, KIP-279)."""
+        """Truncate the log where it diverges from the leader's, as a fetcher does (KIP-101, KIP-279)."""
         log = self.log
         if log.next_offset < leader.log_start_offset:
             self.start_at(leader.log_start_offset)
-        self.truncate_to(log.next_offset)  # epochs without records
+        self.truncate_to(log.next_offset)  # drops epochs without records
         while log.leader_epoch >= 0:
             found, end_offset = leader.end_of_epoch(log.leader_epoch)
             if found < 0:
@@ -155,12 +155,12 @@ def batches_of(log: PartitionLog) -> dict[int, bytes]:
 
 
 def files_of(disk: Disk, suffix: str = LOG_SUFFIX) -> dict[str, bytes]:
-    """Return the content of files of a log by name."""
+    """Return the content of a log's files by name."""
     return {name: read_file(disk, f"{FOLDER}/{name}") or b"" for name in disk.names(FOLDER) if name.endswith(suffix)}
 
 
 def rebuilt(replica: Replica) -> PartitionLog:
-    """Return a log that has been built from the batches of another alone."""
+    """Return a log built only from the batches of another."""
     disk = MemoryDisk()
     disk.make_folder(FOLDER)
     for name, content in files_of(replica.disk).items():
@@ -177,7 +177,7 @@ def rebuilt(replica: Replica) -> PartitionLog:
 
 
 def state_of(log: PartitionLog) -> dict[str, object]:
-    """Return everything that a log knows of its batches."""
+    """Return everything that a log knows about its batches."""
     return {
         "ends": (log.log_start_offset, log.next_offset, log.high_watermark, log.last_stable_offset),
         "segments": log.segments.base_offsets,

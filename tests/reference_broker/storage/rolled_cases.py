@@ -11,7 +11,7 @@ __all__ = ["CASES", "START_MS", "Rolled"]
 
 START_MS = 1_700_000_000_000
 
-#: Timestamps may be anywhere in the future.
+#: Timestamps may be any time in the future.
 _FUTURE = {"message.timestamp.after.max.ms": str(2**63 - 1)}
 _BY_AGE = {"segment.ms": "100000", **_FUTURE}
 _BY_APPEND_TIME = {**_BY_AGE, "message.timestamp.type": "LogAppendTime"}

@@ -1,4 +1,4 @@
-"""A log on a disk in memory whose background work the test holds back."""
+"""A log on an in-memory disk, whose background work the test holds back."""
 
 import dataclasses
 
@@ -19,7 +19,7 @@ SYNCING = dataclasses.replace(log_config({}), flush_messages=1)
 
 
 class Bench:
-    """A log on a disk in memory."""
+    """A log on an in-memory disk."""
 
     def __init__(self, config, disk=None, **arguments):
         self.disk = disk or MemoryDisk()
@@ -42,7 +42,7 @@ class Bench:
             self.replica.when_reached(offset, lambda error: self.reached.append((offset, error and error.code)))
 
     def syncs(self, run):
-        """Return the paths that `run` syncs."""
+        """Return the paths of the files that `run` syncs."""
         paths = []
         self.disk.plan = lambda call: paths.append(call.path) if call.name == "sync" else None
         run()

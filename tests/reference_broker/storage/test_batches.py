@@ -1,4 +1,4 @@
-"""Headers are read from files without the records, and reading stops at the first bad batch.
+"""Headers are read from files without the records, up to the first bad batch.
 
 Method: batches made by the record engine; files with batches, cut and damaged.
 """

@@ -1,6 +1,6 @@
-"""Small files on a disk are read as written, and damaged ones are not treated as missing.
+"""Small files on a disk are read as they were written, and damaged files are not treated as missing.
 
-Method: a disk in memory.
+Method: an in-memory disk.
 """
 
 import pytest
@@ -86,6 +86,6 @@ def test_texts():
 
 def test_damaged_checkpoint_is_reported(disk, caplog):
     write_file(disk, "c", b"odd")
-    assert offsets_if_sound(disk, "c", "all is looked at") is None
-    assert "; all is looked at" in caplog.text
-    assert offsets_if_sound(disk, "none", "all is looked at") == {}
+    assert offsets_if_sound(disk, "c", "everything is checked") is None
+    assert "; everything is checked" in caplog.text
+    assert offsets_if_sound(disk, "none", "everything is checked") == {}

@@ -1,8 +1,7 @@
-"""A process with too many open files refuses requests for a while, but loses nothing: no log goes offline.
+"""A process with too many open files refuses requests for a while, but loses nothing, and no log goes offline.
 
-Method: a log on a disk in memory that has no file descriptors for a while, starting at each call that needs one;
-afterwards everything works, and acknowledged records survive a power cut. Also, the descriptors of this process are
-counted.
+Method: a log on an in-memory disk that runs out of file descriptors for a while, starting at each call that needs one;
+afterwards everything works, and acknowledged records survive a power cut. Also, this process's descriptors are counted.
 """
 
 from __future__ import annotations
@@ -40,10 +39,10 @@ OPENING = ("open", "create", "names", "sync_folder")
 
 
 class Shortage:
-    """A plan for a disk: starting at one of the calls that need a descriptor, there is none, until the shortage ends.
+    """A plan for a disk: from one of the calls that need a descriptor on, there are none, until the shortage ends.
 
     Attributes:
-        is_on: whether the shortage is on.
+        is_on: whether there is a shortage.
     """
 
     def __init__(self, first: int) -> None:
@@ -65,7 +64,7 @@ class Shortage:
 
 
 class Bench:
-    """A log, and a producer that sends each record again until it is acknowledged."""
+    """A log, and a producer that resends each record until it is acknowledged."""
 
     def __init__(self, disk: MemoryDisk) -> None:
         self.work = HeldWork()
@@ -104,17 +103,17 @@ def test_log_goes_on_when_there_are_descriptors_again(first: int, caplog: pytest
         bench.send()
     sent = [bench.send() for _ in range(5)]
     assert not all(sent)
-    assert len(caplog.messages) == 1, "the same is not said again and again"
+    assert len(caplog.messages) == 1, "the line is not repeated"
     assert "too few file descriptors" in caplog.messages[0]
     bench.wait()
     shortage.end()
     bench.wait()
     acknowledged = bench.sequence
-    assert bench.log.high_watermark == acknowledged, "what waited for a sync has got it"
+    assert bench.log.high_watermark == acknowledged, "everything that waited for a sync has been synced"
     for _ in range(4):
         assert bench.send()
     bench.wait()
-    assert all(segment.is_stored for segment in bench.log.segments if segment.is_sealed), "indexes are durable, too"
+    assert all(segment.is_stored for segment in bench.log.segments if segment.is_sealed), "indexes are durable as well"
     values = [b"%02d" % number for number in range(acknowledged + 4)]
     assert [value for _, value in records_in(bench.log)] == values
     for seed in range(3):
@@ -183,7 +182,7 @@ def test_files_are_open_only_while_they_are_needed(tmp_path):
     store = on(MachineDisk(tmp_path))
     before = open_descriptors() or 0
     topic = create(store, "t", 20)
-    assert open_descriptors() == before, "nothing was appended yet"
+    assert open_descriptors() == before, "nothing has been appended yet"
     for log in store.directory.of(topic.name).values():
         append(log, b"x")
     assert open_descriptors() == before + 20
@@ -195,7 +194,7 @@ def test_files_are_open_only_while_they_are_needed(tmp_path):
             left.append((open_descriptors() or 0) - before)
 
     store.directory.close(each)
-    assert left == list(range(19, -1, -1)), "a stop needs some, and has them after the first logs"
+    assert left == list(range(19, -1, -1)), "a stop needs descriptors, which it gets by closing the first logs"
     store = on(MachineDisk(tmp_path))
     assert open_descriptors() == before
     assert [len(list(records_in(log))) for log in store.directory.of("t").values()] == [1] * 20

@@ -1,4 +1,4 @@
-"""A failing callback of a log is logged, and does not hold up the others.
+"""A failing callback of a log is logged, and does not hold up other callbacks.
 
 Method: as in `test_log_state.py`.
 """

@@ -26,7 +26,7 @@ SMALL = dataclasses.replace(CONFIG, segment_bytes=500, index_interval_bytes=100)
 
 
 class Transactions:
-    """Shortcuts that write to a log.
+    """Helpers that write to a log.
 
     Attributes:
         log: the log.
@@ -40,7 +40,7 @@ class Transactions:
     def submit(
         self, producer: int, *values: bytes, epoch: int = 0, is_transactional: bool = True
     ) -> list[Appended | BrokerError]:
-        """Append a batch; return a list that will get the result."""
+        """Append a batch; return a list that will receive the result."""
         key = producer, epoch
         sequence = self.sequences.get(key, 0) if producer >= 0 else NO_SEQUENCE
         data = produced(
@@ -71,7 +71,7 @@ class Transactions:
     def submit_end(
         self, producer: int, is_commit: bool, epoch: int = 0, coordinator_epoch: int = 0, version: int = 0
     ) -> list[Appended | BrokerError]:
-        """Append a marker; return a list that will get the result."""
+        """Append a marker; return a list that will receive the result."""
         results: list[Appended | BrokerError] = []
         self.log.append_marker(Marker(producer, epoch, is_commit, coordinator_epoch), version, NOW_MS, results.append)
         return results
@@ -96,7 +96,7 @@ class TransactingLog(Transactions):
 
     Args:
         config: the configuration of the log.
-        disk: the disk of the log; a new one in memory if None.
+        disk: the disk of the log; a new in-memory disk if None.
         background: see `Background`.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Checkpoints are read as Kafka writes them, and no damaged one is accepted.
+"""Checkpoints are read as Kafka writes them, and damage is always noticed.
 
 Method: exact contents, copied by hand from files of Apache Kafka 4.3; a cut at every byte.
 """
@@ -34,7 +34,7 @@ def test_epochs() -> None:
         (b"", "begins with ''"),
         (b"\0" * 20, "begins with"),
         (b"1\n0\n", "not with version 0"),
-        (b"0\n2\nt 0 5\n", "there are 1 entries, but 2 are announced"),
+        (b"0\n2\nt 0 5\n", "there are 1 entries, but the header says 2"),
         (b"0\n1\nt 0\n", "'t 0' does not have 3 columns"),
         (b"0\n1\nt 0 x\n", "'x' is not a number"),
         (b"0\n1\nt 0 -1\n", "'-1' is not a number"),
@@ -77,9 +77,9 @@ def test_epochs_that_no_log_has(epochs: list[tuple[int, int]], problem: str) -> 
         (b"", {}, ["it begins with '', not with version 0"]),
         (b"0\n1\n\xff 0 5\n", {}, ["not UTF-8: invalid start byte 0xff"]),
         (b"0\n3\na 0 1\nb 0\nc 0 x\n", {("a", 0): 1}, ["'b 0' does not have 3 columns", "'x' is not a number"]),
-        (b"0\n3\na 0 1\nb 0 2\n", {("a", 0): 1, ("b", 0): 2}, ["there are 2 entries, but 3 are announced"]),
-        (b"0\n2\na 0 1\nb 0 2", {("a", 0): 1}, ["its last line has no end, and may have lost digits"]),
-        (b"0\n2", {}, ["its last line has no end, and may have lost digits"]),
+        (b"0\n3\na 0 1\nb 0 2\n", {("a", 0): 1, ("b", 0): 2}, ["there are 2 entries, but the header says 3"]),
+        (b"0\n2\na 0 1\nb 0 2", {("a", 0): 1}, ["its last line is incomplete, and may have lost digits"]),
+        (b"0\n2", {}, ["its last line is incomplete, and may have lost digits"]),
     ],
 )
 def test_what_is_sound_of_a_damaged_file(content: bytes, offsets: dict[Partition, int], reasons: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""A damage says what is wrong and where."""
+"""A `DamagedContent` says what is wrong and where."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Files are named as Kafka names them, and only such names are read.
 
-Method: names that are spelled out.
+Method: names spelled out by hand.
 """
 
 from __future__ import annotations

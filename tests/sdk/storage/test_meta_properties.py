@@ -1,6 +1,6 @@
 """The identity of a data directory is read as Apache Kafka writes it.
 
-Method: the content of a file, written by hand; the same with one property missing.
+Method: the hand-written content of a file, and the same content with one property missing.
 """
 
 from __future__ import annotations

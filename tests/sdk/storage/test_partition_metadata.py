@@ -1,6 +1,6 @@
-"""The folder of a partition names a topic id, as Apache Kafka writes it.
+"""The folder of a partition states the topic id, as Apache Kafka writes it.
 
-Method: the content of a file, written by hand, then damaged.
+Method: the hand-written content of a file, then damaged.
 """
 
 from __future__ import annotations

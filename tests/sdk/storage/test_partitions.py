@@ -1,4 +1,4 @@
-"""The name of a folder tells which partition is in it, and whether it is in use.
+"""The name of a folder says which partition is in it, and whether the folder is in use.
 
 Method: names that Apache Kafka gives, and other names.
 """

@@ -1,4 +1,4 @@
-"""Snapshots equal those of Apache Kafka byte for byte, and damage is noticed wherever it is.
+"""Snapshots equal those of Apache Kafka byte for byte, and damage is noticed anywhere.
 
 Method: a file that Apache Kafka 4.3.0 wrote, read and written again; the same file cut, and with each byte changed.
 """

@@ -173,7 +173,7 @@ def test_files_are_opened_for_reading_only(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("leader-epoch-checkpoint", b"0\n2\n0 0\n", "there are 1 entries, but 2 are announced"),
+        ("leader-epoch-checkpoint", b"0\n2\n0 0\n", "there are 1 entries, but the header says 2"),
         ("recovery-point-offset-checkpoint", b"0\n\xff", "not UTF-8: invalid start byte 0xff"),
         ("meta.properties", b"name\n", "no name and value in the line 'name'"),
         ("partition.metadata", b"version: 0\n", "'version: 0\\n' is not a version and a topic id"),
@@ -211,7 +211,7 @@ def test_damaged_text_files(tmp_path: Path, name: str, content: bytes, reason: s
             "cleaner-offset-checkpoint",
             "0\n3\nt 2 99\nu 1\n",
             [{"topic": "t", "partition": 2, "offset": 99}],
-            ["'u 1' does not have 3 columns", "there are 2 entries, but 3 are announced"],
+            ["'u 1' does not have 3 columns", "there are 2 entries, but the header says 3"],
         ),
         (
             "meta.properties",

@@ -1,4 +1,4 @@
-"""Compaction keeps a batch unchanged, only its latest records, an empty header if that is needed, or nothing.
+"""Compaction keeps a whole batch, only its latest records, only its header if that is needed, or nothing.
 
 Method: hand-made batches, with the latest offsets of their keys.
 """

@@ -1,6 +1,6 @@
 """A compacted log still has the latest record of each key, and no reader loses its place.
 
-Method: logs of random records and transactions on a disk in memory, compacted repeatedly and reopened; a power cut and
+Method: logs of random records and transactions on an in-memory disk, compacted repeatedly and reopened; a power cut and
 a disk failure at every disk call of a compaction.
 """
 
@@ -39,7 +39,7 @@ CONFIG = dataclasses.replace(
 
 
 class Bench:
-    """A compacted log on a disk in memory."""
+    """A compacted log on an in-memory disk."""
 
     def __init__(self, disk=None, config=CONFIG, **arguments):
         self.disk = disk or MemoryDisk()
@@ -70,7 +70,7 @@ def filled(records=60, keys=4, config=CONFIG):
 
 
 def merging(bench):
-    """Raise the segment size of a log from now on."""
+    """Raise the segment size of a log."""
     bench.log.config = dataclasses.replace(bench.log.config, segment_bytes=2000)
     return bench
 
@@ -173,7 +173,7 @@ def test_what_was_aborted_takes_no_room_for_keys():
 
 
 def test_what_a_producer_commits_after_an_abort_that_is_clean_replaces_what_was_before():
-    """The abort marker does not come again: no later batch may be mistaken for one of that transaction."""
+    """There is no second abort marker, so no later batch may be mistaken for one of that transaction."""
     log = TransactingLog(CONFIG)
     services = LogServices(log.disk)
 
@@ -221,7 +221,7 @@ def test_segment_whose_last_records_have_gone_is_done_with():
     assert bench.log.segments.base_offsets == bases == [0, 2, 3]
     assert [offset for offset, _, _ in entries_of(bench.log)] == [0, 2, 3]
     bench.log.config = dataclasses.replace(bench.log.config, min_compaction_lag_ms=1_000)
-    assert bench.compact().end_offset == 2, "it would be found dirty once more"
+    assert bench.compact().end_offset == 2, "it would be found dirty again"
 
 
 def test_open_transaction_ends_what_is_compacted():
@@ -239,7 +239,7 @@ def test_open_transaction_ends_what_is_compacted():
 
 
 def random_history(seed):
-    """Return a log with random records and transactions, none of them open."""
+    """Return a log with random records and transactions, all of them decided."""
     chance = random.Random(seed)
     log = TransactingLog(CONFIG)
     is_open = dict.fromkeys((1, 2, 3), False)
@@ -261,7 +261,7 @@ def random_history(seed):
 
 
 def write(log, producer, key, values, *, is_transactional):
-    """Append a batch of one key."""
+    """Append a batch with one key."""
     place = producer, 0
     sequence = log.sequences.get(place, 0) if producer >= 0 else -1
     epoch = 0 if producer >= 0 else -1
@@ -345,12 +345,12 @@ def test_power_goes_at_every_call():
             assert not [name for name in names if name.endswith((".cleaned", ".swap", ".deleted"))]
             outcomes.add(len(again.log.segments))
     assert number > 40
-    assert len(outcomes) > 2, "cuts at different places leave different things"
+    assert len(outcomes) > 2, "cuts at different places leave different results"
 
 
 @pytest.mark.parametrize("is_full", [False, True])
 def test_disk_fails_at_every_call(is_full):
-    """Before the swap of segments, a failure changes nothing; after it, the log is offline, and whole after a start."""
+    """A failure before segments are swapped changes nothing; a later one takes the log offline until a restart."""
     number, is_done, outcomes = 0, False, set()
     while not is_done:
         number += 1
@@ -473,7 +473,7 @@ def test_work_is_done_in_pieces(monkeypatch):
 
 @pytest.mark.parametrize("end", [3, 30, 55, 100])
 def test_truncation_in_the_meantime(end):
-    """Whatever is truncated at whatever moment of a compaction, the files are those of the log."""
+    """Whatever is truncated, and whenever during a compaction, the files are those of the log."""
     outcomes = set()
     for pieces in range(0, 60, 3):
         bench = filled()

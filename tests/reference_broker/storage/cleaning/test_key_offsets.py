@@ -1,4 +1,4 @@
-"""The map has the latest offset of each key, for as many keys as fit.
+"""The map has the latest offset of each key, and takes as many keys as fit.
 
 Method: keys of all lengths, and limits of a few entries.
 """

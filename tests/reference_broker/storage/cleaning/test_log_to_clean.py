@@ -1,6 +1,6 @@
 """Logs are compacted from the end of the last compaction to the first uncleanable offset, if enough is dirty.
 
-Method: logs of four batches in each segment, of a known size and time.
+Method: logs with four batches of known size and time in each segment.
 """
 
 import dataclasses

@@ -1,6 +1,6 @@
-"""Old segments leave the log at once and the folder later; a power cut at any time removes nothing else.
+"""Old segments leave the log immediately and the folder later; a power cut at any time removes nothing else.
 
-Method: a directory on a disk in memory with a log of many segments; the power is cut at every call of a removal.
+Method: a directory on an in-memory disk with a log of many segments; the power is cut at every call of a removal.
 """
 
 import dataclasses
@@ -37,7 +37,7 @@ def append(log, value):
 
 
 def filled(disk, start=0):
-    """Return a directory with a log of twenty batches in five segments."""
+    """Return a directory that has a log of twenty batches in five segments."""
     store = store_on(disk)
     store.create("t", 1, {}, lambda topic: None)
     directory = store.directory
@@ -194,7 +194,7 @@ def test_deleted_topic_is_left_alone():
     retired = remove(store.directory, store.directory.of(topic.name)[0])
     work.run()
     assert retired == []
-    assert bases(disk) == [0], "of the new topic"
+    assert bases(disk) == [0], "the new topic's segment"
 
 
 @pytest.mark.parametrize("start", [0, 6])
@@ -268,7 +268,7 @@ def test_no_offset_before_the_start_of_a_log_is_given_again(seed):
     append(log, b"b")
     log.begin_at(2)
     store.directory.checkpoint()
-    disk = disk.crash(seed)  # the records were not synced, but the start of the log was
+    disk = disk.crash(seed)  # the records had not been synced, but the start of the log had
     (log,) = opened(disk).of("t").values()
     assert (log.log_start_offset, log.next_offset) == (2, 2)
     append(log, b"c")
@@ -278,7 +278,7 @@ def test_no_offset_before_the_start_of_a_log_is_given_again(seed):
 
 @pytest.mark.parametrize("end", [2, 9, 15, 40])
 def test_truncation_in_the_meantime(end):
-    """Whatever is truncated while segments are removed, the files are those of the log, and nothing fails."""
+    """Whatever is truncated while segments are being removed, the files are those of the log, and nothing fails."""
     for pieces in range(12):
         disk = MemoryDisk()
         filled(disk)[0].close()
@@ -312,7 +312,7 @@ def test_count_of_old_segments_does_not_apply_to_new_ones():
     remove(directory, log)
     log.truncate_to(13, lambda error: None)
     work.run()
-    assert (log.log_start_offset, log.next_offset) == (0, 13), "without three segments, less would stay than should"
+    assert (log.log_start_offset, log.next_offset) == (0, 13), "removing three segments would leave less than it should"
 
 
 def test_log_that_is_being_truncated_waits_for_the_next_check():

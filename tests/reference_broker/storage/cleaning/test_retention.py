@@ -1,6 +1,6 @@
 """Segments are removed by log start, size and age, oldest first, and never past the high watermark.
 
-Method: logs of four batches in each segment of a known size and time.
+Method: logs with four batches of known size and time in each segment.
 """
 
 import dataclasses
@@ -101,7 +101,7 @@ def test_sealed_segments_tell_their_age_from_the_file_on_the_disk():
 
 
 def test_segments_without_timestamps_are_looked_at_once():
-    """Records without timestamps once made each check read all segments after each segment."""
+    """With records without timestamps, each check once read all later segments for each segment."""
     log = log_of(400, lambda number: -1 if number < 390 else NOW_MS)
     again = PartitionLog(LogServices(log._services.disk), "t-0", CONFIG)
     calls = []
@@ -125,6 +125,6 @@ def test_damaged_segment_of_unknown_age_goes_by_the_other_limits(is_read):
         assert again.segments.read(4, 100, 16, at_least_one=True).records is not None
     assert count(again, start=8) == 2
     assert count(again, retention_bytes=4 * BATCH_BYTES) == 3
-    assert count(again, now_ms=NOW_MS + 11, retention_ms=0) == 1, "it is as old as the next one"
+    assert count(again, now_ms=NOW_MS + 11, retention_ms=0) == 1, "the segment is as old as the next one"
     assert count(again, now_ms=NOW_MS + 12, retention_ms=0) == 3
     assert count(again, now_ms=NOW_MS + 12, start=8, retention_ms=0) == 3

@@ -1,6 +1,6 @@
 """The upkeep checks all logs periodically, works in the background, and ends on request.
 
-Method: a broker without sockets on a disk in memory, and time that the test lets pass.
+Method: a broker without sockets on an in-memory disk, and time that the test lets pass.
 """
 
 import logging
@@ -264,7 +264,7 @@ def test_clock_that_jumps_during_a_compaction_changes_no_delay(jump_ms):
     backgrounds.append(held)
     bench.advance(BACKOFF_MS)
     held.run(3)
-    assert len(values(bench)) == 12, "it is under way"
+    assert len(values(bench)) == 12, "compaction is in progress"
     bench.core.timers.shift(jump_ms)
     bench.now_ms += jump_ms
     held.run()
@@ -274,11 +274,11 @@ def test_clock_that_jumps_during_a_compaction_changes_no_delay(jump_ms):
     assert gone
     fill_compacted(bench)
     bench.advance(BACKOFF_MS)
-    assert len(values(bench)) < left + 12, "the next one comes in time"
+    assert len(values(bench)) < left + 12, "the next compaction comes in time"
     bench.advance(BACKOFF_MS - 1)
     assert set(gone) <= set(bases(bench, ".log.deleted"))
     bench.advance(1)
-    assert not set(gone) & set(bases(bench, ".log.deleted")), "what the first one has left goes"
+    assert not set(gone) & set(bases(bench, ".log.deleted")), "the files left by the first one are gone"
 
 
 def test_log_that_cannot_be_compacted_is_left_out_and_reported_once(caplog):
@@ -443,7 +443,7 @@ def test_truncation_during_a_compaction_does_not_exclude_the_log(caplog):
     upkeep = bench.core.upkeep
     before = log.truncations
     log.truncations += 1
-    upkeep._fail(log, before, OSError("a segment has gone"))
+    upkeep._fail(log, before, OSError("a segment is gone"))
     assert not upkeep._failed
     assert "upkeep failed" not in caplog.text
     upkeep._fail(log, log.truncations, OSError("broken"))

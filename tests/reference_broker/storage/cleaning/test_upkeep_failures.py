@@ -1,6 +1,6 @@
-"""Upkeep never removes data that must stay, whichever disk call fails and whenever the power is cut.
+"""Upkeep never removes data that must stay, no matter which disk call fails or when the power is cut.
 
-Method: a scripted workload (`upkeep_workload.py`) on a disk in memory, as in `test_disk_failures.py`: once for each
+Method: a scripted workload (`upkeep_workload.py`) on an in-memory disk, as in `test_disk_failures.py`: once for each
 disk call, that call fails, or the power is cut during it; then a broker starts on the remaining files.
 """
 
@@ -18,7 +18,7 @@ from tests.reference_broker.storage.cleaning.upkeep_workload import UpkeepWorklo
 from tests.reference_broker.storage.held_work import HeldWork
 from tests.thorough import sampled
 
-#: Each case takes every n-th call, so that the cases together cover all calls; `make test` runs one case.
+#: Each case takes every n-th call, so that together they cover all calls; `make test` runs one case.
 SHARES = 8
 
 #: How many pieces of background work run at a time.
@@ -75,7 +75,7 @@ def test_power_goes_at_every_call(share):
             workload.run(UpkeepWorkload.bench(disk))
         for seed in (None, number):
             kept.add(workload.check(disk.crash(seed)))
-    assert len(kept) > 10, "cuts at different places leave different things"
+    assert len(kept) > 10, "cuts at different places leave different results"
 
 
 @pytest.mark.parametrize(("code", "share"), sampled(product((errno.EIO, errno.ENOSPC), range(SHARES)), 2 * SHARES))
@@ -95,7 +95,7 @@ def test_every_call_fails(code, share):
 
 @pytest.mark.parametrize("share", sampled(range(SHARES), SHARES))
 def test_power_goes_while_much_is_in_flight(share):
-    """The same with background work that is randomly late."""
+    """The same holds when background work is randomly late."""
     for seed in range(share, 120, SHARES):
         chance = random.Random(seed)
         disk, workload, work = prepared(), UpkeepWorkload(), HeldWork()

@@ -1,6 +1,6 @@
-"""A scripted workload of retention, DeleteRecords and compaction, and the check of the data after a failure.
+"""A scripted workload of retention, DeleteRecords and compaction, and a check of the data after a failure.
 
-Every topic syncs each batch: acknowledged records must survive, unless the upkeep may have removed them.
+Every topic syncs each batch, so acknowledged records must survive unless the upkeep may have removed them.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ Settle = Callable[[bool], None]
 
 
 class UpkeepWorkload:
-    """The requests to a broker and its answers.
+    """The requests to a broker, and its answers.
 
     Attributes:
-        sent: the key and value of each sent record, by topic.
-        acknowledged: the acknowledged records by offset, by topic.
-        refused: values that were refused.
-        deleted_to: the end offset of acknowledged deletions.
-        asked_to: the end offset of requested deletions.
+        sent: the key and value of each sent record, for each topic.
+        acknowledged: the acknowledged records by offset, for each topic.
+        refused: the refused values.
+        deleted_to: the end offset of the acknowledged deletions.
+        asked_to: the end offset of the requested deletions.
     """
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class UpkeepWorkload:
     # The script.
 
     def run(self, bench: BrokerBench, settle: Settle = lambda is_all: None) -> None:
-        """Produce, delete records, and let time pass for the upkeep; restart in between."""
+        """Produce, delete records, and let time pass for the upkeep, with restarts in between."""
         for number in range(6):
             self._produce_all(bench, number)
             settle(False)
@@ -141,7 +141,7 @@ class UpkeepWorkload:
             counts.append(self._check_log(name, log, may_keep_refused=may_keep_refused))
             leftovers = (".deleted", ".cleaned", ".swap")
             assert not [entry for entry in disk.names(log.folder) if entry.endswith(leftovers)]
-        # The broker works: the next upkeep finds nothing wrong.
+        # The broker works, and the next upkeep finds nothing wrong.
         bench.advance(30_000)
         for name in _TOPICS:
             log = bench.core.directory.log(name, 0)
@@ -155,7 +155,7 @@ class UpkeepWorkload:
         present = {offset: (key, value) for offset, key, value in entries_of(log)}
         acknowledged, start = self.acknowledged[name], log.log_start_offset
         for offset, entry in present.items():
-            assert acknowledged.get(offset, entry) == entry, f"{name}: another record at {offset}"
+            assert acknowledged.get(offset, entry) == entry, f"{name}: a different record at {offset}"
             assert entry in self.sent[name], f"{name}: {entry} was not sent"
             assert may_keep_refused or offset in acknowledged or entry[1] not in self.refused, f"{name}: refused"
         readable = {offset: entry for offset, entry in present.items() if offset >= start}
@@ -169,5 +169,5 @@ class UpkeepWorkload:
         if name == "cut":
             assert self.deleted_to <= start <= self.asked_to, f"{name} begins at {start}"
         gone = [offset for offset in acknowledged if offset >= start and offset not in readable]
-        assert not gone, f"{name}: {gone} are gone, it begins at {start}"
+        assert not gone, f"{name}: {gone} are gone, but the log begins at {start}"
         return len(readable)

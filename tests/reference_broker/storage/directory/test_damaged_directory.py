@@ -1,4 +1,4 @@
-"""A start reports damaged files of the data directory and repairs what it can; no partition stops another.
+"""A startup reports damaged files in the data directory and repairs what it can; no partition affects another.
 
 Method: directories on real files or in memory, damaged while they are closed.
 """
@@ -65,7 +65,7 @@ def test_reservation_after_the_highest_id_that_a_log_is_believed(reopen, tmp_pat
     (tmp_path / "producer-ids").write_bytes(b"")
     first = 2**61 + 1 + 2**32
     assert reopen().directory.producer_ids.reserve(1000) == first
-    assert reopen().directory.producer_ids.reserve(1000) == first + 1000, "and what is written then is no damage"
+    assert reopen().directory.producer_ids.reserve(1000) == first + 1000, "and the file written then is not damaged"
 
 
 def test_lost_reservation_of_producer_ids(reopen, tmp_path):

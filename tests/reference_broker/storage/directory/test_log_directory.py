@@ -1,6 +1,6 @@
-"""A data directory opens, makes and drops the logs of its partitions, and cleans up after crashes.
+"""A data directory opens, creates and drops the logs of its partitions, and cleans up after crashes.
 
-Method: directories that are created, closed, tampered with and reopened; background work that the test holds back.
+Method: directories that are created, closed, tampered with and reopened, and background work that the test holds back.
 """
 
 import os
@@ -84,7 +84,7 @@ def test_damaged_recovery_points_let_everything_be_checked(content, caplog):
 
 
 def test_mark_of_a_clean_shutdown_is_gone_before_anything_is_written():
-    """Otherwise a later power cut would leave torn files that count as cleanly closed."""
+    """Otherwise a later power cut would leave torn files that are taken to be cleanly closed."""
     disk = MemoryDisk()
     store = on(disk)
     create(store, "t")
@@ -167,13 +167,13 @@ def test_partition_whose_folder_is_missing(caplog):
     again = on(disk)
     append(again.directory.of("t")[1], b"x")
     assert "memory:t-1 is missing: the partition is empty" in caplog.text
-    assert "t-1" in disk.crash().names(""), "the folder that the start has made is durable"
+    assert "t-1" in disk.crash().names(""), "the folder created at startup is durable"
 
 
 def test_start_syncs_the_directory_for_new_folders_alone():
     disk, counts = MemoryDisk(), []
     create(on(disk), "t", 2)
-    for lost in ((), ("t-0",)):  # the second partition, created later, has its folder
+    for lost in ((), ("t-0",)):  # the second partition, created later, has a folder
         synced = []
         disk = disk.crash()
         for folder in lost:
@@ -203,7 +203,7 @@ def test_checkpoints_are_not_queued_up():
     while work.pending:
         work.run(1)
         count += 1
-    assert count == 2, "one in flight, and one with what came meanwhile"
+    assert count == 2, "one in flight, and one for everything that arrived meanwhile"
 
 
 def test_restart_needs_no_more_descriptors_than_running(tmp_path):
@@ -229,7 +229,7 @@ def test_restart_needs_no_more_descriptors_than_running(tmp_path):
     again.directory.abandon()
 
 
-# Single partitions, as a broker of a cluster has them.
+# Single partitions, as on a broker in a cluster.
 
 FIRST, SECOND = b"1" * 16, b"2" * 16
 CONFIG = log_config({"flush.messages": "1"})
@@ -241,7 +241,7 @@ def place(number, topic_id=FIRST, topic="t"):
 
 
 def opened(disk, work=at_once, expected=None):
-    """Open a directory; without `expected`, with each partition that has sound metadata."""
+    """Open a directory with the partitions `expected`, or if None, with every partition that has valid metadata."""
     if expected is None:
         found = PartitionFolders(disk).found().items()
         expected = [LogPlace(*partition, topic_id, CONFIG) for partition, topic_id in found if topic_id is not None]
@@ -371,7 +371,7 @@ def test_folder_that_is_used_again_is_checked_like_one_after_a_crash():
 
 
 def test_folder_that_is_used_again_may_need_its_truncation_completed():
-    """Without an end of that, the log could neither lead nor be appended to."""
+    """Until the truncation ends, the log could neither lead nor be appended to."""
     disk = MemoryDisk()
     directory = created(disk, place(0))
     for value in (b"x", b"y", b"z"):
@@ -388,7 +388,7 @@ def test_folder_that_is_used_again_may_need_its_truncation_completed():
 
 
 def test_folder_whose_metadata_cannot_be_read_is_not_set_aside():
-    """It may have records that were acknowledged."""
+    """It may hold acknowledged records."""
     disk, told = MemoryDisk(), []
     created(disk, place(0)).close()
     directory = opened(disk, expected=[])
@@ -408,7 +408,7 @@ def test_folder_whose_metadata_cannot_be_read_is_not_set_aside():
 
 
 def test_folder_that_is_used_again_has_its_checkpoints():
-    """However often the directory was opened without it; as a follower it may lead at once, and must not begin at 0."""
+    """Opening without it keeps its checkpoints: a follower may lead immediately, and must not begin at 0."""
     disk = MemoryDisk()
     directory = created(disk, place(0), place(1))
     for log in directory.of("t").values():
@@ -444,7 +444,7 @@ def test_folder_that_is_set_aside_leaves_no_checkpoints():
 
 
 def test_folder_that_is_not_open_is_deleted():
-    """Its checkpoints must not apply to the next partition of the name."""
+    """Its checkpoints must not apply to the next partition of that name."""
     disk, told = MemoryDisk(), []
     directory = created(disk, place(0), place(1))
     append(directory.log("t", 1), b"a")
@@ -474,7 +474,7 @@ def test_topic_that_gets_an_id():
     disk, told = MemoryDisk(), []
     directory = created(disk, place(0, ZERO_UUID))
     append(directory.log("t", 0), b"a")
-    assert "partition.metadata" not in disk.names("t-0"), "Kafka refuses an id of zeros"
+    assert "partition.metadata" not in disk.names("t-0"), "Kafka rejects an id of zeros"
     directory.identify({("t", 0): FIRST}, told.append)
     assert told == [{}]
     directory = opened(disk.crash(), expected=[place(0)])
@@ -522,7 +522,7 @@ def test_deleted_partitions_are_gone_and_no_others():
     disk.plan = plan
     directory.delete([("t", 1), ("t", 1), ("left", 0), ("unknown", 0)], GONE, told.append)
     assert (told, log.error, hosted(directory)) == ([{}], GONE, [("t", 0), ("t", 2)])
-    assert removed == [[{}]] * 2, "nobody waits for the removal of files"
+    assert removed == [[{}]] * 2, "nothing waits for the removal of files"
     assert {"t-0", "t-2"} == {name for name in disk.names("") if "-" in name and name[-1].isdigit()}
     assert read_file(disk, "recovery-point-offset-checkpoint") == b"0\n2\nt 0 0\nt 2 0\n"
     assert hosted(opened(disk.crash())) == [("t", 0), ("t", 2)]
@@ -551,7 +551,7 @@ def test_partition_is_created_again_after_the_work_on_its_former_log():
     directory.delete([("t", 0)], GONE, told.append)
     directory.create([place(0)], told.append)
     work.run()
-    assert told == [{}], "a sync still runs in the folder"
+    assert told == [{}], "a sync is still running in the folder"
     sync[0]()
     sync[1](None)
     work.run()
@@ -573,7 +573,7 @@ def test_folders_that_cannot_be_deleted_are_reported(name, path, failed, caplog)
     assert {partition: error.code for partition, error in errors.items()} == {
         ("t", number): ErrorCode.KAFKA_STORAGE_ERROR for number in failed
     }
-    assert "the folder of the deleted partition t-0 stays: KAFKA_STORAGE_ERROR: [Errno 5] stuck" in caplog.text
+    assert "the folder of the deleted partition t-0 is not removed: KAFKA_STORAGE_ERROR: [Errno 5] stuck" in caplog.text
     assert hosted(directory) == []
 
 

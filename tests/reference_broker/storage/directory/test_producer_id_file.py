@@ -1,6 +1,6 @@
-"""Producer ids are reserved durably; after a loss, they continue far after those in the logs.
+"""Producer ids are reserved durably; if the file is lost, they continue far after those in the logs.
 
-Method: only the file, on a disk in memory; `test_damaged_directory.py` tests damaged files in a whole directory.
+Method: only the file, on an in-memory disk; `test_damaged_directory.py` tests damaged files in a complete directory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A scripted workload on a broker, and the check of its data after the disk has failed."""
+"""A scripted workload on a broker, and a check of its data after the disk has failed."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _ROLLING = {"index.interval.bytes": "0", "segment.index.bytes": "36"}
 _SYNCING = {"flush.messages": "1"}
 SYNCED = "synced"
 
-#: Topics and their configurations.
+#: The topics and their configurations.
 _TOPICS = {"fast": _ROLLING, SYNCED: {**_ROLLING, **_SYNCING}, "timed": {"flush.ms": "10"}}
 
-#: The space that a start needs on a full disk.
+#: The space that a startup needs on a full disk.
 _ROOM_BYTES = 1000
 
 #: Runs some of the background work, or all of it.
@@ -37,7 +37,7 @@ class Sent(NamedTuple):
     """A record that was sent.
 
     Attributes:
-        value: unique.
+        value: the value, which is unique.
         topic_id: the id of the topic that it was sent to.
     """
 
@@ -46,16 +46,16 @@ class Sent(NamedTuple):
 
 
 class Ledger:
-    """The requests to a broker and its answers.
+    """The requests to a broker, and its answers.
 
     Attributes:
         topics: the name of each created topic, by id.
-        deleted: ids of topics whose deletion was acknowledged.
-        maybe_deleted: ids of topics whose deletion was requested.
-        refused_topics: names of topics whose creation was refused.
+        deleted: the ids of topics whose deletion was acknowledged.
+        maybe_deleted: the ids of topics whose deletion was requested.
+        refused_topics: the names of topics whose creation was refused.
         sent: every record, in order.
         acknowledged: the acknowledged records.
-        synced: the records acknowledged by a topic that syncs first.
+        synced: the records that were acknowledged by topics that sync first.
         refused: the refused records.
     """
 
@@ -88,11 +88,11 @@ class Ledger:
             present = [Sent(value, topic.topic_id) for value in values_of(bench, topic.name)]
             found += len(present)
             sent = [sent for sent in self.sent if sent.topic_id == topic.topic_id]
-            assert len(set(present)) == len(present), f"{topic.name}: something is there twice"
+            assert len(set(present)) == len(present), f"{topic.name}: a record is there twice"
             assert set(present) <= set(sent), f"{topic.name}: {set(present) - set(sent)} were sent elsewhere"
             assert present == [entry for entry in sent if entry in set(present)], f"{topic.name}: not in order"
             if not may_keep_refused:
-                assert not set(present) & self.refused, f"{topic.name}: refused, and there"
+                assert not set(present) & self.refused, f"{topic.name}: refused, but there"
             acknowledged = [entry for entry in sent if entry in self.acknowledged]
             if loses_unsynced:
                 assert {entry for entry in sent if entry in self.synced} <= set(present), f"{topic.name}: synced, gone"
@@ -110,11 +110,11 @@ class Ledger:
 
 
 def run(bench: BrokerBench, ledger: Ledger, settle: Settle = lambda is_all: None) -> None:
-    """Create topics, produce, roll, delete, create again under the same name, restart, and produce again.
+    """Create topics, produce, roll, delete, recreate under the same names, restart, and produce again.
 
     Args:
         bench: the broker.
-        ledger: records all requests and answers.
+        ledger: keeps all requests and answers.
         settle: runs some of the background work, or all of it.
     """
     for name, configs in _TOPICS.items():
@@ -145,7 +145,7 @@ def _restart(bench: BrokerBench) -> None:
     try:
         bench.restart()
     except OSError as error:
-        # The operator restarts it on a full disk, after making room.
+        # The operator makes room on the full disk, and restarts the broker.
         disk = bench.disk
         if error.errno == errno.ENOSPC and isinstance(disk, MemoryDisk) and disk.capacity_bytes is not None:
             disk.capacity_bytes += _ROOM_BYTES

@@ -1,8 +1,8 @@
-"""Acknowledged and synced records survive, whichever disk call fails and whenever the power is cut.
+"""Acknowledged and synced records survive, no matter which disk call fails or when the power is cut.
 
-Method: a scripted workload (`disk_workload.py`) on a disk in memory; once for each disk call, that call fails, or the
-power is cut during it; then a broker starts on the remaining files, as after a crash of the process and after power
-cuts by several seeds, and its data is compared with the acknowledged, refused and deleted records.
+Method: a scripted workload (`disk_workload.py`) on an in-memory disk; once for each disk call, that call fails, or the
+power is cut during it. Then a broker starts on the remaining files, as after a crash of the process and after power
+cuts with several seeds, and its data is compared with the acknowledged, refused and deleted records.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.thorough import sampled
 #: The number of power cuts to try at each call.
 SEEDS = range(2)
 
-#: Each case takes every n-th call, so that the cases together cover all calls; `make test` runs one case.
+#: Each case takes every n-th call, so that together they cover all calls; `make test` runs one case.
 SHARES = 8
 
 #: How many pieces of background work run at a time.
@@ -69,7 +69,7 @@ def test_power_goes_at_every_call(share):
         kept.add(ledger.check(disk.crash(), loses_unsynced=False))
         for seed in SEEDS:
             kept.add(ledger.check(disk.crash(1000 * number + seed), loses_unsynced=True))
-    assert len(kept) > 10, "cuts at different places leave different things"
+    assert len(kept) > 10, "cuts at different places leave different results"
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC], ids=["EIO", "ENOSPC"])
@@ -97,7 +97,7 @@ def test_every_call_fails(share, code):
 
 @pytest.mark.parametrize("share", sampled(range(SHARES), SHARES))
 def test_power_goes_while_much_is_in_flight(share):
-    """The same with background work that is randomly late: appends share syncs, and wait for new segments."""
+    """The same holds when background work is randomly late: appends share syncs, and wait for new segments."""
     for seed in range(share, 160, SHARES):
         chance = random.Random(seed)
         disk, ledger, work = MemoryDisk(), Ledger(), HeldWork()

@@ -1,6 +1,6 @@
 """If a disk hangs, loses files, or cannot be read or written, other requests are served, and errors name the cause.
 
-Method: a broker on a free port of this machine whose system calls fail or hang; and starts on disks in memory.
+Method: a broker on a free port of this machine whose system calls fail or hang, and startups on in-memory disks.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.blocking import ConnectionEnded
 from tools.soak.broker_process import FETCH_VERSION, PRODUCE_VERSION, RawClient, fetch_request, produce_request
 
-#: The longest that an answer may take, whatever the disk does.
+#: The maximum time that an answer may take, whatever the disk does.
 TIMEOUT_SECONDS = 20.0
 
 _SYNCED = {"flush.messages": "1"}
@@ -71,7 +71,7 @@ def test_slow_sync_holds_up_nobody_else(broker: BackgroundBroker, monkeypatch: p
             assert [produce(other, "quick").base_offset for _ in range(3)] == [0, 1, 2]
             assert create(other, "new") is ErrorCode.NONE
             assert len(other.fetch("quick", 0, 0)) > 0
-            assert len(other.fetch("slow", 0, 0)) == 0, "nobody reads what may still be lost"
+            assert len(other.fetch("slow", 0, 0)) == 0, "records that may still be lost are not readable"
         finally:
             may_go_on.set()
         (partition,) = waiting.receive(ProduceResponse).responses[0].partition_responses
@@ -88,7 +88,7 @@ def test_removed_directory(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> 
         shutil.rmtree(tmp_path / "data")
         assert create(client, "new") is ErrorCode.KAFKA_STORAGE_ERROR
         codes = {produce(client, "rolling").error_code for _ in range(8)}
-        assert ErrorCode.KAFKA_STORAGE_ERROR in codes, "no new segment can be made"
+        assert ErrorCode.KAFKA_STORAGE_ERROR in codes, "no new segment can be created"
         assert len(client.ask(MetadataRequest(None), 12, MetadataResponse).topics) == 2
         assert len(client.fetch("t", 0, 0)) > 0, "the file is open"
     broker.stop()
@@ -152,7 +152,7 @@ def test_start_on_a_full_disk() -> None:
     disk = filled()
     disk.capacity_bytes = disk.used_bytes
     with BackgroundBroker(disk) as broker, client_of(broker) as client:
-        assert len(client.fetch("t", 0, 0)) > 0, "what is there can be read"
+        assert len(client.fetch("t", 0, 0)) > 0, "existing records can be read"
         assert create(client, "new") is ErrorCode.KAFKA_STORAGE_ERROR
         assert produce(client, "t").error_code == ErrorCode.KAFKA_STORAGE_ERROR
         assert client.ask(MetadataRequest(None), 12, MetadataResponse).topics[0].name == "t"

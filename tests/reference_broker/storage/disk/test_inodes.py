@@ -1,4 +1,4 @@
-"""Files and folders of a disk in memory; `test_memory.py` tests their guarantees as part of the disk."""
+"""Files and folders of an in-memory disk; `test_memory.py` tests their guarantees as part of the disk."""
 
 import random
 

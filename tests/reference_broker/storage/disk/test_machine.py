@@ -1,4 +1,4 @@
-"""The machine's disk: descriptors are closed with the last reference, and a lock holds between processes."""
+"""The machine's disk: a descriptor is closed with its last reference, and a lock excludes other processes."""
 
 import os
 import subprocess
@@ -112,7 +112,7 @@ def test_root_that_is_no_folder_is_refused_in_words(tmp_path):
 
 
 def open_descriptors(path):
-    """Return the number of this process's descriptors of a file."""
+    """Return how many descriptors this process has open for a file."""
     open_files = [Path(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")]
     return sum(each.is_symlink() and str(each.readlink()) == str(path) for each in open_files)
 
@@ -128,7 +128,7 @@ def test_what_is_no_regular_file_is_refused(tmp_path):
 
 
 def test_the_last_descriptors_are_not_for_files_that_stay_open(tmp_path, monkeypatch):
-    """All descriptors count as the last ones: what the process has open otherwise makes no difference."""
+    """Here all descriptors count as the last ones, so that the process's other open files make no difference."""
     disk = MachineDisk(tmp_path)
     disk.open("a", create=True)
     with monkeypatch.context() as context:
@@ -138,6 +138,6 @@ def test_the_last_descriptors_are_not_for_files_that_stay_open(tmp_path, monkeyp
         assert is_short_of_descriptors(refused.value)
         assert open_descriptors(tmp_path / "a") == 0
         file = disk.open("a")
-        assert open_descriptors(tmp_path / "a") == 1, "one that is open for a moment is not refused"
+        assert open_descriptors(tmp_path / "a") == 1, "a file that is open only for a moment is not refused"
         assert file.size_bytes == 0
     assert disk.open("a", stays=True).size_bytes == 0

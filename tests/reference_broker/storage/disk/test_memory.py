@@ -1,6 +1,6 @@
-"""The disk in memory loses only what a power cut may lose, runs full, and fails on request.
+"""The in-memory disk loses only what a power cut may lose, fills up, and fails on request.
 
-Method: each guarantee with many seeds, so that every allowed outcome also occurs.
+Method: each guarantee is tested with many seeds, so that every allowed outcome also occurs.
 """
 
 import errno
@@ -30,7 +30,7 @@ def test_crash_of_the_process_loses_nothing():
     written(disk, "f/a", b"abc")
     after = disk.crash()
     assert read_file(after, "f/a") == b"abc"
-    assert outcomes(after, "f/a") == {b"abc"}, "the next power cut does not go back behind the crash"
+    assert outcomes(after, "f/a") == {b"abc"}, "the next power cut cannot undo the state after the crash"
 
 
 def test_content_needs_a_sync_and_a_name_a_sync_of_the_folder():
@@ -60,7 +60,7 @@ def test_writes_after_the_sync_are_lost_kept_or_torn():
     whole = b"s" * 10 + b"x" * 2000 + b"y" * 2000
     assert all(content[:10] == b"s" * 10 for content in left)
     assert {whole[:10], whole[:2010], whole} <= left
-    assert whole[:10] + bytes(2000) + b"y" * 2000 in left, "the later write alone: a hole before it"
+    assert whole[:10] + bytes(2000) + b"y" * 2000 in left, "only the later write survived, with a hole before it"
     assert any(b"x" in content and content.count(b"x") < 2000 for content in left), "torn"
 
 
@@ -135,7 +135,7 @@ def test_names_in_folders_that_are_gone_are_forgotten():
 
 
 def test_names_that_are_not_gone_are_seldom_looked_at(monkeypatch):
-    """Each sync of a folder would take time for the unsynced names of all others."""
+    """Otherwise each sync of a folder would spend time on the unsynced names in all other folders."""
     looked = []
     forget = MemoryDisk._forget_unreachable
     monkeypatch.setattr(MemoryDisk, "_forget_unreachable", lambda disk: (looked.append(1), forget(disk)))
@@ -160,7 +160,7 @@ def test_folder_that_is_synced_but_not_in_its_parent():
 
 
 def test_failed_sync_loses_the_writes_for_good():
-    """As on Linux: the pages count as clean afterwards, and the next sync succeeds."""
+    """As on Linux, the pages then count as clean, and the next sync succeeds."""
     disk = MemoryDisk()
     file = written(disk, "a", b"abc")
     disk.sync_folder("")

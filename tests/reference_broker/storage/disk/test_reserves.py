@@ -1,6 +1,6 @@
-"""Every use of file descriptors has a reserve, however low the limit.
+"""Every use of file descriptors has a reserve, no matter how low the limit is.
 
-Method: limits, and the reserves at each of them.
+Method: several limits, and the reserves at each limit.
 """
 
 import pytest

@@ -1,6 +1,6 @@
-"""A request that waits until a log's files are durable, or unused, is answered in time; no write follows the answer.
+"""A request that waits for a log's files to be durable or unused is answered in time, and no write follows the answer.
 
-Method: a disk in memory; background work that the test holds back, or runs in any order.
+Method: an in-memory disk, and background work that the test holds back or runs in any order.
 """
 
 import dataclasses
@@ -187,7 +187,7 @@ def test_name_that_is_used_a_hundred_times(seed):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_snapshot_is_durable_with_the_segment_before_it(seed):
-    """Once retention removes the segment, no other file has its producers."""
+    """Once retention removes the segment, no other file has the state of its producers."""
     disk, work = MemoryDisk(), HeldWork()
     log = opened(work, disk)
     disk.sync_folder("")

@@ -51,7 +51,7 @@ def test_epoch_may_begin_at_the_end_of_the_log_but_not_after_it(disk, end_offset
     write_file(disk, PATH, b"0\n2\n0 0\n3 20\n")
     epochs = load_epochs(disk, "t-0", 0, end_offset, [])
     assert epochs.entries() == entries
-    assert load_epochs(disk, "t-0", 0, end_offset, []).entries() == entries, "the file says the same"
+    assert load_epochs(disk, "t-0", 0, end_offset, []).entries() == entries, "the file has the same entries"
 
 
 def test_new_partition(disk):
@@ -84,7 +84,7 @@ def test_damaged_segment_does_not_hide_the_epochs_of_those_after_it(disk, caplog
 def test_epochs_go_on_above_those_that_damage_at_the_end_may_hide(disk, after):
     segments = [[(0, 0)], broken((1, 3)), *after]
     assert load_epochs(disk, "t-0", 0, 40, segments, last_epoch=6).entries() == [(0, 0), (1, 3), (7, 40)]
-    assert load_epochs(disk, "t-0", 0, 40, []).entries() == [(0, 0), (1, 3), (7, 40)], "the file says the same"
+    assert load_epochs(disk, "t-0", 0, 40, []).entries() == [(0, 0), (1, 3), (7, 40)], "the file has the same entries"
 
 
 def test_damaged_offset_does_not_hide_the_epochs_after_it(disk):
@@ -178,7 +178,7 @@ def test_epoch_that_begins_after_a_crash_was_never_there(disk, content, end_offs
     if content is not None:
         write_file(disk, PATH, content)
     assert load_epochs(disk, "t-0", 0, end_offset, [], is_cut=True).entries() == entries
-    assert load_epochs(disk, "t-0", 0, end_offset, []).entries() == entries, "the file says the same"
+    assert load_epochs(disk, "t-0", 0, end_offset, []).entries() == entries, "the file has the same entries"
 
 
 def test_file_that_could_not_be_written_is_written_again(disk):
@@ -218,7 +218,7 @@ def test_damaged_last_epoch_is_left_out(disk, caplog, content):
 @pytest.mark.parametrize(
     ("content", "entries"),
     [
-        (b"0\n2\n0 0\n4 5\n", [(0, 0), (4, 5), (7, 9)]),  # as before the epoch that was lost in a power cut
+        (b"0\n2\n0 0\n4 5\n", [(0, 0), (4, 5), (7, 9)]),  # as before the epoch lost in a power cut
         (b"0\n2\n0 0\n7 9\n", [(0, 0), (7, 9)]),
         (b"0\n2\n0 0\n7 5\n", [(0, 0), (7, 5)]),
         (b"", [(1, 3), (7, 9)]),
@@ -241,7 +241,7 @@ def test_no_partition_starts_below_the_highest_epoch_of_the_last_start(disk, con
         (5, 25, [(2, 10), (5, 20)]),
         (6, 25, [(2, 10), (5, 20), (6, 25)]),
         (3, 25, [(2, 10), (5, 20)]),
-        # No record of the last epoch is in the log.
+        # The log has no record of the last epoch.
         (3, 20, [(2, 10), (3, 20)]),
         (2, 20, [(2, 10)]),
         (7, 20, [(2, 10), (7, 20)]),
@@ -296,7 +296,7 @@ def test_told_epochs_are_those_of_the_batches(disk, content, checked_from, entri
         return [starts for base, starts in batches.items() if base >= from_offset]
 
     assert load_told_epochs(disk, "t-0", 0, 50, checked_from, segments).entries() == entries
-    assert load_told_epochs(disk, "t-0", 0, 50, 50, segments).entries() == entries, "the file says the same"
+    assert load_told_epochs(disk, "t-0", 0, 50, 50, segments).entries() == entries, "the file has the same entries"
 
 
 @pytest.mark.parametrize(
@@ -315,7 +315,7 @@ def test_epochs_before_the_start_are_dropped_at_an_opening(disk, start_offset, e
     [(0, [(1, 0), (2, 5), (3, 12)]), (7, [(2, 7), (3, 12)]), (12, [(3, 12)]), (20, [(3, 20)])],
 )
 def test_epochs_after_a_start_that_was_set_back_come_from_the_batches(disk, start_offset, entries):
-    """A crash has left an older checkpoint of the start, and the file has no epochs before the later one."""
+    """A crash has left an older checkpoint of the start, but the file has no epochs before the newer start."""
     write_file(disk, PATH, b"0\n1\n3 20\n")
     read = []
 

@@ -1,6 +1,6 @@
-"""Fetched batches are checked, and appended as they are, so that the segments of a follower equal those of its leader.
+"""Fetched batches are checked and appended unchanged, so that a follower's segments equal its leader's.
 
-Method: batches that are damaged, cut or misplaced in one way each; and leaders that roll for each reason.
+Method: batches that are each damaged, cut or misplaced in one way, and leaders that roll for each reason.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def test_refused(data, code, reason):
     with pytest.raises(BrokerError, match=reason) as raised:
         check_fetched(data, 9)
     assert raised.value.code == code
-    # The log stays as it was.
+    # The log stays unchanged.
     replica = Replica()
     with pytest.raises(BrokerError):
         replica.follow(data, 9, 0)
@@ -109,7 +109,7 @@ def test_damaged_marker_is_refused():
     data, _ = build_marker(Marker(1, 0, True, 0), NOW_MS)
     content = placed(bytearray(data), 0)
     assert check_fetched(content, 0).markers[0][0].marker == Marker(1, 0, True, 0)
-    # The version of the marker's key, of which there is none below 0.
+    # The version of the marker's key, which cannot be negative.
     at = content.rindex(b"\0\0\0\1")
     with pytest.raises(BrokerError, match="offset 0 is damaged"):
         check_fetched(changed(content, at, b"\xff\xff", has_right_checksum=True), 0)

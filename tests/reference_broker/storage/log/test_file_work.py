@@ -1,4 +1,4 @@
-"""The background work of a log is counted, its end is reported, and changes of its files take turns."""
+"""A log's background work is counted, its end is reported, and changes of the log's files take turns."""
 
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 from kafkawire.reference_broker.storage.log.file_work import FileWork, Turns, when_all_quiet

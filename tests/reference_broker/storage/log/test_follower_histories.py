@@ -1,8 +1,8 @@
-"""Whatever happens to two replicas, in whatever order: a follower has the leader's batches, and knows what they say.
+"""Whatever happens to two replicas, in any order, a follower has the leader's batches and the state they imply.
 
-Method: hypothesis, and chance by seed for longer histories, choose appends (idempotent, transactional, compressed,
-markers), fetches that are cut anywhere, elections after which logs diverge, deleted records, rolls, stops, kills and
-power cuts. The follower is compared with the leader, and with a log that is built from its batches alone.
+Method: hypothesis, or a seed for longer histories, chooses appends (idempotent, transactional, compressed, markers),
+fetches that are cut anywhere, elections after which logs diverge, deleted records, rolls, stops, kills and power cuts.
+The follower is compared with the leader, and with a log built only from its batches.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PRODUCERS = st.integers(0, 2)
 
 
 class Replication(RuleBasedStateMachine):
-    """Two replicas; one of them leads."""
+    """Two replicas, one of which leads."""
 
     @initialize()
     def begin(self) -> None:
@@ -47,7 +47,7 @@ class Replication(RuleBasedStateMachine):
     def following(self) -> Replica:
         return self.replicas[1 - self.leader]
 
-    # What happens to the leader.
+    # Events on the leader.
 
     def append(self, data: bytearray, *, is_transactional: bool = False) -> None:
         log, batch = self.leading.log, parse_header(data)
@@ -124,7 +124,7 @@ class Replication(RuleBasedStateMachine):
             log.begin_at(offset)
             self.leading.checkpoint()
 
-    # What happens between them.
+    # Events between the two.
 
     @rule(sizes=st.lists(st.tuples(st.integers(1, 2000), st.sampled_from([0, 0, 0, 1, 40])), min_size=1, max_size=5))
     def fetch_some(self, sizes: list[tuple[int, int]]) -> None:
@@ -144,7 +144,7 @@ class Replication(RuleBasedStateMachine):
 
     @rule(is_swapped=st.booleans(), has_caught_up=st.booleans())
     def elect(self, is_swapped: bool, has_caught_up: bool = False) -> None:
-        """Let one of them lead in a new epoch; the other follows."""
+        """Make one of them lead in a new epoch, and the other follow."""
         while has_caught_up and self.following.log.next_offset < self.leading.log.next_offset:
             self.fetch(2000, 0)
         self.leader ^= is_swapped
@@ -152,7 +152,7 @@ class Replication(RuleBasedStateMachine):
         self.leading.log.lead(self.epoch)
         self.following.reconcile(self.leading.log)
 
-    # What happens to either.
+    # Events on either replica.
 
     @rule(number=st.integers(0, 1))
     def checkpoint(self, number: int) -> None:
@@ -172,7 +172,7 @@ class Replication(RuleBasedStateMachine):
         self.replicas[number].crash(seed)
         self.elect(False)
 
-    # What must be so.
+    # The invariants.
 
     @invariant()
     def common_batches_are_equal(self) -> None:
@@ -187,7 +187,7 @@ class Replication(RuleBasedStateMachine):
     @invariant()
     def follower_knows_what_its_batches_say(self) -> None:
         known, expected = state_of(self.following.log), state_of(rebuilt(self.following))
-        if self.has_moved_back:  # transactions that were decided are not any more
+        if self.has_moved_back:  # decided transactions may have become undecided again
             del known["ends"], expected["ends"]
         if self.is_trimmed:
             for key in ("producers", "aborted", "epochs", "segments", "timestamps", "ends"):
@@ -213,7 +213,7 @@ TestReplication = Replication.TestCase
 
 
 def chosen(chance: Random) -> Callable[[Replication], None]:
-    """Return what happens next."""
+    """Return the next event."""
     kinds = ["plain", "plain", "idempotent", "idempotent", "end"]
     some = [
         (chance.choice(kinds), chance.randrange(3), chance.random() < 0.7, chance.random() < 0.1)

@@ -1,7 +1,7 @@
-"""A log reports its true state: what is synced, what can be read, and whether its disk has failed.
+"""A log reports its true state: how much is synced and readable, and whether its disk has failed.
 
-Method: a disk in memory, and background work that the test holds back; each case is a way in which a log could
-acknowledge records that may be lost, or keep others waiting.
+Method: an in-memory disk, and background work that the test holds back; in each case, a log could acknowledge records
+that may be lost, or keep other requests waiting.
 """
 
 import dataclasses
@@ -37,7 +37,7 @@ def test_many_producers_share_a_sync():
     paths = bench.syncs(run)
     assert [offset for offset, error in bench.reached if error is None] == list(range(1, 481))
     assert len(paths) == 31
-    assert set(paths) == {"t-0/00000000000000000000.log"}, "indexes can wait"
+    assert set(paths) == {"t-0/00000000000000000000.log"}, "the indexes can wait"
 
 
 def test_only_one_sync_is_in_flight():
@@ -84,14 +84,14 @@ def test_flush_messages_counts_records():
     assert (bench.log.high_watermark, len(bench.work.pending)) == (2, 1)
     bench.append()
     bench.work.run(1)
-    # Once more, one unsynced record may be acknowledged.
+    # Again, one unsynced record may be acknowledged.
     assert (bench.log.high_watermark, bench.log.recovery_point, len(bench.work.pending)) == (4, 3, 1)
     bench.work.run()
     assert bench.log.recovery_point == 4
 
 
 def test_failed_sync_is_told_to_everybody_and_never_forgotten():
-    """An EIO from fsync was once forgotten: the next fsync succeeded, and lost data counted as synced."""
+    """An EIO from fsync was once forgotten: the next fsync succeeded, and lost data was considered synced."""
     bench = Bench(SYNCING)
     watched, committed = [], []
     bench.replica.watch(watched.append)
@@ -105,7 +105,7 @@ def test_failed_sync_is_told_to_everybody_and_never_forgotten():
     assert bench.reached == [(1, None), (2, ErrorCode.KAFKA_STORAGE_ERROR), (3, ErrorCode.KAFKA_STORAGE_ERROR)]
     assert bench.log.is_offline
     assert watched[-1] >= 2**31, "a delayed fetch ends, whatever it waits for"
-    assert committed[-1] >= 2**31, "one for committed records, too"
+    assert committed[-1] >= 2**31, "so does one for committed records"
     bench.append(b"d")
     assert bench.results[-1].code == ErrorCode.KAFKA_STORAGE_ERROR
     bench.replica.when_reached(2, lambda error: watched.append(error))
@@ -113,7 +113,7 @@ def test_failed_sync_is_told_to_everybody_and_never_forgotten():
     for action in (lambda: bench.values(), lambda: bench.log.offset_for_timestamp(0), bench.log.max_timestamp):
         with pytest.raises(BrokerError, match="KAFKA_STORAGE_ERROR"):
             action()
-    # A restart does not forget the failure either: data that the system considers written is written again.
+    # A restart does not forget the failure either: data that the system considers written is rewritten.
     again = Bench(SYNCING, bench.disk.crash(), is_clean=False, recovery_point=1)
     again.append(b"e")
     again.work.run()
@@ -253,7 +253,7 @@ def test_flush_is_planned_once_and_only_for_what_is_not_durable():
     bench.append(now_ms=1050)
     bench.services.timers.fire(1100)
     assert bench.services.timers.next_deadline_ms is None
-    services = LogServices(bench.disk)  # a background in which a sync has ended when the append returns
+    services = LogServices(bench.disk)  # a background in which a sync ends before the append returns
     log = PartitionLog(services, "t-0", dataclasses.replace(SYNCING, flush_ms=100))
     data = produced(b"x")
     log.append(data, parse_header(data), 1200, lambda result: None)
@@ -284,7 +284,7 @@ def test_deleted_topic_ends_its_log():
 
 
 def test_close_makes_everything_durable():
-    """A close without any sync once went unnoticed."""
+    """A close that did not sync once went unnoticed."""
     bench = Bench(ROLLING)
     for number in range(7):
         bench.append(b"%d" % number)
@@ -305,7 +305,7 @@ def test_close_makes_everything_durable():
 
 
 def test_a_log_that_nobody_has_appended_to_is_closed_at_no_cost():
-    """Otherwise a broker with ten thousand logs would take half a minute to stop."""
+    """Otherwise, a broker with ten thousand logs would take half a minute to stop."""
     new = Bench(log_config({}))
     before = new.disk.calls
     new.log.close()
@@ -437,7 +437,7 @@ def test_what_may_be_acknowledged_follows_the_configuration():
     bench.append()
     assert not bench.work.pending
     bench.log.configure(SYNCING)
-    assert len(bench.work.pending) == 1, "what was acknowledged becomes durable, too"
+    assert len(bench.work.pending) == 1, "acknowledged records become durable as well"
 
 
 @pytest.mark.parametrize(("before_ms", "after_ms", "at_ms"), [(NEVER_MS, 50, 50), (500, 50, 50), (20, 50, 20)])

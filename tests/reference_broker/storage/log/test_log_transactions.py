@@ -1,8 +1,9 @@
 """A log ends transactions with markers, which wait, roll and fail like any other append.
 
-Aborted transactions are in the index of the segment that has the marker, whatever happens to the file.
+Aborted transactions are in the index of the segment that contains the marker, whatever happens to the file.
 
-Method: logs in memory; background work at once, or held until the test releases it; crashes, damaged and lost files.
+Method: in-memory logs; background work that happens immediately or when the test releases it; crashes, damaged and lost
+files.
 """
 
 from __future__ import annotations
@@ -172,7 +173,7 @@ def test_the_index_survives_a_shutdown() -> None:
 @pytest.mark.parametrize("config", [SMALL, CONFIG], ids=["small", "one"])
 @pytest.mark.parametrize("is_reopened", [False, True])
 def test_a_crash_rebuilds_the_index(config: LogConfig, is_reopened: bool) -> None:
-    """This also holds with a snapshot in the middle of the last segment, which a clean shutdown leaves."""
+    """This also holds with a snapshot in the middle of the last segment, as left by a clean shutdown."""
     log = some_aborted(config)
     if is_reopened:
         log.log = log.closed()
@@ -243,7 +244,7 @@ def test_a_damaged_index_is_rebuilt_without_snapshots() -> None:
 
 
 def test_what_is_durable_has_its_entries() -> None:
-    """A segment that is durable to its end is not read again after a crash, even if it was still the active one."""
+    """A segment that is durable to its end is not read again after a crash, even if it was still active."""
     log = TransactingLog(dataclasses.replace(SMALL, flush_messages=1))
     log.append(PRODUCER, b"x" * 300)
     log.abort(PRODUCER)
@@ -278,7 +279,7 @@ def test_an_index_without_its_segment_is_removed() -> None:
 def test_a_damaged_offset_does_not_stop_a_log_from_opening(
     number: int, offset: int, left: bytes | None, is_clean: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A marker before the last one once raised ValueError, and two transactions from one offset KeyError."""
+    """A marker before the last one once raised ValueError, and two transactions with the same first offset KeyError."""
     log = TransactingLog()
     for _ in range(4):
         log.append(PRODUCER, b"v")

@@ -1,6 +1,6 @@
-"""An opened log, and a truncated one, know exactly what their files say.
+"""Opened and truncated logs have exactly the state that is in their files.
 
-Method: logs with undecided transactions and stale files on a disk in memory.
+Method: logs with undecided transactions and stale files on an in-memory disk.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.reference_broker.storage.replicated_logs import FOLDER, SMALL, Replic
 
 @pytest.fixture
 def replica() -> Replica:
-    """Return a replica with a transaction at offsets 0 to 1, and one without its marker at 2."""
+    """Return a replica with a transaction at offsets 0 to 1, and one at offset 2 that has no marker."""
     replica = Replica()
     log = replica.log
     log.lead(3)
@@ -42,7 +42,7 @@ def known(**changes: object) -> CheckpointedLog:
     [(0, 0), (1, 0), (2, 2), (3, 2)],
 )
 def test_transactions_are_undecided_until_all_replicas_have_their_markers(replica, high_watermark, unstable):
-    """A snapshot after the high watermark does not know them, so an earlier one, or none, is used."""
+    """A snapshot after the high watermark lacks them, so an earlier snapshot or none is used."""
     replica.log.close()
     snapshots = Snapshots(replica.disk, FOLDER)
     opened = open_log(replica.disk, FOLDER, SMALL, snapshots, known(high_watermark=high_watermark))
@@ -78,7 +78,7 @@ def test_truncated_log(replica):
     log = replica.log
     found = truncate_log(replica.disk, FOLDER, SMALL, log.snapshots, log.segments, 0, Truncation(0, 2))
     assert (found.segments.base_offsets, found.end_offset) == ([0, 2], 2)
-    assert found.segments.first is log.segments.first, "what stays is not read again"
+    assert found.segments.first is log.segments.first, "segments that stay are not read again"
     assert found.segments.last is not log.segments.last
     producers = load_log_producers(log.snapshots, found.segments, is_clean=False, high_watermark=2)
     assert [producer.producer_id for producer in producers] == [1]

@@ -1,8 +1,8 @@
-"""Whatever happens to a log, in any order, it has the acknowledged records once and in order, and its files agree.
+"""Whatever happens to a log, in any order, it has each acknowledged record once and in order, and its files agree.
 
-Method: seeded sequences of appends with odd timestamps, retries of producers, rolls, retention, deleted records,
-compaction, clock jumps, topics that are created again, indexes and checkpoints that are lost or cannot be written,
-kills and power cuts, with background work in any order. After each restart the log is compared with a model.
+Method: seeded sequences of appends with odd timestamps, producer retries, rolls, retention, deleted records,
+compaction, clock jumps, recreated topics, indexes and checkpoints that are lost or cannot be written, kills and power
+cuts, with background work in any order. After each restart, the log is compared with a model.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ STEPS = 120
 PRODUCERS = 3
 LIMITS = UpkeepLimits(100, 500, 300, 2**20, is_cleaner_enabled=True)
 
-#: The memory for the keys of a log: enough for one or two keys, so that a log takes several compactions, or for all.
+#: The memory for the keys of a log: enough for one or two keys, so that a log needs several compactions, or for all.
 KEYS_BYTES = [300, 400, 2**20]
 
 CONFIGS: list[Mapping[str, str]] = [
@@ -131,10 +131,10 @@ class History:
 
         self.log.append(data, parse_header(data), self.now_ms, done)
         while sequence not in self.sent[number]:
-            assert self.work.step(), "an append that nobody answers"
+            assert self.work.step(), "an append that is never answered"
 
     def send_again(self) -> None:
-        """Send the last batches again, as many as may be in flight: each keeps its offset."""
+        """Resend the last batches, as many as may be in flight; each keeps its offset."""
         number = self.random.randrange(PRODUCERS)
         for offset, data in [self.sent[number][sequence] for sequence in sorted(self.sent[number])][-5:]:
             results: list[Appended | BrokerError] = []
@@ -164,7 +164,7 @@ class History:
             self.log.roll(lambda: None)
 
     def make_again(self) -> None:
-        """Delete the topic and create another, with or without a kill and failing checkpoints."""
+        """Delete the topic and create another one, with or without a kill and failing checkpoints."""
         told: list[BrokerError | None] = []
         self.log.sync()
         if self.random.random() < 0.5:
@@ -184,7 +184,7 @@ class History:
             self.restart("kill")
 
     def lose_files(self) -> None:
-        """Lose indexes, and perhaps the recovery points, which are rebuilt; perhaps with a checkpoint and a kill."""
+        """Lose indexes and perhaps recovery points, which are rebuilt, perhaps with a checkpoint and a kill."""
         self.now_ms += LIMITS.cleaner_backoff_ms
         self.timers.fire(self.now_ms)
         self.work.run()  # so that a compacted log has gaps
@@ -207,7 +207,7 @@ class History:
             assert self.work.step()
 
     def read(self) -> None:
-        """Read from every segment, as readers do that need its indexes."""
+        """Read from every segment, as readers that need its indexes do."""
         log = self.log
         for base_offset in log.segments.base_offsets:
             found: list[Read | BrokerError] = []
@@ -224,7 +224,7 @@ class History:
     def restart(self, how: str = "") -> None:
         how = how or self.random.choice(["stop", "kill", "power"])
         if RECOVERY_POINTS not in self.disk.names(""):
-            how = "kill"  # after a power cut, holes in a compacted log could not be told from those of compaction
+            how = "kill"  # after a power cut, lost batches of a compacted log would look like gaps left by compaction
         durable_to = self.log.recovery_point
         start = self.log.log_start_offset
         if how == "stop":
@@ -238,7 +238,7 @@ class History:
             self.make_topic()
             return
         self.check(durable_to if how == "power" else None, start)
-        # After a stop, every request was answered; compacted or removed batches cannot be recognised.
+        # After a stop, every request has been answered; compacted or removed batches cannot be recognised.
         known_from = self.log.segments.recent(6, 2**30).base_offset
         for sent in self.sent:
             first = max(sent, default=0) if how == "stop" or self.log.config.is_compacted else 0
@@ -249,7 +249,7 @@ class History:
     # Checks.
 
     def check(self, durable_to: int | None, start: int) -> None:
-        """Compare the log with the model, and go on with the remaining records.
+        """Compare the log with the model, and continue with the remaining records.
 
         Args:
             durable_to: all records before this offset must exist; None for all acknowledged records.
@@ -283,7 +283,7 @@ class History:
             known = log.producers.get(number)
             sent = self.sent[number]
             if durable_to is not None and durable_to < start:
-                sent.clear()  # the deleted records were not durable, and so neither is their producer
+                sent.clear()  # the deleted records were not durable, so neither is their producer's state
             ends = [sequence + parse_header(data).last_offset_delta for sequence, (_, data) in sent.items()]
             last = known.last_sequence if known is not None and known.batches else -1
             assert not ends or last == max(ends)
@@ -330,7 +330,7 @@ def no_room_for_checkpoints(call: DiskCall) -> None:
 
 
 def latest_of(entries: list[Entry]) -> dict[bytes, bytes]:
-    """Return the latest value of each key that is not deleted."""
+    """Return the latest value of each key that has not been deleted."""
     latest = {key: value for _, key, value in entries}
     return {key: value for key, value in latest.items() if value is not None}
 

@@ -1,6 +1,6 @@
-"""Opening a partition after a crash: nothing is cut off without a log line that says what, where and why.
+"""When a partition is opened after a crash, nothing is cut off without a log line that says what, where and why.
 
-Method: a partition with several segments on a disk in memory, damaged in one way at a time.
+Method: a partition with several segments on an in-memory disk, damaged in one way at a time.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ CONFIG = dataclasses.replace(log_config({}), index_interval_bytes=0, segment_byt
 
 @pytest.fixture
 def disk():
-    """Return a disk with a partition of ten records in three segments, the first two of them synced."""
+    """Return a disk with a partition of ten records in three segments, the first two of which are synced."""
     disk = MemoryDisk()
     disk.make_folder("t-0")
     log = PartitionLog(LogServices(disk), "t-0", CONFIG)
@@ -40,7 +40,7 @@ def opened(disk, *, is_clean=False, recovery_point=0, log_start_offset=0):
 
 
 def damage(disk, base_offset, content):
-    """Replace the content of a segment with the result of a function on it."""
+    """Replace the content of a segment with the result of applying a function to it."""
     path = f"t-0/{file_name(base_offset, LOG_SUFFIX)}"
     before = read_file(disk, path)
     assert before is not None
@@ -114,24 +114,24 @@ def test_segments_after_a_damaged_one_are_deleted_and_reported(disk, caplog):
     disk.plan = lambda call: removed.append(call.path) if call.name == "remove" else None
     segments, truncated = opened(disk)
     assert [segment.base_offset for segment in segments] == [0]
-    assert not segments[0].is_sealed, "the log goes on here"
+    assert not segments[0].is_sealed, "the log continues here"
     assert truncated == 7 * BATCH_BYTES
     assert "deleting all segments (2, " in caplog.text
     assert "from offset 4 on: it follows a segment that was cut off" in caplog.text
     assert [path for path in removed if path.endswith(LOG_SUFFIX)] == [
         f"t-0/{file_name(base, LOG_SUFFIX)}" for base in (8, 4)
-    ], "from the end: a crash meanwhile leaves no gap"
+    ], "from the end, so that a crash on the way leaves no gap"
     for left in (disk, *(disk.crash(seed) for seed in range(10))):
         assert [name for name in left.names("t-0") if name.endswith(".log")] == [file_name(0, LOG_SUFFIX)]
 
 
 def test_records_missing_at_the_end_of_a_segment_end_the_log(disk, caplog):
-    """118 records were once cut off without a log line: the file was only shorter, and ended with a batch."""
+    """118 records were once cut off without a log line: the file was shorter, but still ended with a full batch."""
     damage(disk, 4, lambda content: content[: -2 * BATCH_BYTES])
     segments, truncated = opened(disk, recovery_point=4)
     assert (segments[-1].next_offset, truncated) == (6, 2 * BATCH_BYTES)
     assert (
-        "from offset 8 on: the segment before it ends at offset 6, the next records were never written" in caplog.text
+        "from offset 8 on: the segment before it ends at offset 6; the next records were never written" in caplog.text
     )
 
 
@@ -143,7 +143,7 @@ def test_durable_records_that_are_gone_are_reported(disk, caplog):
 
 
 def test_gap_of_a_compacted_log_is_none(disk, caplog):
-    """Everything before the recovery point was durable: missing segments there were removed on purpose."""
+    """Everything before the recovery point was durable, so segments missing there were removed on purpose."""
     damage(disk, 0, lambda content: content[:-BATCH_BYTES])
     segments, truncated = opened(disk, recovery_point=4)
     assert (segments[-1].next_offset, truncated) == (10, 0)
@@ -151,13 +151,13 @@ def test_gap_of_a_compacted_log_is_none(disk, caplog):
 
 
 def test_segment_that_begins_before_the_last_one_ends_is_deleted(disk, caplog):
-    """The removal of a segment was not synced, so the segment is back, although the log has gone on."""
+    """The removal of a segment was not synced, so the segment is back, although the log has continued."""
     old = read_file(disk, f"t-0/{file_name(8, LOG_SUFFIX)}")
     assert old is not None
     write_file(disk, f"t-0/{file_name(6, LOG_SUFFIX)}", old)
     segments, _ = opened(disk)
     assert [segment.base_offset for segment in segments] == [0, 4]
-    assert "from offset 6 on: the segment before it goes to offset 8" in caplog.text
+    assert "from offset 6 on: the segment before it extends to offset 8" in caplog.text
 
 
 def test_indexes_of_no_segment_and_copies_are_removed(disk):
@@ -175,7 +175,7 @@ def test_segments_are_written_again_after_a_failed_sync(disk, caplog, recovery_p
     disk.plan = lambda call: calls.append((call.name, call.path))
     opened(disk, recovery_point=recovery_point)
     copies = [f"t-0/{file_name(base, LOG_SUFFIX)}.copy" for base in bases]
-    assert [path for name, path in calls if name == "create"] == copies, "what came before was durable"
+    assert [path for name, path in calls if name == "create"] == copies, "earlier data was durable"
     assert calls.index(("sync_folder", "t-0")) < calls.index(("remove", "t-0/.sync-failed"))
     for left in (disk, *(disk.crash(seed) for seed in range(10))):
         assert before == {name: read_file(left, f"t-0/{name}") for name in before}
@@ -214,7 +214,7 @@ def test_segment_that_gets_shorter_while_it_is_written_again_is_not_read_for_eve
 
 
 def test_what_was_to_be_removed_is_removed(disk):
-    """The log start was stored, then the power was cut."""
+    """The log start was stored before the power was cut."""
     disk.rename("t-0/00000000000000000004.log", "t-0/00000000000000000004.log.deleted")
     write_file(disk, "t-0/00000000000000000004.snapshot.deleted", b"")
     segments, truncated = opened(disk, recovery_point=8, log_start_offset=9)
@@ -235,7 +235,7 @@ def test_log_that_ends_where_it_begins_stays(disk, caplog):
 
 @pytest.mark.parametrize("base_offset", [0, 7, 8, 10**6, 2**31 + 8, 2**62, 2**63 - 1, -1, -(2**63)])
 def test_clean_start_does_not_go_on_after_an_offset_that_is_damaged(disk, caplog, base_offset):
-    """The native engine once raised OverflowError, and other offsets were assigned twice."""
+    """The native engine once raised OverflowError for such offsets, and others were assigned twice."""
     PartitionLog(LogServices(disk), "t-0", CONFIG, is_clean=False).close()
     offset = base_offset.to_bytes(8, "big", signed=True)
     damage(disk, 8, lambda content: content[:BATCH_BYTES] + offset + content[BATCH_BYTES + 8 :])
@@ -297,8 +297,8 @@ def test_files_that_no_log_has_are_named_and_left_alone(disk, caplog, is_clean):
     assert (log.next_offset, log.segments.base_offsets, log.is_offline) == (10, [0, 4, 8], False)
     for name in STRAYS:
         assert read_file(disk, f"t-0/{name}") == b"of somebody else"
-        assert caplog.text.count(f"t-0/{name}: the file is not known and is left alone") == 1
-    assert caplog.text.count("the file is not known") == len(STRAYS)
+        assert caplog.text.count(f"t-0/{name}: the file is unknown and is left alone") == 1
+    assert caplog.text.count("the file is unknown") == len(STRAYS)
 
 
 def test_what_a_crash_leaves_is_removed_without_a_line(disk, caplog):
@@ -318,11 +318,11 @@ def test_index_without_a_segment_is_removed_with_a_line(disk, caplog):
     disk.open(f"t-0/{name}", create=True)
     opened(disk)
     assert name not in disk.names("t-0")
-    assert f"{name}: an index without its segment is removed" in caplog.text
+    assert f"{name}: removing an index without a segment" in caplog.text
 
 
 def test_gaps_in_sequence_numbers_are_taken_over():
-    """Compaction and the expiry of producers leave gaps; Apache Kafka checks none when it opens a log."""
+    """Compaction and the expiry of producers leave gaps, which Apache Kafka does not check when it opens a log."""
     disk, sequences = MemoryDisk(), [0, 7, 3, 50]
     disk.make_folder("t-0")
     log = PartitionLog(LogServices(disk), "t-0", log_config({"flush.messages": "1"}))

@@ -1,7 +1,7 @@
-"""A truncation leaves what is before its end; a crash at any step of it leaves the old log or the truncated one.
+"""A truncation leaves everything before its end; a crash at any step leaves either the old log or the truncated one.
 
-Method: a log with transactions in several segments on a disk in memory, truncated at each offset; for some offsets, the
-power goes, or the process dies, at each call of the disk, and the log is opened and compared with both.
+Method: a log with transactions in several segments on an in-memory disk, truncated at each offset; for some offsets,
+the power is cut or the process killed at each disk call, and the log is then opened and compared with both.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tests.thorough import sampled
 
 
 def filled(config=SMALL):
-    """Return a replica with five epochs of transactions of two records, markers and plain batches of three."""
+    """Return a replica with five epochs, each with transactions of two records, markers and plain batches of three."""
     replica = Replica(config)
     log = replica.log
     for number in range(15):
@@ -103,7 +103,7 @@ def test_nothing_is_readable_before_the_end():
     replica = filled()
     replica.log.begin_at(44)
     before = replica.log.next_offset
-    replica.truncate_to(45)  # inside the batch of 42 to 44 or so: only deleted records would stay
+    replica.truncate_to(45)  # inside the batch from about 42 to 44, so only deleted records would stay
     assert replica.log.log_start_offset <= replica.log.next_offset <= 45 < before
     replica.truncate_to(20)
     assert (replica.log.log_start_offset, replica.log.next_offset) == (20, 20)
@@ -143,7 +143,7 @@ def test_crash_at_every_step_leaves_the_old_log_or_the_truncated_one(truncate, s
         assert TRUNCATION not in replica.disk.names(FOLDER)
         state = batches_of(replica.log), state_of(replica.log)
         found.append(expected.index(state))
-        # What is appended now stays, whatever a checkpoint said before.
+        # New appends stay, whatever a checkpoint said before.
         data = produced(b"after")
         replica.log.lead(9)
         replica.log.append(data, parse_header(data), NOW_MS, lambda result: None)
@@ -235,7 +235,7 @@ def test_resolved_truncation_ends_at_a_batch():
 
 @pytest.mark.parametrize("offset", [390, 100], ids=["last segment", "stored segment"])
 def test_the_tail_is_read_twice(monkeypatch, offset):
-    """Once to check it, and once for its producers; where to cut is known from an index."""
+    """It is read once to check it and once for its producers; an index shows where to cut."""
     replica = Replica(dataclasses.replace(SMALL, segment_bytes=2**20, index_interval_bytes=4096))
     for number in range(400):
         data = produced(b"x" * 4_000, producer_id=7, producer_epoch=0, base_sequence=number)
@@ -255,7 +255,7 @@ def test_the_tail_is_read_twice(monkeypatch, offset):
     replica.truncate_to(offset)
     left = replica.log.segments.last.size_bytes
     assert replica.log.next_offset == offset
-    assert left < sum(read) < 2 * left + 50_000, "more than the tail, twice, and a little to find its end"
+    assert left < sum(read) < 2 * left + 50_000, "at most the tail twice, and a little to find its end"
 
 
 def test_an_index_that_is_wrong_does_not_keep_what_has_to_go():

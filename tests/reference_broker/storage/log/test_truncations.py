@@ -1,6 +1,6 @@
-"""While a log is truncated, everything that would use what goes waits, is refused, or fails cleanly.
+"""While a log is truncated, every operation on the part to be removed waits, is refused, or fails cleanly.
 
-Method: background work that is held back, so that requests arrive at each moment of a truncation.
+Method: background work is held back, so that requests arrive at each moment of a truncation.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def test_appends_that_wait_are_refused_and_later_ones_wait(log, work):
         data = produced(name.encode() * 200)
         log.append(data, parse_header(data), NOW_MS, lambda result: results.update({name: result}))
 
-    append("before")  # which needs another segment
+    append("before")  # needs another segment
     log.truncate_to(12, lambda error: results.update(truncated=error))
     assert results["before"].code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     append("meanwhile")
@@ -62,7 +62,7 @@ def test_appends_that_wait_are_refused_and_later_ones_wait(log, work):
     work.run()
     assert results["truncated"] is None
     assert results["meanwhile"].base_offset == 12
-    assert results["fetched"].code == ErrorCode.OFFSET_OUT_OF_RANGE, "another append was faster"
+    assert results["fetched"].code == ErrorCode.OFFSET_OUT_OF_RANGE, "another append came first"
     assert log.next_offset == 13
 
 
@@ -78,7 +78,7 @@ def test_reads_of_what_stays_go_on_and_others_wait(log, work):
     work.run()
     assert isinstance(found[0], Read)
     assert found[0].records is not None
-    with pytest.raises(BrokerError, match="is not within 0 and 14"):
+    with pytest.raises(BrokerError, match="is not between 0 and 14"):
         log.read(15, 1000, at_least_one=True)
 
 
@@ -102,7 +102,7 @@ def test_slices_never_show_what_was_appended_later(log, work):
             outcomes.append("whole")
         except OSError:
             outcomes.append("short")
-    assert outcomes == ["whole", "short", "whole"], "files that were removed stay readable"
+    assert outcomes == ["whole", "short", "whole"], "removed files stay readable"
 
 
 def test_two_truncations_happen_one_after_another(log, work):
@@ -189,7 +189,7 @@ def test_failed_truncation_ends_the_log_and_the_next_opening_completes_it(log, w
         results = []
         data = produced(b"a")
         again.append(data, parse_header(data), NOW_MS, results.append)
-        assert not results, "a checkpoint may still say more"
+        assert not results, "a checkpoint may still be ahead"
         again.settle()
         assert results[0].base_offset == 12
     assert list(batches_of(again)) == list(range(again.next_offset))
@@ -208,7 +208,7 @@ def test_failed_checkpoint_ends_the_log(log, work):
 
 @pytest.mark.parametrize("steps", [0, 1, 2])
 def test_closed_during_a_truncation(log, work, steps):
-    """The next opening completes what has begun, even if all logs were closed cleanly."""
+    """The next opening completes a truncation that has begun, even if all logs were closed cleanly."""
     ended: list[BrokerError | None] = []
     disk = log._services.disk
     log.truncate_to(12, ended.append)
@@ -225,7 +225,7 @@ def test_closed_during_a_truncation(log, work, steps):
 
 
 def test_work_that_goes_on_after_closing(log, work):
-    """A truncation on a thread that the broker no longer waits for is completed by the next opening."""
+    """The next opening completes a truncation on a thread that the broker no longer waits for."""
     disk = log._services.disk
     log.truncate_to(12, lambda error: None)
     log.close()
@@ -242,13 +242,13 @@ def test_start_that_moves_during_a_truncation(log, work):
     again = PartitionLog(
         LogServices(log._services.disk.crash()), FOLDER, SMALL, log_start_offset=7, high_watermark=10, is_clean=False
     )
-    assert again.log_start_offset == 7, "the checkpoint knows more than the file of the truncation"
+    assert again.log_start_offset == 7, "the checkpoint is newer than the truncation file"
     work.run()
     assert (log.log_start_offset, log.next_offset, log.epochs.entries()) == (7, 15, [(0, 7)])
 
 
 def test_slices_of_before_two_truncations_never_show_what_was_appended_later(log, work):
-    """The first truncation leaves more of the segment than the second one."""
+    """The first truncation leaves more of the segment than the second."""
     base_offset = log.segments.since(8)[0].base_offset
     slices = [log.read(base_offset + number, 1, at_least_one=True, up_to=20).records for number in range(4)]
     before = [each.read() for each in slices]
@@ -297,7 +297,7 @@ def test_appends_that_wait_for_a_segment_end_with_the_role(log, work, role):
 
 
 class Owner:
-    """An owner that counts what it hears; see `LogOwner`."""
+    """An owner that counts its notifications; see `LogOwner`."""
 
     def __init__(self) -> None:
         self.heard: list[str] = []
@@ -350,7 +350,7 @@ def test_readers_wait_until_the_retry(log, work):
 
 def test_truncation_counts_from_its_beginning(log, work):
     log.truncate_to(12, lambda error: None)
-    assert log.truncations == 1, "what reads its files now may fail"
+    assert log.truncations == 1, "readers of its files may now fail"
 
 
 def test_truncation_below_the_high_watermark_is_reported(log, work, caplog):

@@ -1,4 +1,4 @@
-"""Produced batches are accepted or refused as in Kafka, with its error codes.
+"""Produced batches are accepted or refused as in Kafka, with Kafka's error codes.
 
 Method: the table of batches with Kafka's answers, and the results for accepted batches.
 """
@@ -20,7 +20,7 @@ from tests.reference_broker.storage.produced_cases import cases, changed
 
 CONFIG = log_config({})
 
-#: The first version of Produce that allows Zstandard.
+#: The first Produce version that allows Zstandard.
 ZSTANDARD_SINCE = 7
 
 

@@ -1,6 +1,6 @@
-"""The state of producers gives the same answers as a model that keeps all batches, whatever is sent.
+"""Whatever is sent, the state of producers gives the same answers as a model that keeps all batches.
 
-Method: random batches, duplicates, gaps, new epochs and transactions; the model searches lists.
+Method: random batches, duplicates, gaps, new epochs and transactions; the model searches its lists.
 """
 
 from __future__ import annotations

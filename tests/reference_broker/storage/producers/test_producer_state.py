@@ -1,6 +1,6 @@
-"""A reopened log has its former producer state, from snapshots, from its batches, or from both.
+"""A reopened log has its former producer state, from snapshots, batches, or both.
 
-Method: a list of batches stands for the log; snapshots are missing, damaged, or in the wrong place.
+Method: a list of batches stands in for the log; snapshots are missing, damaged, or in the wrong place.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.reference_broker.storage.produced_batches import NOW_MS, produced
 
 
 class Stored:
-    """A log in memory: batches of one record, each at the offset equal to its index."""
+    """An in-memory log: batches of one record, each at the offset equal to its index."""
 
     def __init__(self, batches: Iterable[Buffer]) -> None:
         self.content = b""

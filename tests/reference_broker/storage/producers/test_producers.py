@@ -1,7 +1,7 @@
 """A log accepts each batch of an idempotent producer once and in order, and knows which transactions are open.
 
-Method: tables of cases with Apache Kafka's answers (`tests/kafka/test_idempotence.py` sends a real broker those that a
-client can cause). `test_producer_histories.py` has random ones.
+Method: tables of cases with Apache Kafka's answers (`tests/kafka/test_idempotence.py` sends the cases that a client can
+cause to a real broker). `test_producer_histories.py` has random cases.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def test_a_coordinator_writes_without_sequences() -> None:
 
 
 class CountedOffset(int):
-    """An offset that counts how often it is compared."""
+    """An offset that counts how many times it is compared."""
 
     comparisons = 0
 
@@ -115,7 +115,7 @@ class CountedOffset(int):
 
 class TestTransactions:
     def test_thousands_whose_markers_are_not_committed(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Each append asks for the first of them, while a follower may be away for long."""
+        """Each append needs the first of these transactions, and a follower may be away for a long time."""
         monkeypatch.setattr(CountedOffset, "comparisons", 0)
         producers, count = Producers(), 1_000
         for number in range(count):
@@ -159,7 +159,7 @@ class TestTransactions:
         assert log.end(False, 2) == CompletedTransaction(2, 1, 4, True, 0)
         assert log.end(False, 1) == CompletedTransaction(1, 0, 5, True, 3)
         log.producers.note_high_watermark(5)
-        assert log.producers.first_unstable_offset == 0, "ended by 5, which the high watermark has not passed"
+        assert log.producers.first_unstable_offset == 0, "the high watermark has not passed the marker at 5"
         log.producers.note_high_watermark(6)
         assert log.producers.first_unstable_offset == 3
         assert log.end(True, 4) == CompletedTransaction(4, 3, 6, False, 7)
@@ -302,7 +302,7 @@ def test_idle_producers_expire() -> None:
     assert refused(log, batch(0, producer=4, transactional=True), waiting) == STATE
     log.producers.expire(NOW_MS + 1000, 100)
     assert [found.producer_id for found in log.producers] == [3], "its transaction is open"
-    assert log.append(batch(77, producer=1)) == 3, "an unknown producer begins where it likes"
+    assert log.append(batch(77, producer=1)) == 3, "an unknown producer may begin anywhere"
 
 
 def test_restore() -> None:

@@ -1,6 +1,6 @@
-"""Whenever the power is cut, a folder has either the old segments or the new one, never both and never neither.
+"""No matter when the power is cut, a folder has either the old segments or the new one, never both and never neither.
 
-Method: files whose content names them, on a disk in memory; the power is cut at every call of the swap and of the
+Method: files that contain their own names, on an in-memory disk; the power is cut at every call of the swap and of the
 recovery that completes it.
 """
 
@@ -26,7 +26,7 @@ def write(disk, name, content):
 
 
 def prepared(new=SUFFIXES, content=b"new"):
-    """Return a disk with three old segments, one after them, and the files of the new one."""
+    """Return a disk with three old segments, one segment after them, and the files of the new one."""
     disk = MemoryDisk()
     disk.make_folder("t-0")
     for base in (*OLD, 40):
@@ -40,12 +40,12 @@ def prepared(new=SUFFIXES, content=b"new"):
 
 
 def state_of(disk):
-    """Return the content of the relevant files after the recovery at a start."""
+    """Return the content of the relevant files after the recovery at startup."""
     settle(disk, "t-0", disk.names("t-0"))
     assert not settle(disk, "t-0", disk.names("t-0")), "once is enough"
     found = {name: read_file(disk, f"t-0/{name}") for name in disk.names("t-0") if not name.endswith(".deleted")}
     logs = {int(name[:20]) for name in found if name.endswith(".log")}
-    # A start removes indexes without a segment.
+    # A startup removes indexes without a segment.
     return {name: content for name, content in found.items() if int(name[:20]) in logs}
 
 

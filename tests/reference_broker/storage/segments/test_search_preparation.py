@@ -1,6 +1,6 @@
-"""A lost index is rebuilt in the background, once, when a search needs it; the search waits and is notified.
+"""When a search needs a lost index, the index is rebuilt once in the background; the search waits and is notified.
 
-Method: a log of three segments on a disk in memory without one of its indexes; background work that the test holds
+Method: a log of three segments on an in-memory disk, with one index missing, and background work that the test holds
 back.
 """
 
@@ -26,7 +26,7 @@ CONFIG = dataclasses.replace(log_config({}), segment_bytes=2 * len(produced(b"0"
 
 
 class Bench:
-    """A log that was closed cleanly, and has lost files since."""
+    """A log that was closed cleanly and has since lost files."""
 
     def __init__(self, *lost, damage=None):
         self.disk = MemoryDisk()
@@ -57,7 +57,7 @@ class Bench:
         return values_in(read.records.read())
 
     def find(self, timestamp):
-        """Look up a time; return the list that will get the result."""
+        """Look up a time; return a list that will receive the result."""
         found = []
         self.log.when_prepared(lambda: self.log.offset_for_timestamp(timestamp), found.append)
         return found
@@ -172,7 +172,7 @@ def test_failure_answers_a_lookup_by_time():
     assert isinstance(error, BrokerError)
     assert error.code == ErrorCode.KAFKA_STORAGE_ERROR
     bench.work.run()
-    assert other == [(NOW_MS + 1, 1, 0)], "which has tried again"
+    assert other == [(NOW_MS + 1, 1, 0)], "the other read has been retried"
 
 
 def test_end_of_the_log_answers_those_who_wait():
@@ -198,7 +198,7 @@ def test_files_stay_until_the_index_is_rebuilt():
 
 @pytest.mark.parametrize("timestamp", [0, NOW_MS + 1])
 def test_damage_answers_a_lookup_and_is_read_once(caplog, timestamp):
-    """The length of the first batch is damaged: no later batch of the segment can be reached."""
+    """The length of the first batch is damaged, so no later batch of the segment can be reached."""
     bench = Bench((0, "timeindex"), damage=(0, 9))
     for _ in range(2):
         found = bench.find(timestamp)

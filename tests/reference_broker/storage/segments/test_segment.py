@@ -44,7 +44,7 @@ def test_every_offset_is_found(segment):
 
 
 def test_the_place_of_every_offset(segment, tmp_path):
-    """Those of the last batches are known without the file."""
+    """The places of the last batches are known without the file."""
     segment.seal()
     segment.sync(with_indexes=True)
     again = new(tmp_path, CONFIG)
@@ -82,7 +82,7 @@ def test_damaged_index_is_made_again(segment, tmp_path, caplog, suffix, damage):
     path.unlink() if damage == "missing" else path.write_bytes(good[:-3])
     again = new(tmp_path, CONFIG)
     again.load()
-    assert "00000000000000000500.log: an index is missing or damaged and is rebuilt" in caplog.text
+    assert "00000000000000000500.log: an index is missing or damaged, and is rebuilt" in caplog.text
     again.seal()
     again.sync(with_indexes=True)
     assert path.read_bytes() == good
@@ -167,7 +167,7 @@ def test_no_flipped_bit_of_a_length_loses_a_batch(tmp_path, size_bytes):
 def test_when_to_roll(tmp_path, changes, max_timestamp_ms, full):
     segment = new(tmp_path, dataclasses.replace(CONFIG, **changes))
     header = parse_header(produced(b"x", timestamps=(NOW_MS + 2 + max_timestamp_ms,)))
-    assert not segment.is_full_for(header, NOW_MS), "an empty segment takes everything"
+    assert not segment.is_full_for(header, NOW_MS), "an empty segment accepts everything"
     fill(segment)
     assert segment.is_full_for(header, NOW_MS) is full
 
@@ -291,7 +291,7 @@ def test_stored_segment_holds_neither_indexes_nor_file(segment):
 
 
 def test_file_is_opened_once_whatever_threads_need_it(monkeypatch):
-    """A background sync and an append: each file handle knows its own size, which limits its reads."""
+    """For example by a background sync and an append: each file handle has its own size, which limits its reads."""
     disk = MemoryDisk()
     disk.make_folder("f")
     segment, opened, resume = Segment.create(disk, "f", BASE, CONFIG), threading.Barrier(2), threading.Event()
@@ -308,7 +308,7 @@ def test_file_is_opened_once_whatever_threads_need_it(monkeypatch):
         opened.wait(10)
         second = threads.submit(lambda: segment.file)
         with pytest.raises(threading.BrokenBarrierError):
-            opened.wait(0.2)  # no other process opens it
+            opened.wait(0.2)  # no other thread opens it
         resume.set()
         assert first.result(10) is second.result(10)
 
@@ -387,7 +387,7 @@ def test_index_that_was_let_go_is_read_for_an_offset_by_position(segment, tmp_pa
 
 @pytest.mark.parametrize("bit", [4, 5, 40, 62])
 def test_batch_whose_offset_cannot_be_right_is_damage_and_no_gap(segment, tmp_path, bit):
-    """The checksum does not cover it; later batches can be read if the index leads to them."""
+    """The checksum does not cover the offset; later batches can be read if the index leads to them."""
     segment.seal()
     segment.sync(with_indexes=True)
     path = tmp_path / f"{BASE:020}.log"

@@ -1,4 +1,4 @@
-"""Indexes of segments are trusted if they are plausible, and otherwise rebuilt, even next to damaged batches.
+"""Segment indexes are trusted if they are plausible, and otherwise rebuilt, even next to damaged batches.
 
 Method: see `filled_segments`; files are changed between two runs.
 """
@@ -16,7 +16,7 @@ from kafkawire.sdk.records import stamp
 from tests.reference_broker.storage.filled_segments import BASE, CONFIG, fill, fill_with, new
 from tests.reference_broker.storage.produced_batches import NOW_MS, produced
 
-#: Positions in a batch: its format, without which no later batch can be reached, and a byte of its records.
+#: Positions in a batch: its magic, without which no later batch can be reached, and a byte of its records.
 MAGIC, BODY = 16, 70
 
 LOG, INDEX, TIME_INDEX = (f"{BASE:020}{suffix}" for suffix in (".log", ".index", ".timeindex"))
@@ -73,7 +73,7 @@ def test_damaged_batch_of_a_sealed_segment_without_index_is_left_in_its_place(se
     assert found is not None
     assert found.base_offset == BASE + 3
     assert (again.next_offset, again.size_bytes, again.is_sealed) == (BASE + 60, len(data), True)
-    assert again.is_stored, "the next start must not take the new index for a whole one"
+    assert again.is_stored, "the next startup must not take the new index for a complete one"
     assert again._time_index.last_entry == (NOW_MS + 6_002, BASE + 20)
     assert again.highest_timestamp() == NOW_MS + 19_002, "as the file says"
 
@@ -259,7 +259,7 @@ def test_times_before_damage_are_found(segment, tmp_path, times):
 @pytest.mark.parametrize(("byte", "is_known"), [(BODY, True), (MAGIC, False)])
 @pytest.mark.parametrize("times", ["empty", "missing"])
 def test_index_by_time_with_a_hole_is_never_stored(segment, tmp_path, byte, is_known, times):
-    """The segment is appended to after the damage, and sealed."""
+    """After the damage, the segment is appended to and sealed."""
     stored(segment)
     damage(segment, tmp_path, 7, byte)
     without_times(tmp_path, times)

@@ -1,6 +1,6 @@
-"""A snapshot of segments is searched by offset and by time, and does not change while the log goes on.
+"""A snapshot of segments is searched by offset and by time, and does not change while the log continues.
 
-Method: three small segments on a disk in memory; `test_partition_log.py` tests how a log uses them.
+Method: three small segments on an in-memory disk; `test_partition_log.py` tests how a log uses them.
 """
 
 from collections.abc import Iterator
@@ -88,7 +88,7 @@ def test_since(segments):
 def test_offset_for_timestamp(segments):
     assert segments.offset_for_timestamp(NOW_MS + 15, 0) == (NOW_MS + 20, 2, 7)
     assert segments.offset_for_timestamp(NOW_MS + 5, 1) == (NOW_MS + 10, 1, 7)
-    assert segments.offset_for_timestamp(NOW_MS + 5, 5) == (NOW_MS + 50, 5, 7), "what comes before cannot be read"
+    assert segments.offset_for_timestamp(NOW_MS + 5, 5) == (NOW_MS + 50, 5, 7), "earlier records cannot be read"
     assert segments.offset_for_timestamp(NOW_MS + 5, 8) == (NOW_MS + 100, 10, 7)
     assert segments.offset_for_timestamp(NOW_MS + 85, 0) == (NOW_MS + 100, 10, 7)
     assert segments.offset_for_timestamp(NOW_MS + 141, 0) is None
@@ -127,7 +127,7 @@ def test_recovered_segments_without_producers_are_not_read_for_them(segments, di
     data = produced(b"14", producer_id=5, producer_epoch=0, base_sequence=1)
     stamp(data, 14, 7)
     segments.last.append(data, parse_header(data), 14)
-    assert (found(0, 99), asked) == ([8, 14], [9, 15]), "what is appended may be of a producer"
+    assert (found(0, 99), asked) == ([8, 14], [9, 15]), "appended batches may belong to a producer"
 
 
 def test_segment_with_a_marker_has_producers(disk):

@@ -1,7 +1,7 @@
-"""All batches of a segment are read in pieces, whatever their sizes, with few disk calls.
+"""All batches of a segment, whatever their sizes, are read in pieces with few disk calls.
 
-Method: files of small and large batches, with damage in either; the producers of random histories, computed from all
-batches and from the selected ones.
+Method: files of small and large batches, with damage in both kinds; the producers of random histories, computed from
+all batches and from selected ones.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def test_epochs_of_undamaged_batches() -> None:
 
 
 class Changing:
-    """A file whose next batch is complete whenever it is read alone."""
+    """A file whose next batch is complete whenever that batch is read alone."""
 
     def __init__(self, content: bytes) -> None:
         self.content, self.size_bytes, self.reads = content, len(content), 0
@@ -206,7 +206,7 @@ def test_damage_and_gaps_between_pieces(large: int) -> None:
     assert list(producer_batches(file, 0, 1, 2, 3)) == headers[1:2]
     content = bytearray(file.read(0, file.size_bytes))
     content[headers[1].position - 1] ^= 1
-    content[headers[1].position + 7] = 2  # a too high offset: only an undamaged batch may have a gap after it
+    content[headers[1].position + 7] = 2  # an offset that is too high: only an undamaged batch may have a gap after it
     file.truncate(0)
     file.append(content)
     found = producer_batches(file, 0, 0, END, 3)
@@ -271,4 +271,4 @@ def test_batch_before_its_segment_is_reported() -> None:
     file, headers = sized(10, 10, 10)
     with pytest.raises(DecodeError, match=r"but 1 to .* are expected"):
         list(producer_batches(file, 1, 0, END, 3))
-    assert list(producer_batches(file, 0, 0, 1, 3)) == headers[:1], "the others are not asked for"
+    assert list(producer_batches(file, 0, 0, 1, 3)) == headers[:1], "the others are not requested"
