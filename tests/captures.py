@@ -1,4 +1,4 @@
-"""Writes captures of the bytes between a client and a broker, as packets in tcpdump's formats."""
+"""Write captures of the bytes between a client and a broker, as packets in tcpdump's formats."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Address = tuple[str, int]
 def tcp_packet(
     source: Address, destination: Address, sequence: int, acknowledgment: int, flags: int, payload: bytes = b""
 ) -> bytes:
-    """Return a packet from its IP header on; checksums are absent, as with checksum offloading."""
+    """Return a packet starting at its IP header; checksums are absent, as with checksum offloading."""
     numbers = sequence % 2**32, acknowledgment % 2**32
     tcp = struct.pack(">HHIIBBHHH", source[1], destination[1], *numbers, 0x50, flags, 65535, 0, 0) + payload
     ends = [ipaddress.ip_address(host) for host, _ in (source, destination)]
@@ -45,7 +45,7 @@ def link_layer(link_type: int, packet: bytes) -> bytes:
 
 
 def pcap(packets: Iterable[bytes], link_type: int = 1, order: str = "<", magic: int = 0xA1B2C3D4) -> bytes:
-    """Return a file in the older format; the packets are a thousandth of a unit of a second apart."""
+    """Return a file in the older format; the packets are a thousandth of a second apart."""
     parts = [struct.pack(f"{order}IHHiIII", magic, 2, 4, 0, 0, 65535, link_type)]
     for number, packet in enumerate(packets):
         data = link_layer(link_type, packet)
@@ -73,16 +73,16 @@ def pcapng(packets: Iterable[bytes], link_type: int = 1, order: str = "<", optio
 
 
 class Talk:
-    """A connection that is recorded packet by packet.
+    """A connection recorded packet by packet.
 
     Args:
-        opened: whether the capture includes the beginning of the connection.
+        opened: whether the capture includes the connection's start.
         first: the initial sequence numbers of client and broker.
-        client, broker: the address and port of each.
-        apis: the APIs that they know.
+        client, broker: the address and port of each side.
+        apis: the APIs that both know.
 
     Attributes:
-        packets: the packets so far, from the IP header on.
+        packets: the packets so far, each starting at its IP header.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Talk:
             self.packet(1, b"", SYN | ACK)
 
     def packet(self, side: int, payload: bytes, flags: int = ACK) -> bytes:
-        """Add a packet of one side, 0 for the client, and return it."""
+        """Add a packet from one side (0 is the client), and return it."""
         acknowledgment = self._next[1 - side] if flags & ACK else 0
         source, destination = self._ends if side == 0 else self._ends[::-1]
         packet = tcp_packet(source, destination, self._next[side], acknowledgment, flags, payload)
@@ -132,6 +132,6 @@ class Talk:
         return sent, answer
 
     def end(self) -> None:
-        """Add the end of both sides."""
+        """Add the packets that close both sides."""
         self.packet(0, b"", FIN | ACK)
         self.packet(1, b"", FIN | ACK)

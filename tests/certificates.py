@@ -1,6 +1,6 @@
-"""Fresh certificates for tests from the program `openssl`: two authorities, brokers, a client.
+"""Fresh certificates for tests, made by the program `openssl`: two authorities, brokers, a client.
 
-Every file is PEM, private keys are PKCS #8, as Apache Kafka wants them.
+Every file is PEM; private keys are PKCS #8, as Apache Kafka requires.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class Certificates:
         folder: an empty one.
 
     Attributes:
-        authority: signs all but `stranger`.
-        broker: certificate and private key of a broker called localhost, in one file.
-        elsewhere: the same for a broker called elsewhere.example.
-        stranger: the same for a broker called localhost, signed by another authority.
+        authority: the authority that signs all but `stranger`.
+        broker: certificate and private key of a broker named localhost, in one file.
+        elsewhere: the same for a broker named elsewhere.example.
+        stranger: the same for a broker named localhost, signed by another authority.
         client: certificate and private key of a client whose common name is "client".
-        client_certificate, client_key: the same in two files.
-        client_locked_key: the key again, encrypted with `KEY_PASSWORD`.
+        client_certificate, client_key: the client's certificate and key in separate files.
+        client_locked_key: the client's key, encrypted with `KEY_PASSWORD`.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Runs `kafkawire codegen` in the test process."""
+"""Run `kafkawire codegen` in the test process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ response:
   fields: []
 """
 
-#: A user's own records: one with a type, one in a frame, and one whose value is only a message.
+#: A user's own records: one with a type, one in a frame, and one whose value is just a message.
 _RECORDS = {
     "visit.yaml": """\
 record: Visit

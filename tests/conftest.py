@@ -17,30 +17,29 @@ from tests.needs import OPENSSL
 
 pytest_plugins = ["tests.thorough"]
 
-# Examples have no deadline, since they would miss it on a busy machine; their test has a time limit. By default, each
-# run has the same examples, so a test that passed passes again; KAFKAWIRE_TEST_EXAMPLES=random draws others.
-# `make test` has the first few of them. `unshrunk` is for `tools/mutants.py`, which needs the verdict but no small
-# example.
+# Examples have no deadline, since they would miss it on a busy machine, but their test has a time limit. By default,
+# each run uses the same examples, so a test that passed passes again; KAFKAWIRE_TEST_EXAMPLES=random draws new ones.
+# `make test` uses only the first few. `unshrunk` is for `tools/mutants.py`, which needs a verdict but no small example.
 settings.register_profile("fixed", deadline=None, derandomize=True)
 settings.register_profile("few", deadline=None, derandomize=True, max_examples=25)
 settings.register_profile("random", deadline=None, print_blob=True)
 settings.register_profile("unshrunk", deadline=None, derandomize=True, phases=(Phase.explicit, Phase.generate))
 settings.load_profile(os.environ.get("KAFKAWIRE_TEST_EXAMPLES", "fixed"))
 
-# A shell starts background jobs with SIGINT ignored, and the processes that tests interrupt would inherit that.
+# A shell starts background jobs with SIGINT ignored, and processes that tests interrupt would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection() -> None:
-    """Collect no garbage during test collection: there is none, and the search takes two fifths of the time."""
+    """Collect no garbage during test collection: there is none, and looking for it takes two fifths of the time."""
     gc.disable()
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` evaluates the markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests that name their engines: they run once, since the engine in use makes no difference."""
+    """Mark tests that name their engines: they run only once, since the engine in use makes no difference."""
     for item in items:
         values = (
             item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
@@ -50,14 +49,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Freeze the objects from test collection, which live until the end: garbage collections then skip them."""
+    """Freeze the objects from test collection, which live until the end, so that garbage collections skip them."""
     gc.freeze()
     gc.enable()
 
 
 @pytest.fixture(scope="module")
 def frozen_heap() -> None:
-    """Freeze all objects before the tests of a module: a full garbage collection would take half a second."""
+    """Freeze all objects before a module's tests: a full garbage collection would take half a second."""
     gc.collect()
     gc.freeze()
 
@@ -69,13 +68,13 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 @pytest.fixture(scope="session", autouse=True)
 def event_loops() -> Iterator[None]:
-    """Make every event loop of the run one of the kind in `KAFKAWIRE_TEST_LOOP`."""
+    """Make every event loop in the run of the kind named in `KAFKAWIRE_TEST_LOOP`."""
     with loops_of_kind(LOOP_KIND):
         yield
 
 
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    """Certificates for tests of TLS."""
+    """Certificates for TLS tests."""
     OPENSSL.require()
     return Certificates(tmp_path_factory.mktemp("certificates"))

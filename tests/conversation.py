@@ -1,4 +1,4 @@
-"""Checks of the decoding proxy's lines about a conversation between a client and a broker."""
+"""Checks on the decoding proxy's lines about a conversation between a client and a broker."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _LOST = re.compile(r"\d+ <lost: .*>")
 
 
 def assert_decoded(lines: list[str]) -> None:
-    """Fail unless each line is a frame that was decoded, and each response follows its request in the same version.
+    """Fail unless each line is a decoded frame, and each response follows its request in the same version.
 
-    ApiVersions responses may be in the first version. A line about a lost connection is not a frame: clients reset
+    ApiVersions responses may use the first version. A line about a lost connection is not a frame: clients reset
     connections that they no longer need.
     """
     asked: dict[tuple[str, str], re.Match[str]] = {}

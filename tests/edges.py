@@ -1,4 +1,4 @@
-"""Records the edges of a state table (`kafkawire.sdk.states`) that are taken, for tests that cover every edge."""
+"""Record the edges taken in a state table (`kafkawire.sdk.states`), for tests that cover every edge."""
 
 from __future__ import annotations
 

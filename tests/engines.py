@@ -1,4 +1,4 @@
-"""The codec engines that a run can test."""
+"""The codec engines that a test run can use."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from kafkawire.sdk.protocol.engines.selection import ENGINES, native
 
 __all__ = ["AVAILABLE"]
 
-#: Their names, without `native` if it is not built or if another engine was requested.
+#: The engines' names, without `native` if it is not built or another engine was requested.
 AVAILABLE = [engine for engine in ENGINES if engine != "native" or native is not None]

@@ -44,7 +44,7 @@ def _loop_factory(kind: str) -> Callable[[], asyncio.AbstractEventLoop]:
     if kind == "asyncio":
         return _new_event_loop
     if kind == "uvloop":
-        import uvloop  # an extra
+        import uvloop  # uvloop is an extra
 
         return uvloop.new_event_loop
     if kind == "eager":

@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[1]
 
 _BLOCK = re.compile(r"^ *```python\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 
-#: Each page that has a program, by its name without the folder.
+#: Each page with a program, by its name without the folder.
 PAGES = {
     path.stem: path for path in sorted((ROOT / "docs").rglob("*.md")) if _BLOCK.search(path.read_text("utf-8"))
 } | {"README": ROOT / "README.md"}
@@ -33,7 +33,7 @@ PAGES = {
 #: Pages whose blocks are parts of a hypothetical change to this tree, and cannot run.
 FRAGMENTS = {"add-a-compression", "add-a-field-to-a-client-state-machine", "add-an-option"}
 
-#: The setup before the first block of a page that has none in `GIVEN`.
+#: The setup before the first block of a page, unless `GIVEN` has one for it.
 SERVERS = """
 from kafkawire.testing import Broker
 broker = Broker()
@@ -41,7 +41,7 @@ broker.start()
 servers = broker.bootstrap
 """
 
-#: The setup for the program of the page on transactions. `handle` fails once, inside a transaction, with the error of a
+#: The setup for the program on the transactions page. `handle` fails once, inside a transaction, with the error of a
 #: record that was not stored, and stops the program at the last record.
 TRANSACTIONS_GIVEN = """
 from kafkawire import Record
@@ -62,7 +62,7 @@ def handle(record: Record) -> bytes:
     return b"invoice " + (record.value or b"")
 """
 
-#: The check after it: each record was invoiced exactly once, and its offset committed.
+#: The check after that program: each record was invoiced exactly once, and its offset committed.
 TRANSACTIONS_THEN = """
 assert handled == [b"1", b"2", b"1", b"2", b"3"], handled
 with Reader(servers, "invoices", auto_offset_reset="earliest", isolation_level="read_committed") as reader:
@@ -154,12 +154,12 @@ def blocks(page: str) -> list[str]:
 
 
 def program(page: str) -> str:
-    """Return the program of a page, between its setup and its checks."""
+    """Return a page's program, between its setup and its checks."""
     return "\n".join([GIVEN.get(page, SERVERS), *blocks(page), THEN.get(page, "")])
 
 
 def files(page: str) -> dict[str, str]:
-    """Return the files in a page by name: each of its blocks begins with a file name."""
+    """Return the files on a page by name; each of its blocks begins with a file name."""
     named = (block.partition("\n") for block in blocks(page))
     return {first.removeprefix("# "): text for first, _, text in named}
 

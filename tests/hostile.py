@@ -1,6 +1,6 @@
-"""Objects that lie, change, run code at the wrong moment or raise, and that must not harm any engine.
+"""Objects that lie, change, run code at the wrong moment or raise; none may harm any engine.
 
-Every special method goes through a `Fuse`, which can run code of the test (such as a mutation of the object in use) or
+Every special method goes through a `Fuse`, which can run test code (such as mutating the object in use) or
 raise at any one of these calls. Buffers also work on Python 3.11, where a class cannot have `__buffer__` yet.
 """
 
@@ -33,9 +33,9 @@ class Fuse:
     """A callable that every special method of a hostile object calls first.
 
     Args:
-        action: runs at each call.
-        error: raised by call number `at`, after the action.
-        at: counted from 0.
+        action: called each time.
+        error: the error to raise at call number `at`, after the action.
+        at: the number of that call, counted from 0.
     """
 
     def __init__(self, action: Callable[[], object] = nothing, error: BaseException | None = None, at: int = 0) -> None:
@@ -53,12 +53,12 @@ class Fuse:
 
 
 def raised_at_every_call(run: Callable[[Fuse], object], error: type[BaseException], most: int = 50) -> Iterator[object]:
-    """Run a function with a fuse that blows at its first call, then at its second, and so on until no call is left.
+    """Run a function with a fuse that blows on its first call, then on its second, and so on until no call is left.
 
     Args:
-        run: gets the fuse, puts it into hostile objects, and uses them.
+        run: takes the fuse, puts it into hostile objects, and uses them.
         error: the error to raise.
-        most: the number of runs after which the test must be wrong.
+        most: the number of runs after which the test must be at fault.
 
     Yields:
         The error of each run, or None if it raised nothing.
@@ -80,8 +80,8 @@ class HostileBuffer:
     """A buffer with different contents at each access.
 
     Args:
-        contents: the contents at the first access, the second, and so on; the last ones stay.
-        fuse: burns at each access.
+        contents: the contents at the first access, the second, and so on; the last one is repeated.
+        fuse: called at each access.
     """
 
     def __init__(self, *contents: bytes, fuse: Fuse | None = None) -> None:
@@ -100,7 +100,7 @@ class HostileBuffer:
 
 
 class LyingSequence:
-    """A sequence whose length, elements and iteration have nothing to do with each other."""
+    """A sequence whose length, elements and iteration are unrelated."""
 
     def __init__(self, claimed: int, elements: list[Any], fuse: Fuse | None = None) -> None:
         self.claimed = claimed
@@ -200,17 +200,17 @@ class Equal:
         return 0
 
 
-#: The place where a type keeps the address of its buffer procedures on 64-bit machines.
+#: Where a type keeps the address of its buffer procedures, on 64-bit machines.
 _AS_BUFFER_OFFSET = 160
 
-#: Callbacks that C knows only by address.
+#: Callbacks that C knows by address alone.
 _CALLBACKS: list[object] = []
 
 
 def _export(cls: type[HostileBuffer]) -> None:
-    """Let C find `__buffer__` of a class, as Python itself does from 3.12 on.
+    """Let C find a class's `__buffer__`, as Python itself does from 3.12 onwards.
 
-    An error in `__buffer__` cannot pass such a callback: tests of that need Python 3.12.
+    An error in `__buffer__` cannot pass through such a callback, so tests of that need Python 3.12.
     """
     get_buffer = ctypes.pythonapi.PyObject_GetBuffer
     get_buffer.argtypes = [ctypes.py_object, ctypes.c_void_p, ctypes.c_int]

@@ -1,10 +1,10 @@
-"""Requirements of tests that a machine may lack; they are the only reasons to skip a test.
+"""Test requirements that a machine may lack; these are the only reasons to skip a test.
 
     @EXTENSION.mark                  # a test, a parameter of one, or `pytestmark` of a module
     EXTENSION.require()              # in a test, a fixture, or a module
-    pytest.importorskip("pyarrow")   # a package of an extra, which pip has installed if it was asked to
+    pytest.importorskip("pyarrow")   # a package of an extra, which pip installs on request
 
-If this machine should meet the requirement, the test fails instead. `tools/tidy.py` refuses any other skip.
+On a machine that should meet the requirement, the test fails instead. `tools/tidy.py` refuses any other skip.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class Need:
     """A requirement of some tests."""
 
     def __init__(self, name: str, is_met: Callable[[], bool], may_lack: Callable[[], bool] = lambda: True) -> None:
-        """Name a requirement.
+        """Define a requirement.
 
         Args:
-            name: the text after "needs" in the reason of a skip.
-            is_met: returns whether this machine has it.
-            may_lack: returns whether this machine may lack it; called only if it does.
+            name: the text after "needs" in the reason for a skip.
+            is_met: returns whether this machine meets it.
+            may_lack: returns whether this machine is allowed not to meet it; called only if it does not.
         """
         self._name = name
         self._is_met = is_met
@@ -59,12 +59,12 @@ class Need:
 
     @property
     def mark(self) -> pytest.MarkDecorator:
-        """Mark a test that is skipped if this is missing; on a machine that should have it, the test runs and fails."""
+        """Mark a test to be skipped if this is missing; on a machine that should have it, the test runs and fails."""
         return pytest.mark.skipif(not self._is_met() and self._may_lack(), reason=f"needs {self._name}")
 
     def require(self) -> None:
         """Skip the running test, or the collected module, if this is missing; fail if the machine should have it."""
-        __tracebackhide__ = True  # pytest then points at the line of the test
+        __tracebackhide__ = True  # makes pytest point to the test's line
         if self._is_met():
             return
         if not self._may_lack():
@@ -95,9 +95,9 @@ def _spark_obstacle() -> str | None:
     return why_not()
 
 
-#: The compiled modules, whatever engine is in use.
+#: The compiled modules, whichever engine is in use.
 EXTENSION = Need("the extension", lambda: records.built is not None, lambda: obstacle() is not None)
-#: The native engine in use.
+#: The native engine is in use.
 NATIVE_ENGINE = Need(
     "the native engine",
     lambda: protocol.native is not None,
@@ -112,7 +112,7 @@ OPENSSL = Need("the program openssl", lambda: shutil.which("openssl") is not Non
 JAVAC = Need("the program javac", lambda: shutil.which("javac") is not None)
 KCAT = Need("the program kcat", lambda: shutil.which("kcat") is not None, lambda: not can_install("kcat"))
 
-#: The first with `__buffer__` of classes, whose stand-in in `tests/hostile.py` cannot raise, and with eager tasks.
+#: The first Python with eager tasks, and with `__buffer__` in classes; the stand-in in `tests/hostile.py` cannot raise.
 PYTHON_3_12 = Need("Python 3.12", lambda: sys.version_info >= (3, 12))
 
 LINUX = Need("Linux", lambda: sys.platform == "linux")

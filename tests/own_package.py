@@ -13,7 +13,7 @@ from kafkawire.codegen.generate import generated_tree, write_tree
 
 __all__ = ["own_package"]
 
-#: The package, while it exists.
+#: The package's name, while it exists.
 NAME = "own_package_of_a_test"
 
 

@@ -1,4 +1,4 @@
-"""Ports for servers that need a known number, and the wait for a server to listen."""
+"""Ports for servers that need a known number, and waiting for a server to listen."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from kafkawire.local_cluster.port_reservation import PortReservation, reserve_fr
 
 __all__ = ["await_port", "free_port"]
 
-#: A server answers after 0.2 seconds (the reference broker) or 4 (Apache Kafka) on two idle cores, and later on a
-#: loaded machine. The limit is below that of a test, so that the log is shown.
+#: A server answers after 0.2 seconds (the reference broker) or 4 (Apache Kafka) on two idle cores, or later on a
+#: loaded machine. The limit is below a test's own, so that the log is shown.
 START_TIMEOUT_SECONDS = 60
 
 #: The pause between two attempts.
 _PAUSE_SECONDS = 0.02
 
-#: They last as long as this process.
+#: The reservations last as long as this process.
 _reserved: list[PortReservation] = []
 
 
 def free_port() -> int:
-    """Return a port of 127.0.0.1 on which nothing listens, and which no other call returns while this process lives.
+    """Return a port of 127.0.0.1 on which nothing listens, and which no other call of this process returns.
 
     Raises:
-        ClusterError: every port is taken.
+        ClusterError: no port is free.
     """
     _reserved.append(reserve_free_port())
     return _reserved[-1].port
@@ -45,7 +45,7 @@ def await_port(
         timeout_seconds: the limit.
 
     Raises:
-        RuntimeError: it has ended, or does not listen in time; the message has the end of its log.
+        RuntimeError: the process ended, or did not listen in time; the message includes the end of its log.
     """
     deadline = time.monotonic() + timeout_seconds
     while not _listens(port):

@@ -15,12 +15,12 @@ __all__ = ["DecodingProxy"]
 
 _PROGRAM = Path(__file__).parents[1] / "examples" / "decoding_proxy.py"
 
-#: An expected line comes at once, or never.
+#: An expected line comes immediately, or never.
 _WAIT_SECONDS = 30
 
 
 class DecodingProxy:
-    """A running proxy inside a `with` block; at its end the proxy stops, and must not print anything.
+    """A proxy running inside a `with` block, at the end of which it stops and must not print any errors.
 
     Args:
         broker: the address that it connects to, as `host:port`; nothing needs to listen there yet.
@@ -61,7 +61,7 @@ class DecodingProxy:
             return line
 
     def about(self, words: str) -> list[str]:
-        """Return the lines with these words."""
+        """Return the lines that contain these words."""
         with self._more:
             return [line for line in self.lines if words in line]
 

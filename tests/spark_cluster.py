@@ -1,4 +1,4 @@
-"""A standalone Spark cluster: a master and workers, processes that share only files."""
+"""A standalone Spark cluster: a master and workers, as processes that share only files."""
 
 from __future__ import annotations
 

@@ -14,17 +14,17 @@ from tests.needs import java_home
 
 __all__ = ["local_session"]
 
-#: Short queries gain more from a quick start than from optimised code. The code cache keeps its normal size: with
+#: Short queries gain more from a fast start than from optimised code. The code cache keeps its normal size: with
 #: 48 MB, the default for the quick compiler alone, thousands of tasks fill it, and Spark treats that as fatal.
 _JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 
-#: The logger for an uncaught error in Spark, before it ends the JVM.
+#: The logger that reports an uncaught error in Spark before it ends the JVM.
 _UNCAUGHT = "org.apache.spark.util.SparkUncaughtExceptionHandler"
 
 
 @contextmanager
 def local_session(**settings: str) -> Iterator[Any]:
-    """Start a session without web pages, or skip the test where Spark or Java is missing.
+    """Start a session without the web UI, or skip the test if Spark or Java is missing.
 
     Args:
         settings: settings in addition to those of a small session; `_` stands for a dot.
@@ -47,7 +47,7 @@ def local_session(**settings: str) -> Iterator[Any]:
         builder = builder.config(name.replace("_", "."), value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
-    # A fatal error of a task ends the JVM, and every later test fails: only this log line says why.
+    # A fatal error in a task ends the JVM, and every later test fails; only this log line says why.
     log4j = session._jvm.org.apache.logging.log4j
     log4j.core.config.Configurator.setLevel(_UNCAUGHT, log4j.Level.ERROR)
     try:

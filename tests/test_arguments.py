@@ -1,7 +1,7 @@
-"""A wrong argument is refused where it is passed, and the client goes on.
+"""An invalid argument is refused where it is passed, and the client keeps working.
 
 Method: a table of every public method that takes partitions, offsets, times, limits, topics, groups or configurations,
-with invalid arguments for each; afterwards the same clients still work. The blocking clients pass the same table.
+with invalid arguments for each; afterwards the same clients still work. The blocking clients use the same table.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from tests.sdk.scripted_broker import BROKER, StoringBroker
 T0 = TopicPartition("t", 0)
 TOO_LARGE = 1 << 63
 
-#: Python refuses to print its digits.
+#: A number so large that Python refuses to print its digits.
 UNWRITABLE = 10**5_000
 
-#: A call that waits this long was not refused.
+#: A call that takes this long has not been refused.
 PATIENCE_SECONDS = 0.5
 
 NUMBERS = (None, "1", b"1", 1.5, True, -1, TOO_LARGE, UNWRITABLE, -UNWRITABLE, (1,))
@@ -89,7 +89,7 @@ NEW_TOPICS = (
         for each in (None, 5, {"0": (1,)}, {-1: (1,)}, {0: 1}, {0: ("1",)}, {0: (-1,)}, {UNWRITABLE: ()})
     ),
 )
-#: Lists of node ids that are none.
+#: Invalid lists of node ids.
 NODE_IDS = (5, "12", b"12", (None,), ("1",), (True,), (-1,), (1 << 31,), (UNWRITABLE,))
 COUNTS = (None, "1", True, 1.5, 0, 1 << 31, UNWRITABLE)
 NEW_PARTITIONS = (
@@ -217,7 +217,7 @@ ADMIN: dict[str, tuple[Call, Any]] = {
 }
 TABLES = {"Consumer": CONSUMER, "Producer": PRODUCER, "Admin": ADMIN}
 
-#: Methods without such arguments, or with their own table: records in tests/sdk/producer/test_producer.py.
+#: Methods without such arguments, or with their own table: tests/sdk/producer/test_producer.py has one for records.
 OTHERS = {
     "Consumer": {
         "assignment",
@@ -258,7 +258,7 @@ def given(kind: str) -> dict[str, Any]:
 
 
 def refused(name: str, value: Any, error: Exception | None, result: object) -> str | None:
-    """Return what is wrong with the refusal of a value, or None if nothing is."""
+    """Return what is wrong with how a value was refused; None if nothing is."""
     if type(error) is LocalProtocolError and "no transaction is open" not in str(error):
         return None
     return f"{name} {value!r}: {error!r}, {result!r}"
@@ -290,7 +290,7 @@ def test_wrong_arguments(kind: str) -> None:
 
 
 async def works(client: Any, kind: str) -> None:
-    """Have a client do its work, with plain tuples for partitions."""
+    """Make a client do its work, with plain tuples as partitions."""
     if kind == "Consumer":
         assert await client.position(("t", 0)) == 0
         await client.commit({("t", 0): 1})
@@ -336,7 +336,7 @@ def test_wrong_arguments_of_the_blocking_clients(kind: str) -> None:
 
 
 def test_several_are_given_one_by_one_or_as_one_iterable() -> None:
-    """Both mean the same for every method that takes several; an empty list means none of them, not all."""
+    """Both forms mean the same to every method that takes several; an empty list means none of them, not all."""
     one, two = T0, TopicPartition("u", 0)
     broker = StoringBroker({"t": 1, "u": 1})
     broker.fill("t", b"a", b"b")

@@ -1,6 +1,6 @@
 """The last line of .ci/run counts the targets that passed and failed, and omits no failure.
 
-Method: a `make` on the path that prints a given text for each target, and fails if the text says so.
+Method: a fake `make` on the path prints a given text for each target, and fails if the text says so.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A circle of imports is found wherever the imports stand, and the package has none.
+"""An import cycle is found wherever the imports are, and the package has none.
 
-Method: small packages with a circle, or with something that only looks like one; then the package itself.
+Method: small packages with a cycle, or with something that only looks like one; then the package itself.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The decoding proxy of examples/ passes every byte unchanged, names the frames it cannot decode, and stops on request.
 
-Method: the proxy in a separate process, between kafka-python and the reference broker, and between sockets of the test,
+Method: the proxy in a separate process, between kafka-python and the reference broker, and between the test's sockets,
 which send frames in pieces, close one side first, reset, and send bytes of other protocols.
 """
 
@@ -96,7 +96,7 @@ def test_wrong_arguments(arguments: list[str]) -> None:
 
 
 def test_between_kafka_python_and_the_reference_broker() -> None:
-    """The address in Metadata leads through the proxy, so every connection does."""
+    """The address in Metadata leads through the proxy, so every connection goes through it."""
     (program,) = (each for each in PROGRAMS if each.name == "kafka-python")
     port = free_port()
     with DecodingProxy(f"127.0.0.1:{port}") as proxy:
@@ -201,7 +201,7 @@ def test_many_connections(listener: socket.socket, proxy: DecodingProxy) -> None
 
 
 def test_memory_is_bounded(peers: Peers, proxy: DecodingProxy) -> None:
-    """256 MB go through one connection; the proxy never holds more than a frame of each side and some buffers."""
+    """256 MB go through one connection; the proxy never holds more than one frame for each side and some buffers."""
     large = b"".join(ClientConnection().request(ProduceRequest("t" * 30_000), 9).parts) * 8_000
     peers.pass_on(b"")
     counted = threading.Thread(target=peers.client.sendall, args=(large,))

@@ -1,8 +1,8 @@
-"""The paths, modules, classes and tests that the documentation names exist.
+"""The paths, modules, classes and tests named in the documentation exist.
 
-Method: every code span and every import of the Markdown pages is looked up in the tree, and every code span of a source
+Method: every code span and import in the Markdown pages is looked up in the tree, as is every code span in a source
 that is the path of a folder, a page or another source. `tools/tidy.py` checks links, and `test_readme.py` runs the
-program of the README.
+README's program.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
-#: Pages about this tree alone; the others also name classes of Java and of other libraries.
+#: Pages about this tree alone; other pages also name classes of Java and of other libraries.
 NAMING_PAGES = [ROOT / "docs" / "architecture.md", *sorted((ROOT / "docs" / "howto").glob("*.md"))]
 
-#: Folders whose classes pages name.
+#: Folders whose classes are named on pages.
 CODE = ("sdk", "reference_broker", "codegen", "conformance", "src", "examples")
 
 #: Folders that builds create.
 BUILT = ("build/", "dist/", ".venv", "audit/")
 
-#: Names that a reader fills in or writes, and what a cluster keeps in its folder.
+#: Names that a reader fills in or writes, and files that a cluster keeps in its folder.
 EXAMPLES = (
     "list_partition_reassignments.py",
     "ListPartitionReassignments",
@@ -45,7 +45,7 @@ _PATH = re.compile(r"(?!(?:\.\w+)+$)[\w.-]+(/[\w.-]+)*/?")
 _SUFFIX = re.compile(r"\.(py|pyx|pxd|pxi|md|yaml|svg|toml|json|gz|java|sh|html)$")
 _TEST = re.compile(r"((?:[\w-]+/)*test_\w+\.py)::(test_\w+)")
 _CLASS = re.compile(r"[A-Z][a-z]\w*(\.\w+)?")
-#: A path in a docstring or a comment; other spans there are names of files that programs write, or of other projects.
+#: A path in a docstring or a comment; other spans there name files that programs write, or files of other projects.
 _PATH_IN_SOURCE = re.compile(r"`((?:[\w-]+/)*(?:[\w-]+/|[\w-]+\.(?:py|pyx|pxd|pxi|md|yaml|toml|sh)))`")
 _LISTED = re.compile(r"^\| (\d+) \| \[(.*)\]\((.*)\) \|", re.MULTILINE)
 _IMPORT = re.compile(r"from (kafkawire[\w.]*) import ([\w, ]+)")
@@ -53,7 +53,7 @@ _IMPORT = re.compile(r"from (kafkawire[\w.]*) import ([\w, ]+)")
 
 @cache
 def files() -> frozenset[str]:
-    """Return the files and folders of the tree, by path from its root."""
+    """Return the paths of the tree's files and folders, relative to its root."""
     found: set[str] = set()
     for folder, folders, names in os.walk(ROOT):
         folders[:] = [
@@ -79,7 +79,7 @@ def definitions() -> frozenset[str]:
 
 
 def spans(page: Path) -> list[str]:
-    """Return the code spans of a page outside its code blocks."""
+    """Return the code spans on a page, outside its code blocks."""
     text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
     return _SPAN.findall(text)
 
@@ -101,7 +101,7 @@ def functions_in(path: str) -> frozenset[str]:
 
 
 def missing_tests(named: list[str]) -> list[str]:
-    """Return the code spans that name a test which does not exist."""
+    """Return the code spans that name a nonexistent test."""
     found = [(span, _TEST.fullmatch(span)) for span in named if "::" in span]
     return [span for span, test in found if test is None or test[2] not in functions_in(test[1])]
 

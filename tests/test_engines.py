@@ -1,6 +1,6 @@
-"""Parts with the same purpose have the same name in both engines, and all of an engine is in a folder `engines`.
+"""Parts with the same purpose have the same name in both engines, and an engine's parts are all in folders `engines`.
 
-Method: the file names are compared. Where an engine has a part that the other lacks, a table says why.
+Method: the file names are compared. If an engine has a part that the other lacks, a table says why.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ ROOT = Path(__file__).parents[1]
 
 ROOMS = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("sdk/**/engines") if path.is_dir())
 
-#: Files that belong to neither engine nor to both.
+#: Files that belong to neither engine, or to both.
 BESIDE = {"__init__", "selection"}
 
-#: Parts of the extension, or of the Python engine, that the other has no part for.
+#: Parts of the extension or the Python engine with no counterpart in the other.
 ALONE = {
     "sdk/protocol/engines": {
         "native_interned": "Python shares what it wants to share",

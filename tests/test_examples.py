@@ -38,7 +38,7 @@ def test_there_are_no_others() -> None:
 
 
 def test_internal_topics(broker: Broker) -> None:
-    """It prints the records that the broker has: none at first, then those of a group and a transaction."""
+    """The example prints the broker's records: none at first, then those of a group and a transaction."""
     assert example("internal_topics.py", broker.bootstrap) == []
     with Producer(broker.bootstrap, transactional_id="mover") as producer, producer.transaction():
         producer.send("orders", b"order")
@@ -56,7 +56,7 @@ def test_internal_topics(broker: Broker) -> None:
 
 
 def test_produce_consume(broker: Broker, tmp_path: Path) -> None:
-    """It may run twice: then the topic exists, and the group goes on after the records of the first run."""
+    """The example can run twice: the topic then exists, and the group continues after the first run's records."""
     first, again = example("produce_consume.py", broker.bootstrap), example("produce_consume.py", broker.bootstrap)
     for lines, start in ((first, 0), (again[1:], 4)):
         offsets = [re.search(r"offset=(\d+)", line) for line in lines]
@@ -66,5 +66,5 @@ def test_produce_consume(broker: Broker, tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_graceful_rebalance(broker: Broker) -> None:
-    """`tests/sdk/consumer/test_graceful_rebalance.py` tries its functions by each protocol."""
+    """`tests/sdk/consumer/test_graceful_rebalance.py` tries its functions with each protocol."""
     assert example("graceful_rebalance.py", broker.bootstrap) == ["1000 records, 0 of them more than once"]

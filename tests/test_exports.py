@@ -33,7 +33,7 @@ import kafkawire.testing
 #: Modules that need a package that a plain install lacks.
 OPTIONAL = {"kafkawire.sdk.spark": "pyspark", "kafkawire.spark": "pyspark", "kafkawire.otel": "opentelemetry"}
 
-#: Names in annotations of public classes that users need not import, and why.
+#: Names in public classes' annotations that users need not import, and why.
 NOT_NEEDED = {
     ("Consumer.records", "BoundedRecords"): "iterated over, and closed",
     ("ConsumerBatch.to_arrow", "RecordBatch"): "of pyarrow",
@@ -43,12 +43,12 @@ NOT_NEEDED = {
     ("Network.open", "Wire"): "only who writes a network needs it",
 }
 
-#: Names in the documentation of `kafkawire` that look like types: the states of groups, and a class of pyarrow.
+#: Names in the documentation of `kafkawire` that look like types: group states, and a pyarrow class.
 NO_TYPES = {"CompletingRebalance", "Assigning", "Reconciling", "Empty", "PreparingRebalance", "Stable", "Table"}
 
 
 def public_modules() -> list[str]:
-    """Return the name of every module but the extensions, whose classes are reached by the modules around them."""
+    """Return the name of every module but the extensions, whose classes are reached through the modules around them."""
     found = ["kafkawire"]
     for module in pkgutil.walk_packages(kafkawire.__path__, "kafkawire."):
         if not module.name.endswith(".engines.native"):
@@ -57,7 +57,7 @@ def public_modules() -> list[str]:
 
 
 def load(name: str) -> ModuleType:
-    """Import a module, or skip where the optional package that it needs is not installed."""
+    """Import a module, or skip the test if its optional package is not installed."""
     for prefix, package in OPTIONAL.items():
         if name.startswith(prefix):
             pytest.importorskip(package, reason=f"{name} needs {package}")
@@ -74,7 +74,7 @@ def test_declared_names_exist_once(subtests: pytest.Subtests) -> None:
 
 
 def test_defined_names_are_declared(subtests: pytest.Subtests) -> None:
-    """The `__all__` of a module has its public classes and functions; commands are reachable through their app."""
+    """A module's `__all__` lists its public classes and functions; commands are reachable through their app."""
     for name in public_modules():
         with subtests.test(name=name):
             module = load(name)
@@ -91,7 +91,7 @@ def test_defined_names_are_declared(subtests: pytest.Subtests) -> None:
 
 
 def test_face_declares_what_it_gives() -> None:
-    """Each name of `kafkawire` is public where it is defined, and documented."""
+    """Each name in `kafkawire` is public where it is defined, and documented."""
     for name in kafkawire.__all__:
         value = getattr(kafkawire, name)
         if inspect.isclass(value) or inspect.isfunction(value):
@@ -100,7 +100,7 @@ def test_face_declares_what_it_gives() -> None:
 
 
 def annotated_names(kind: type) -> Iterator[tuple[str, ast.expr]]:
-    """Yield the annotations that users of a class see: of its public methods, its fields and its constructor."""
+    """Yield the annotations that a class's users see: those of its public methods, its fields and its constructor."""
     (body,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
     assert isinstance(body, ast.ClassDef)
     for node in body.body:
@@ -116,7 +116,7 @@ def annotated_names(kind: type) -> Iterator[tuple[str, ast.expr]]:
 
 
 def test_every_type_in_an_annotation_of_the_face_is_public() -> None:
-    """The types for a user's own annotations are in `kafkawire`, `kafkawire.errors` or `kafkawire.testing`."""
+    """The types that users need for annotations are in `kafkawire`, `kafkawire.errors` or `kafkawire.testing`."""
     classes = [kafkawire.testing.Broker, *(getattr(kafkawire, name) for name in kafkawire.__all__)]
     written = [each for each in classes if inspect.isclass(each) and not issubclass(each, int | dict)]
     missing = set()

@@ -12,7 +12,7 @@ import pytest
 from tools import find_java as module
 from tools.find_java import Java, find_java, install_java
 
-#: the output of `java -version`, the major version in it
+#: the output of `java -version`, and the major version in it
 VERSIONS = [
     ('openjdk version "17.0.15" 2025-04-15', 17),
     ('openjdk version "21" 2023-09-19', 21),
@@ -23,7 +23,7 @@ VERSIONS = [
 
 @pytest.fixture
 def runtimes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the only folder that is searched for runtimes; neither the path nor the environment has one."""
+    """Return the only folder searched for runtimes; neither the path nor the environment has one."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     monkeypatch.setattr(module, "DEBIAN_RUNTIMES", tmp_path / "jvm")

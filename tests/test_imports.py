@@ -1,7 +1,7 @@
-"""A program that uses the client loads only the modules that the client needs to connect; the core needs no extra.
+"""A program that uses the client loads only the modules that the client needs to connect; the core needs no extras.
 
-Method: `sys.modules` of a fresh interpreter, so that no test depends on the speed of the machine. `make bench` measures
-the time. For the core, imports of all packages of the extras fail.
+Method: `sys.modules` in a fresh interpreter, so that no test depends on the machine's speed. `make bench` measures
+the time. For the core, imports of the extras' packages are made to fail.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import sys
 print(*sys.modules)
 """
 
-#: Counts the annotations that `typing.NamedTuple` had to compile because the __future__ import made them text.
+#: Counts the annotations that `typing.NamedTuple` has to compile because the __future__ import made them text.
 COUNT_COMPILED = """
 import sys, typing
 {statement}
@@ -55,7 +55,7 @@ OF_EXTRAS = {
     "pyarrow", "pyspark", "rich", "typer", "uvloop", "yaml",
 }  # fmt: skip
 
-#: Imports every module except those of the extras, then sends and reads a record through the broker.
+#: Imports every module except the extras' own, then sends and reads a record through the broker.
 USE_CORE = """
 import asyncio, pkgutil, sys
 sys.modules.update(dict.fromkeys({of_extras}))
@@ -78,11 +78,11 @@ with Broker() as broker:
     asyncio.run(use(broker.bootstrap))
 """
 
-#: Each costs about 0.03 ms at import. Modules with large named tuples avoid the __future__ import; small ones need not.
+#: Compiling one takes about 0.03 ms. Modules with large named tuples avoid the __future__ import; small ones need not.
 COMPILED_ANNOTATIONS_MAX = 40
 
 
-#: The default engine, and that of a machine without a compiler. The third one loads construct.
+#: The default engine, and the one for a machine without a compiler. The third engine loads construct.
 ENGINES = ("", "python")
 
 
@@ -102,7 +102,7 @@ def test_the_package_loads_nothing() -> None:
 def test_the_client_loads_what_it_needs(statement: str, engine: str) -> None:
     loaded = set(run(SHOW.format(statement=statement), engine))
     assert "kafkawire.sdk.producer.producer" in loaded
-    by_asyncio = set(run(SHOW.format(statement="import asyncio")))  # dataclasses, from Python 3.14 on
+    by_asyncio = set(run(SHOW.format(statement="import asyncio")))  # dataclasses imports it, from Python 3.14 onwards
     assert (loaded - by_asyncio) & NOT_LOADED == set()
 
 

@@ -1,6 +1,6 @@
 """`python -m kafkawire` is the command `kafkawire`.
 
-Method: the module is run in a fresh process.
+Method: the module runs in a fresh process.
 """
 
 from __future__ import annotations

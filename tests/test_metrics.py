@@ -1,4 +1,4 @@
-"""The output of `kafkawire.metrics`, from real clients of a real broker."""
+"""The output of `kafkawire.metrics` for real clients of a real broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A test is skipped if its machine may lack a requirement, and fails if the machine should meet it.
+"""A test with a missing requirement is skipped if the machine may lack it, and fails if the machine should meet it.
 
 Method: pytest runs a small module with made-up requirements in a separate process.
 """

@@ -1,4 +1,4 @@
-"""The texts generated from the declared options name every option, and drift is noticed.
+"""The texts generated from the declared options name every option, and drift is detected.
 
 Method: the generated texts are searched for every option, then written to an empty folder and damaged.
 """

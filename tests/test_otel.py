@@ -1,6 +1,6 @@
 """Spans describe the sent and processed records, and one trace links sending to processing.
 
-Method: a real broker in this process, and OpenTelemetry's own exporter into memory.
+Method: a real broker in this process, and OpenTelemetry's own in-memory exporter.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def test_a_record_without_a_context_and_one_inside_another_span() -> None:
 
 
 def test_records_that_fail() -> None:
-    """A refused record fails at once, another when it is settled; `flush` reports it as without tracing."""
+    """A refused record fails immediately, another when it is settled; `flush` reports it as without tracing."""
 
     async def test(bootstrap: str, spans: Spans) -> None:
         producer = TracedProducer(Producer(bootstrap), spans.provider)
@@ -157,7 +157,7 @@ def test_records_that_fail() -> None:
 
 
 def test_a_record_that_fails_later() -> None:
-    """Watching deliveries must not hide the errors of unawaited deliveries from `flush` and `close`."""
+    """Watching deliveries must not hide errors in unawaited deliveries from `flush` and `close`."""
     outcomes: list[Outcome] = []
     limits: list[int | None] = []
 
@@ -191,7 +191,7 @@ def test_a_record_that_fails_later() -> None:
 
 
 def test_a_blocking_producer() -> None:
-    """Spans and errors are the same as for an asyncio producer, and both have metrics."""
+    """Spans and errors are the same as for an asyncio producer, and both producers have metrics."""
     spans = Spans()
     with Broker(ephemeral=True, num_partitions=1) as broker:
         options = {"client_id": "shop", "max_request_size": 1_024, "topic_timeout_ms": 1_000}

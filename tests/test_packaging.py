@@ -1,7 +1,7 @@
 """The source archive builds a complete wheel, with and without a C compiler, and the wheel runs once installed.
 
 Method: the build backend makes an sdist of a copy of the tree, and three wheels of the unpacked sdist: with a compiler
-that fails, with this machine's compiler if it has one, and without extensions on purpose. A new process imports the
+that fails, with this machine's compiler if it has one, and deliberately without extensions. A new process imports the
 package from each unpacked wheel.
 """
 
@@ -20,16 +20,16 @@ from tools.environment import EXTENSION_SOURCES, obstacle
 
 ROOT = Path(__file__).parent.parent
 
-# A compiler on a busy machine takes longer than a test may.
+# On a busy machine, a compiler takes longer than a test's usual limit.
 pytestmark = [pytest.mark.timeout(600), pytest.mark.thorough]
 
 #: Folders of the checkout that make up the package, through links below src/kafkawire/.
 PACKAGES = ("codegen", "conformance", "reference_broker", "schemas", "sdk")
 
-#: Suffixes of files that are read at run time or by type checkers.
+#: Suffixes of files that are read at runtime or by type checkers.
 DATA_SUFFIXES = {".py", ".pyi", ".typed", ".yaml", ".json", ".gz", ".css", ".jinja"}
 
-#: Suffixes of extension sources; a wheel has only the generated ones, which `codegen check` compares.
+#: Suffixes of extension sources; a wheel contains only the generated ones, which `codegen check` compares.
 SOURCE_SUFFIXES = {".c", ".h", ".pyx", ".pxi", ".pxd"}
 
 NO_COMPILER = {"CC": "/bin/false"}
@@ -101,7 +101,7 @@ def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def build_wheel(sdist: Path, folder: Path, **environment: str) -> Path:
-    """Build a wheel in a copy of the source archive, so that no files of another build are left over."""
+    """Build a wheel in a copy of the source archive, so that no files are left over from another build."""
     shutil.copytree(sdist, folder / "source")
     (folder / "wheel").mkdir()
     return build("build_wheel", folder / "source", folder / "wheel", **environment)
@@ -144,7 +144,7 @@ def test_sdist_has_the_sources_of_the_extensions(tree: Path, sdist: Path) -> Non
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_wheel_is_whole(tree: Path, wheel: Path, package: str) -> None:
-    """The wheel has each file of the tree that is needed later, and no other."""
+    """The wheel has every file of the tree that is needed later, and no others."""
     expected = {path for path in files(tree / package, DATA_SUFFIXES) if "vector_generator" not in path.parts}
     assert expected
     assert files(unpack(wheel) / "kafkawire" / package, DATA_SUFFIXES) == expected

@@ -1,4 +1,4 @@
-"""The resource use of a child is visible from outside: its CPU time, even after its end, and its peak memory."""
+"""A child's resource use can be read from outside: its CPU time, even after its end, and its peak memory."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ input()
 
 def test_child() -> None:
     before = cpu_seconds()
-    spent = 0.4  # out of 0.5 s: the kernel counts in hundredths, and rounds each number down
+    spent = 0.4  # out of 0.5 s; the kernel counts in hundredths, and rounds each number down
     with subprocess.Popen([sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         child.stdout.readline()

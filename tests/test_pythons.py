@@ -1,4 +1,4 @@
-"""Each supported Python of the machine is found once, by running it; shims and old releases are skipped.
+"""Each supported Python on the machine is found once, by running it; shims and old releases are skipped.
 
 Method: programs that stand in for interpreters, on the path and in a pyenv folder.
 """
@@ -27,7 +27,7 @@ def add_python(path: Path, version: str, status: int = 0) -> Path:
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder with `bin`, the path, and `pyenv`, the pyenv folder."""
+    """Return a folder that contains `bin`, the path, and `pyenv`, the pyenv folder."""
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "pyenv"))
     monkeypatch.setattr(pythons, "_this_version", lambda: "3.99")

@@ -1,8 +1,8 @@
 """The code in the README and in the docstrings of the public modules runs, and the README's numbers were measured.
 
-Method: the Python block of the README runs unchanged in a separate process, and its output is compared with its
-comments; the examples in docstrings, which assert their results, run with the names of their module. Each number in the
-table of speeds is compared with the least ratio of a goal in docs/benchmarks.md.
+Method: the README's Python block runs unchanged in a separate process, and its output is compared with its
+comments; the examples in docstrings, which assert their results, run with their module's names. Each number in the
+speed table is compared with the lowest ratio of a goal in docs/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kafkawire.sdk.protocol.tables.enums import KAFKA_RELEASE
 README = Path(__file__).parent.parent / "README.md"
 BENCHMARKS = README.parent / "docs" / "benchmarks.md"
 
-#: The first words of the goals behind the numbers of a row; the goals end with the peer in the column's header.
+#: The first words of the goals behind a row's numbers; the goals end with the peer named in the column's header.
 GOALS = {
     "parse a message": ["parse: native"],
     "build a message": ["build: native"],
@@ -44,18 +44,18 @@ GOALS = {
 
 
 def rows(text: str) -> list[list[str]]:
-    """Return the cells of the tables in a Markdown text."""
+    """Return the table cells in a Markdown text."""
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
 
 
 def measured() -> str:
-    """Return the part of the benchmarks page in which `make bench` writes about the goals."""
+    """Return the part of the benchmarks page where `make bench` writes about the goals."""
     _, _, text = BENCHMARKS.read_text("utf-8").partition("<!-- measured: goals -->")
     return text.partition("<!-- end of goals -->")[0]
 
 
 def speeds() -> tuple[str, list[list[str]]]:
-    """Return the paragraph above the README's table of speeds, and the rows of that table."""
+    """Return the paragraph above the README's speed table, and that table's rows."""
     _, _, section = README.read_text("utf-8").partition("\n## How fast\n")
     section = section.partition("\n## ")[0]
     return section.partition("\n|")[0], rows(section)

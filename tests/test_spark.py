@@ -24,7 +24,7 @@ def test_names() -> None:
     assert spark.read_batches is batches.read_batches
     assert spark.audit is audit.audit
     with pytest.raises(AttributeError, match="has no attribute 'KafkaTopics'"):
-        _ = spark.KafkaTopics  # type: ignore[attr-defined]  # what the test is about
+        _ = spark.KafkaTopics  # type: ignore[attr-defined]  # the point of the test
 
 
 def test_data_sources() -> None:

@@ -1,7 +1,7 @@
-"""A client can be started once, may fail to start, and leaves nothing behind wherever its start is cancelled.
+"""A client can be started once, may fail to start, and leaves nothing behind wherever startup is cancelled.
 
-Method: all three clients over a scripted broker in memory, on either kind of event loop; the start is cancelled after
-each number of turns of the loop, up to its end.
+Method: all three clients with a scripted in-memory broker, on both kinds of event loop; startup is cancelled after
+each number of loop iterations, up to its end.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from kafkawire.sdk.errors import Closed, ConnectFailed, LocalProtocolError
 from kafkawire.sdk.transport.promise import Promise
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
-#: Each client with its arguments besides the servers.
+#: Each client with its arguments other than the servers.
 CLIENTS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "Admin": ((), {}),
     "Producer": ((), {}),
     "Consumer": (("t",), {"group_id": "g", "auto_offset_reset": "earliest"}),
 }
 
-#: More turns of the loop than any start takes.
+#: More loop iterations than any start takes.
 MAX_TURNS = 500
 
 
@@ -41,7 +41,7 @@ class Listener:
 
 
 def made(face: Any, kind: str, broker: StoringBroker, **options: Any) -> Any:
-    """Return a client that is not started."""
+    """Return a client that has not been started."""
     topics, given = CLIENTS[kind]
     return getattr(face, kind)(str(BROKER), *topics, network=broker.network, **given, **options)
 
@@ -106,7 +106,7 @@ def test_a_closed_client_is_not_started_again(kind: str) -> None:
     async def run() -> None:
         broker = StoringBroker({"t": 1})
         client = made(kafkawire, kind, broker)
-        await client.close()  # nothing was open
+        await client.close()  # nothing has been opened
         broker.stop()
         with pytest.raises(ConnectFailed):
             await client.start()

@@ -21,7 +21,7 @@ from tools.states import MACHINES, Machine
 ROOT = Path(__file__).parents[1]
 ALL = [pytest.param(machine, id=machine.title) for machines in MACHINES.values() for machine in machines]
 
-#: A transition from one state to another in a diagram.
+#: A transition between two states in a diagram.
 _EDGE = re.compile(r"^ {4}(\w+) --> (\w+): (.+)$", re.MULTILINE)
 
 
@@ -78,7 +78,7 @@ def test_a_table_is_whole(machine: Machine) -> None:
     reached = set(edges.first)
     while new := {after for before, after in edges if before in reached} - reached:
         reached |= new
-    # States that a later release has written count as initial, too.
+    # States written by a later release also count as initial.
     assert {state for _, state in edges} <= reached
 
 

@@ -1,4 +1,4 @@
-"""The blocking clients have the same methods, arguments, types and documentation as those for asyncio.
+"""The blocking clients have the same methods, arguments, types and documentation as the asyncio clients.
 
 Method: each pair of classes is compared by signature; `PAIRS`, `NAMES` and `TYPES` define the correspondence. For a
 missing method, the failure shows the text to add.
@@ -24,10 +24,10 @@ PAIRS: dict[type, type] = {
     kafkawire.Transaction: sync.Transaction,
 }
 
-#: Names in the blocking class for methods of the asyncio class.
+#: The blocking class's names for the asyncio class's methods.
 NAMES = {"__aenter__": "__enter__", "__aexit__": "__exit__", "__aiter__": "__iter__"}
 
-#: Annotations in the blocking class for those of the asyncio class; the first matching pattern counts.
+#: The blocking class's annotations for those in the asyncio class; the first matching pattern applies.
 TYPES = {
     r"\bAsyncGenerator\[(.*), None\]$": r"Generator[\1, None, None]",
     r"\bAsyncIterator\b": "Iterator",
@@ -46,7 +46,7 @@ OF_THEIR_OWN = {"__init__", "batches", "getbatches", "getmany", "records", "tran
 
 
 def members(kind: type) -> dict[str, Any]:
-    """Return the members of a class by name: its public methods and properties, and its methods for statements."""
+    """Return a class's members by name: its public methods and properties, and those behind `with` and `for`."""
     return {
         name: inspect.getattr_static(kind, name)
         for name in dir(kind)
@@ -109,7 +109,7 @@ def test_signatures(asynchronous: type, blocking: type) -> None:
 
 
 def first_sentence(documentation: str) -> str:
-    """Return the first sentence of a docstring, without its full stop, as a blocking class would say it."""
+    """Return the first sentence of a docstring, without its full stop, in a blocking class's words."""
     paragraph = documentation.partition("\n\n")[0].replace("\n", " ")
     return re.split(r"\.(?:\s|$)", paragraph)[0].replace("`async with`", "`with`")
 

@@ -45,7 +45,7 @@ def test_a_broker_that_is_not_started_makes_no_directory(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("end", ["pass", "broker.close()", "raise SystemExit(1)"])
 def test_the_end_of_the_program_leaves_no_directory(tmp_path, end):
-    """A child process that ends before its parent does not affect the broker, whether it closes it or not."""
+    """A child process that ends before its parent does not affect the broker, whether the child closes it or not."""
     program = f"""
 import os
 from kafkawire import sync
@@ -62,7 +62,7 @@ else:
     print("the parent went on")
     {end}
 """
-    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program]  # later Pythons warn of forks
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program]  # later Pythons warn about forks
     ran = subprocess.run(command, env={**os.environ, "TMPDIR": str(tmp_path)}, text=True, capture_output=True)
     assert (ran.stdout, ran.stderr) == ("the parent went on\n", "")
     assert list(tmp_path.iterdir()) == []
@@ -87,7 +87,7 @@ def test_arguments_that_cannot_be(given: dict[str, Any], text: str):
 
 
 def test_clusters_are_loaded_when_used():
-    """Few tests need a cluster, and pytest is not there in a program; a name that is not there is refused."""
+    """Few tests need a cluster, and a program may lack pytest, so both load lazily; an unknown name is refused."""
     program = """
 import sys
 from kafkawire import testing

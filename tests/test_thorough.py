@@ -1,4 +1,4 @@
-"""A run without the thorough tests prints their number, whether or not xdist workers run the rest.
+"""A run without the thorough tests prints how many were left out, whether or not xdist workers run the rest.
 
 Method: pytest runs a small module with the plugin in this process, and in one case in an xdist worker.
 """

@@ -1,4 +1,4 @@
-"""A copy of the tree has the files that git tracks or would add, no build results, and no deleted files.
+"""A copy of the tree has the files that git tracks or would add, but no build output and no deleted files.
 
 Method: a small git repository, copied twice into one folder.
 """
@@ -13,13 +13,13 @@ import pytest
 
 from tools.tree_copy import copy_tree
 
-#: A modification time that no new file has.
+#: A modification time that no new file can have.
 CHANGED_AT = 1_700_000_000
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Return a repository with a source, a link to its folder, a build result, and a file that is not added yet."""
+    """Return a repository with a source, a link to its folder, a build output, and a file not added yet."""
     folder = tmp_path / "root"
     (folder / "sdk").mkdir(parents=True)
     (folder / "src").mkdir()

@@ -1,7 +1,7 @@
 """mypy and pyright accept every program in the documentation, and infer the types in users' code.
 
 Method: each checker runs once on everything: the programs of the pages, the examples, and the programs of the modules
-that mark, line by line, the errors to report. `tests/test_guide.py` runs the programs that are only checked here.
+that mark the errors to report, line by line. The programs are only type-checked here; `tests/test_guide.py` runs them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 def programs() -> dict[str, str]:
-    """Return every program by file name."""
+    """Return all programs, by file name."""
     pages = [page for page in guide.PAGES if page not in guide.FRAGMENTS and page != "testing"]
     return {
         "keywords.py": test_keywords.PROGRAM,

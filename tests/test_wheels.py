@@ -1,6 +1,6 @@
-"""An archive with an unwanted file, or without a source or its extension, is refused, and the file is named.
+"""An archive with an unwanted file, or without a source or its extension, is refused; the error names the file.
 
-Method: archives with a few names in them. `make wheels` builds real ones.
+Method: archives that contain only a few names. `make wheels` builds real ones.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Mark the tests that `make test` leaves to `make test-all` as `thorough`, and count those that a run leaves out.
+"""Mark the tests that `make test` leaves to `make test-all` as `thorough`, and count those left out of a run.
 
-A plugin of pytest, loaded by tests/conftest.py. A test is thorough if it tries every case where another test tries a
-sample, or if it is slow for its value. Plain pytest runs all tests; `-m "not thorough"` leaves these out.
+A pytest plugin, loaded by tests/conftest.py. A test is thorough if it tries every case where another test tries a
+sample, or if it is slow for what it is worth. Plain pytest runs all tests; `-m "not thorough"` leaves these out.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ __all__ = ["IS_SAMPLE", "sampled"]
 
 MARKER = "thorough"
 
-#: Whether this run has few random examples, as `make test`; see tests/conftest.py.
+#: Whether this run uses few random examples, like `make test`; see tests/conftest.py.
 IS_SAMPLE = os.environ.get("KAFKAWIRE_TEST_EXAMPLES") == "few"
 
-#: The key of an xdist worker's count.
+#: The key for an xdist worker's count.
 _COUNT = "thorough_tests_left"
 
 
@@ -36,14 +36,14 @@ def sampled(cases: Iterable[Any], one_in: int) -> list[Any]:
 
 
 class _Counter:
-    """Counts the thorough tests that a run leaves out, and prints the count at the end."""
+    """Counts the thorough tests left out of a run, and prints the count at the end."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self.count = 0
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
-        """Count thorough tests among those that are left out."""
+        """Count the thorough tests among those left out."""
         self.count += sum(item.get_closest_marker(MARKER) is not None for item in items)
 
     def pytest_sessionfinish(self) -> None:
@@ -53,7 +53,7 @@ class _Counter:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object) -> None:
-        """Receive the count of a worker: each has collected the same tests."""
+        """Receive a worker's count; each worker has collected the same tests."""
         self.count = max(self.count, getattr(node, "workeroutput", {}).get(_COUNT, 0))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,4 +1,4 @@
-"""Reads the golden vectors of the conformance suite, for tests of one codec or one rule."""
+"""Read the conformance suite's golden vectors, for tests of one codec or one rule."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 __all__ = ["FOLDER", "read_table", "read_vectors"]
 
-#: `README.md` in it describes every file and its fields.
+#: The folder of the vectors; its `README.md` describes every file and its fields.
 FOLDER = Path(__file__).parent.parent / "conformance" / "vectors"
 
 
 def read_vectors(name: str) -> Iterator[dict[str, Any]]:
-    """Yield the vectors of one file, in its order.
+    """Yield the vectors of one file, in file order.
 
     Args:
         name: the name of the file without `.jsonl.gz`.

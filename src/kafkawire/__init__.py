@@ -211,7 +211,7 @@ def __getattr__(name: str) -> object:
     if name in _MODULES:
         return import_module(f"{__name__}.{name}")
     if name not in _HOMES:
-        from kafkawire.sdk.client.name_hints import missing  # only needed for an error
+        from kafkawire.sdk.client.name_hints import missing  # only needed to report an error
 
         raise missing(__name__, name)
     value: object = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -6,7 +6,7 @@
         assert isinstance(error, BrokerError) and error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
         assert not error.retriable
 
-All errors derive from `KafkaWireError`. They can be pickled and copied; `__cause__` is the error that caused one.
+All errors derive from `KafkaWireError`. They can be pickled and copied; `__cause__` holds the underlying error, if any.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Never:
-    """Raise an error that gives kafkawire's name for a name of another client."""
-    from kafkawire.sdk.client.name_hints import missing  # only needed for an error
+    """Raise an error that suggests kafkawire's name for another client's name."""
+    from kafkawire.sdk.client.name_hints import missing  # only needed to report an error
 
     raise missing(__name__, name)

@@ -3,7 +3,7 @@
     producer.metrics()[MetricName("producer-metrics", "record-queue-time-avg")]
     openmetrics(producer, consumer)  # the body of the response to GET /metrics, with CONTENT_TYPE
 
-Groups and names are a subset of those of Kafka's own clients; docs/observability.md lists them.
+Groups and names are a subset of those in Kafka's own clients; docs/observability.md lists them.
 """
 
 from __future__ import annotations

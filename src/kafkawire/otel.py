@@ -36,7 +36,7 @@ from kafkawire.sdk.version import __version__
 
 __all__ = ["BlockingTracedProducer", "TracedProducer", "processing", "traced"]
 
-#: Keys that identify a record are attributes of its span; keys longer than this are cut.
+#: A record's key becomes an attribute of its span, cut to this many characters.
 _KEY_MAX: Final = 200
 
 Attributes = dict[str, str | int | bool]
@@ -58,7 +58,7 @@ def traced(
     """Return a producer whose every `send` and `send_many` is a span.
 
     Args:
-        producer: a producer of `kafkawire` or of `kafkawire.sync`; started or not.
+        producer: a `kafkawire` or `kafkawire.sync` producer, started or not.
         tracer_provider: creates the spans; None for the global one.
     """
     if isinstance(producer, BlockingProducer):
@@ -72,12 +72,12 @@ def processing(
 ) -> Iterator[Span]:
     """Run a block in a span that processes a record, or a whole batch.
 
-    A record's span belongs to the trace of the span that sent it, unless another span is current: then it is linked to
-    that trace, like the span of a batch to the trace of each record. An exception that leaves the block is recorded.
+    A record's span belongs to the trace of the span that sent it, unless another span is current: then it links to that
+    trace, as a batch's span links to each record's trace. An exception that leaves the block is recorded.
 
     Args:
         record: the record or batch.
-        group_id: the group of the consumer.
+        group_id: the consumer's group.
         tracer_provider: creates the span; None for the global one.
     """
     topic, partition = record.partition if isinstance(record, ConsumerBatch) else (record.topic, record.partition)
@@ -110,7 +110,7 @@ def processing(
 
 
 class _Traced(Generic[Traced]):
-    """The common part of both traced producers.
+    """The base class of both traced producers.
 
     Args:
         producer: sends the records.
@@ -169,7 +169,7 @@ class _Traced(Generic[Traced]):
 
     @contextmanager
     def _many(self, topic: str, headers: HeadersInput) -> Iterator[tuple[Span, list[tuple[str, Any]]]]:
-        """Yield a span for many records, and their headers."""
+        """Yield one span for many records, and their headers."""
         with trace.use_span(self._span(topic), end_on_exit=True, record_exception=False) as span:
             try:
                 yield span, _with_context(headers, span)
@@ -198,8 +198,8 @@ class _Traced(Generic[Traced]):
 class TracedProducer(_Traced[Producer[Any, Any]]):
     """A producer whose records carry the context of the span that sent them; created by `traced`.
 
-    All other attributes are those of the wrapped producer. `flush` and `close` raise the first error of a record since
-    the last `flush`, even if its delivery was awaited.
+    All other attributes are those of the wrapped producer. `flush` and `close` raise the first delivery error since
+    the last `flush`, even if that delivery was awaited.
 
     Args:
         producer: sends the records.
@@ -298,7 +298,7 @@ def _attributes(operation: str, topic: str) -> Attributes:
 
 
 def _describe(attributes: Attributes, key: object, value: object) -> None:
-    """Add the conventional attributes of a record: its key, if that is text, and whether it is a tombstone."""
+    """Add the conventional attributes of a record: its key, if it is text, and whether it is a tombstone."""
     if isinstance(key, bytes | bytearray | memoryview):
         try:
             key = bytes(key).decode()
@@ -311,7 +311,7 @@ def _describe(attributes: Attributes, key: object, value: object) -> None:
 
 
 def _with_context(headers: HeadersInput, span: Span) -> list[tuple[str, Any]]:
-    """Return headers with the context of a span, replacing one copied from another record."""
+    """Return headers with the context of a span, replacing any context copied from another record."""
     carrier: dict[str, str] = {}
     inject(carrier, context=trace.set_span_in_context(span))
     pairs = record_headers(headers) if headers else ()
@@ -325,7 +325,7 @@ def _sender(record: Record) -> Context | None:
 
 
 def _note(span: Span, error: BaseException) -> None:
-    """Set the reason why a span failed, one of few values that can be counted."""
+    """Set the reason why a span failed, from a set of values small enough to count."""
     kind = error.code.name if isinstance(error, BrokerError) else type(error).__name__
     span.set_attribute("error.type", kind)
     span.set_status(Status(StatusCode.ERROR, str(error)))

@@ -6,8 +6,8 @@
         for record in batch.records():
             assert (record.offset, record.key, record.value) == (0, b"key", b"value")
 
-Message sets, the formats before record batches, are read by `walk` too and written by `MessageSetBuilder`. Records of
-Kafka's internal topics, such as `__consumer_offsets`, are decoded by `decode_record`.
+`walk` also reads message sets, the formats before record batches, and `MessageSetBuilder` writes them. `decode_record`
+decodes the records of Kafka's internal topics, such as `__consumer_offsets`.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@
     records = spark.read.format("kafka_segments").load("/var/lib/kafka/data")
     records.groupBy("topic", "partition").count().show()
 
-`read_segments` does the same, with a function on Arrow batches inside the workers; `read_batches` returns the batches
-themselves. `KafkaWire` is the data source that fetches from brokers, `decode_batches` decodes a column of raw batches.
-The columns have the names and types of Spark's own Kafka connector. `audit` analyses topics and their problems from
-segments, `audit_brokers` through the brokers.
+`read_segments` does the same by running a function on Arrow batches in the workers; `read_batches` returns the batches
+themselves. `KafkaWire` is the data source that fetches from brokers; `decode_batches` decodes a column of raw batches.
+The columns have the names and types of Spark's own Kafka connector. `audit` analyses topics and finds their
+problems, from segments; `audit_brokers` does so through brokers.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
         assert producer.send("orders", b"first").result().offset == 0
 
 Each client does its I/O on its own thread, so heartbeats and deliveries continue while the program does other things.
-Ctrl-C ends any call at once, and loses no record.
+Ctrl-C interrupts any call immediately, and loses no records.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Admin", "Consumer", "Producer", "Transaction"]
 
 
 def __getattr__(name: str) -> Never:
-    """Raise an error that gives kafkawire's name for a name of another client."""
-    from kafkawire.sdk.client.name_hints import missing  # only needed for an error
+    """Raise an error that suggests kafkawire's name for another client's name."""
+    from kafkawire.sdk.client.name_hints import missing  # only needed to report an error
 
     raise missing(__name__, name)

@@ -1,11 +1,11 @@
-"""A reference broker inside the test process, and clusters of brokers in processes of their own.
+"""A reference broker inside the test process, and clusters of brokers in separate processes.
 
     with Broker(num_partitions=2) as broker:
         host, port = broker.bootstrap.split(":")
 
-Its files are in Kafka's own formats, on disk, or in memory with `ephemeral=True`; `kill` and `start` show how a client
+Its files have Kafka's own formats, on disk or, with `ephemeral=True`, in memory; `kill` and `start` show how a client
 copes with a crash. It has no TLS or SASL yet; docs/roadmap.md lists what is missing. `Cluster` starts several brokers
-and a ZooKeeper; a conftest.py that imports `kafka_cluster` has one as a fixture.
+and a ZooKeeper; import `kafka_cluster` in conftest.py to use one as a fixture.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Broker(Hinting, hints=BROKER):
     """Run a broker in a background thread of this process.
 
     Args:
-        data_dir: the folder of its files, created if it does not exist; None for a temporary one, created by `start`
+        data_dir: the folder for its files, created if it does not exist; None for a temporary one, created by `start`
             and removed by `close` or at the end of the program.
         ephemeral: whether to keep everything in memory instead, with at most `memory_disk_bytes`; the data survives
             `stop` and `kill` as files would.
@@ -67,13 +67,13 @@ class Broker(Hinting, hints=BROKER):
         handlers: handlers of your own APIs, called in the broker's thread, which they must not block.
         wall_ms: the broker's time, in ms since the epoch, for timestamps, retention and commits. It may jump, so a day
             can pass in a second; timeouts and sessions are not affected.
-        options: see `BrokerKeywords` and docs/options.md; the dotted names of Kafka's documentation are accepted too.
+        options: see `BrokerKeywords` and docs/options.md; the dotted names from Kafka's documentation also work.
 
     Raises:
         ConfigurationError: an argument is invalid, an option is unknown or out of range, or an ephemeral broker has a
             folder.
         TypeError: `handlers` contains other objects.
-        LocalProtocolError: handlers conflict with each other, or with those of the broker.
+        LocalProtocolError: handlers conflict with each other, or with the broker's own.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class Broker(Hinting, hints=BROKER):
             OSError: the directory cannot be written, or the port is in use.
         """
         if self._temporary is not None and not self._temporary.exists():
-            self._temporary.mkdir(mode=0o700, exist_ok=True)  # another thread may start it, too
+            self._temporary.mkdir(mode=0o700, exist_ok=True)  # another thread may also start it
             atexit.register(self._end)
         self._broker.start()
 

@@ -1,4 +1,4 @@
-"""The parser of the core's commands takes only whole names, and says what is wrong in one printable line."""
+"""The parser of the core's commands accepts only full names, and reports errors in one printable line."""
 
 from __future__ import annotations
 

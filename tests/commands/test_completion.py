@@ -1,6 +1,6 @@
-"""Completion offers a shell the possible next words of a command line, for every command and either kind of parser.
+"""Completion offers a shell the possible next words of a command line, for every command and both kinds of parser.
 
-Method: the environment that the bash script sets, in this process.
+Method: the bash script's environment is set in this process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Shell:
         self._capsys = capsys
 
     def complete(self, line: str) -> list[str]:
-        """Return the possible last words of a line, whose last word may be empty."""
+        """Return the possible completions of a line's last word, which may be empty."""
         self._patch.setenv("_KAFKAWIRE_COMPLETE", "complete_bash")
         self._patch.setenv("COMP_WORDS", line)
         self._patch.setenv("COMP_CWORD", str(len(line.split(" ")) - 1))
@@ -57,13 +57,13 @@ def test_what_could_follow(shell: Shell, line: str, words: list[str]) -> None:
 
 @pytest.mark.parametrize("line", ["kafkawire dump ", "kafkawire broker --data ", "kafkawire dump --topic x"])
 def test_what_the_shell_knows_better(shell: Shell, line: str) -> None:
-    """For a file or a value of the user's, no word is offered, and the shell offers its files."""
+    """For a file or a free value no word is offered, so the shell offers its files."""
     assert shell.complete(line) == []
 
 
 @pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
 def test_the_script_of_a_shell(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")  # it may take pytest's parent for the shell
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")  # it may take pytest's parent for a shell
     with pytest.raises(SystemExit) as end:
         main(["--show-completion", name])
     assert end.value.code == 0

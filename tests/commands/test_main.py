@@ -1,6 +1,6 @@
-"""`kafkawire` lists its commands without loading them, and says in one line what it cannot do.
+"""`kafkawire` lists its commands without loading them, and reports errors in one line.
 
-Method: `main` in this process; in a fresh one where it matters which modules were loaded or how the process ends.
+Method: `main` runs in this process, or in a fresh one where the loaded modules or the end of the process matter.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ raise SystemExit(status)
 """
 
 
-#: Importing these fails here as if they were not installed.
+#: Importing these packages fails here, as if they were not installed.
 WITHOUT_CLI = "import sys; sys.modules.update(jinja2=None, rich=None, typer=None, yaml=None)"
 
 
@@ -80,7 +80,7 @@ def test_help_of_a_command_of_a_command() -> None:
 def test_help_is_what_was_written(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No markup swallows `[spark]`, and the list of commands has whole sentences."""
+    """No markup swallows `[spark]`, and the list of commands shows whole sentences."""
     monkeypatch.setenv("COLUMNS", "80")
 
     def shown(*arguments: str) -> str:
@@ -103,14 +103,14 @@ def test_help_names_the_extra(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["nothing"], "kafkawire: no such command: nothing; there are broker, cluster, codegen, conformance, demo"),
+        (["nothing"], "kafkawire: no such command: nothing; expected one of broker, cluster, codegen, conformance"),
         (["codgen"], "kafkawire: no such command: codgen; did you mean codegen?"),
-        (["x" * 100_000], f"kafkawire: no such command: {'x' * 60}…; there are broker"),
-        (["\x1b[31m"], r"kafkawire: no such command: \x1b[31m; there are broker"),
+        (["x" * 100_000], f"kafkawire: no such command: {'x' * 60}…; expected one of broker"),
+        (["\x1b[31m"], r"kafkawire: no such command: \x1b[31m; expected one of broker"),
         (["dump", "--\x1b[31m", "file"], r"kafkawire dump: unrecognized arguments: --\x1b[31m"),
         (["broker", "--ephemeral", "--\x1b[31m"], r"kafkawire broker: unrecognized arguments: --\x1b[31m"),
         (["codegen", "\x1b[31m"], r"kafkawire codegen: No such command '\x1b[31m'"),
-        (["--verbose"], "kafkawire: no such option: --verbose; there are broker, cluster, codegen, conformance, demo"),
+        (["--verbose"], "kafkawire: no such option: --verbose; expected one of broker, cluster, codegen, conformance"),
         (["codegen", "nothing"], "kafkawire codegen: No such command 'nothing'."),
         (["codegen", "list", "--no-such-option"], "kafkawire codegen: No such option: --no-such-option"),
         (["conformance", "codec", "--vectors", "nowhere"], "Invalid value for --vectors: nowhere: no such folder"),

@@ -1,4 +1,4 @@
-"""All commands end alike if output cannot be written, and errors are lines that a terminal can show.
+"""All commands end in the same way if output cannot be written, and errors are lines that a terminal can show.
 
 Method: programs whose standard output is closed, full, or a pipe without a reader; texts with control codes, and long
 ones. In this process, a command whose streams belong to the test.
@@ -141,7 +141,7 @@ def test_an_announcement_is_written_at_once_or_logged(
     with open(writing, "w", encoding="utf-8") as output:
         monkeypatch.setattr(sys, "stdout", output)
         announce("nobody reads this", log)
-    assert caplog.messages == ["standard output takes no lines: [Errno 32] Broken pipe"]
+    assert caplog.messages == ["cannot write to standard output: [Errno 32] Broken pipe"]
     monkeypatch.setattr(sys, "stdout", None)
     announce("nobody sees this", log)
     assert len(caplog.messages) == 1

@@ -8,10 +8,10 @@ import java.nio.charset.StandardCharsets;
 import java.util.Base64;
 
 /**
- * Says what RE2/J makes of expressions, as Apache Kafka uses it.
+ * Shows how RE2/J, as used by Apache Kafka, treats expressions.
  *
- * Each line of standard input has an expression and names, in base64 with a tab between. For each line it prints what
- * is wrong with the expression, or a 1 or 0 for each name: whether the whole of it matches.
+ * Each line of standard input has an expression and names, in base64, separated by tabs. For each line it prints the
+ * error in the expression, or a 1 or 0 for each name: whether the whole name matches.
  */
 public final class Patterns {
     private static String text(String encoded) {

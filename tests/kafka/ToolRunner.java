@@ -15,10 +15,10 @@ import org.apache.log4j.varia.NullAppender;
 import org.slf4j.LoggerFactory;
 
 /**
- * Runs Apache Kafka's tools one after another, each as its own process would run it.
+ * Runs Apache Kafka's tools one after another, each as if in its own process.
  *
- * Each line of standard input has the tool's standard input, its class and its arguments, in base64 with a tab between.
- * For each line it prints the exit status and, in base64, what the tool printed until its exit. Logs are left out.
+ * Each line of standard input has the tool's standard input, its class and its arguments, in base64, separated by tabs.
+ * For each line it prints the exit status and, in base64, what the tool printed until its exit. Logs are omitted.
  */
 public final class ToolRunner {
     /** Collects what a tool prints on either stream until it exits. */
@@ -49,7 +49,7 @@ public final class ToolRunner {
         }
     }
 
-    /** Takes the place of the end of the process. */
+    /** Stands in for the end of the process. */
     private static final class Exited extends RuntimeException {
         private static final long serialVersionUID = 1L;
     }
@@ -91,7 +91,7 @@ public final class ToolRunner {
         PrintStream printed = new PrintStream(PRINTED, true, StandardCharsets.UTF_8);
         System.setOut(printed);
         System.setErr(printed);
-        LoggerFactory.getLogger(ToolRunner.class); // says which of two bindings it takes, once
+        LoggerFactory.getLogger(ToolRunner.class); // reports once which of two bindings it uses
         LogManager.getRootLogger().setLevel(Level.OFF);
         LogManager.getRootLogger().addAppender(new NullAppender());
         Exit.setExitProcedure(ToolRunner::exit);

@@ -1,8 +1,8 @@
-"""A real Apache Kafka on loopback: one KRaft node from its Maven jars, and its command line tools.
+"""A real Apache Kafka on loopback: one KRaft node from the Maven jars, and Kafka's command-line tools.
 
-    python tests/kafka/apache.py jars [VERSION]           fetch the jars of a release once, print their folder
+    python tests/kafka/apache.py jars [VERSION]           fetch the jars of a release once and print their folder
     python tests/kafka/apache.py serve PORT [KEY=VALUE…]  run a node until interrupted
-    python tests/kafka/apache.py run CLASS [ARG…]         run a tool, org.apache.kafka.tools.DumpLogSegments for one
+    python tests/kafka/apache.py run CLASS [ARG…]         run a tool, such as org.apache.kafka.tools.DumpLogSegments
 
 Needs `java` (17 or newer) and `mvn`. Jars are kept in the user's cache folder, the node's data in a temporary one.
 """
@@ -37,13 +37,13 @@ __all__ = [
     "run_tool",
 ]
 
-#: The release that is fetched and run.
+#: The release to fetch and run.
 RELEASE = KAFKA_RELEASE
 
-#: A signal stops a process at once; its threads follow when they run next.
+#: A signal stops a process immediately, but each thread only when it runs next.
 STOP_TIMEOUT_SECONDS = 10
 
-#: A tool ends before the second compiler of the JVM would pay off: this halves its time.
+#: A tool ends before the JVM's second compiler would pay off; doing without it halves the time.
 _SHORT_RUN = ("-XX:TieredStopAtLevel=1",)
 
 _HERE = Path(__file__).parent
@@ -57,7 +57,7 @@ _SETTINGS = {
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
-    # Not every ten seconds.
+    # Rather than every ten seconds.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "300",
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
@@ -80,7 +80,7 @@ def cache_folder() -> Path:
 
 
 def kept_folder(name: str, fill: Callable[[Path], None]) -> Path:
-    """Return a folder in the user's cache, filled on first use; other processes wait meanwhile.
+    """Return a folder in the user's cache, filled on first use; other processes wait in the meantime.
 
     Args:
         name: the name of the folder.
@@ -112,8 +112,8 @@ def copy_jars(pom: str, name: str, properties: Mapping[str, str]) -> Path:
 
     Args:
         pom: the project's POM file.
-        name: the name of the folder in the user's cache folder.
-        properties: the properties that the project leaves open.
+        name: the folder's name in the user's cache folder.
+        properties: values for the properties that the project leaves open.
 
     Raises:
         subprocess.CalledProcessError: Maven could not resolve them; its output goes to standard error.
@@ -130,7 +130,7 @@ def copy_jars(pom: str, name: str, properties: Mapping[str, str]) -> Path:
 def run_tool(
     name: str, *arguments: str, stdin: str | None = "", timeout_seconds: float = 90, release: str = RELEASE
 ) -> subprocess.CompletedProcess[str]:
-    """Run one of Kafka's classes to its end and return its output; with `stdin` None, it inherits this process's."""
+    """Run one of Kafka's classes to completion and return its output; with `stdin` None, it inherits this process's."""
     with tempfile.TemporaryDirectory() as folder:
         return subprocess.run(
             [*java_command(Path(folder), release=release), *_SHORT_RUN, name, *arguments],
@@ -143,14 +143,14 @@ def run_tool(
 
 
 class ApacheKafka:
-    """One node, which runs inside a `with` block.
+    """One node, running inside a `with` block.
 
     Args:
         port: the port of the PLAINTEXT listener on 127.0.0.1; 0 for a free one. The controller takes another free port.
-        settings: server properties in addition to those that a single node needs.
+        settings: server properties in addition to those a single node needs.
         listeners: addresses in addition to PLAINTEXT, by name.
         users: names and passwords for SCRAM.
-        features: feature levels by name, where they differ from the release's.
+        features: feature levels by name, where they differ from the release's defaults.
 
     Attributes:
         port: see above.
@@ -181,7 +181,7 @@ class ApacheKafka:
 
     @property
     def data_dir(self) -> Path:
-        """The folder of its logs."""
+        """The folder that holds its logs."""
         assert self._folder is not None, "the node was not started"
         return self._folder / "data"
 
@@ -192,10 +192,10 @@ class ApacheKafka:
         return self._process.pid
 
     def signal(self, number: signal.Signals) -> None:
-        """Send SIGSTOP or SIGCONT to the node; after SIGSTOP, the node has stopped when this returns."""
+        """Send SIGSTOP or SIGCONT to the node; when this returns after SIGSTOP, the node has stopped."""
         assert self._process is not None, "the node was not started"
         self._process.send_signal(number)
-        if number == signal.SIGSTOP:  # a running thread may go on for a while, and answer
+        if number == signal.SIGSTOP:  # a running thread may continue for a while, and answer
             await_stop(self._process.pid)
 
     def __enter__(self) -> Self:
@@ -261,13 +261,13 @@ class ApacheKafka:
             await_port(port, self._process, log)
 
     def kill(self) -> None:
-        """Kill the node, as in a crash."""
+        """Kill the node, to simulate a crash."""
         assert self._process is not None, "the node was not started"
         self._process.kill()
         self._process.wait()
 
     def start(self) -> None:
-        """Restart a killed node on its files."""
+        """Restart a killed node with its files."""
         assert self._folder is not None, "the node was not started before"
         self._launch(self._folder)
 
@@ -276,7 +276,7 @@ def await_stop(pid: int) -> None:
     """Wait until a signal has stopped every thread of a process.
 
     Raises:
-        RuntimeError: a thread still runs.
+        RuntimeError: a thread is still running.
     """
     deadline = time.monotonic() + STOP_TIMEOUT_SECONDS
     while any(_state(task) != "T" for task in Path(f"/proc/{pid}/task").iterdir()):
@@ -286,7 +286,7 @@ def await_stop(pid: int) -> None:
 
 
 def _state(task: Path) -> str:
-    """Return a thread's state from its `stat` file in /proc; the name before it may contain brackets, too."""
+    """Return a thread's state from its `stat` file in /proc; the thread name before it may also contain brackets."""
     try:
         return (task / "stat").read_text("utf-8", "replace").rpartition(") ")[2][:1]
     except FileNotFoundError:  # it has ended
@@ -294,7 +294,7 @@ def _state(task: Path) -> str:
 
 
 def java_command(folder: Path, heap: str = "-Xmx1g", release: str = RELEASE) -> list[str]:
-    """Return the command that runs a class of Kafka, with a logging configuration in `folder`."""
+    """Return the command that runs one of Kafka's classes, with a logging configuration in `folder`."""
     logging = folder / "log4j2.properties"
     logging.write_text(_LOGGING)
     return ["java", heap, f"-Dlog4j2.configurationFile={logging}", "-cp", f"{fetch_jars(release)}/*"]

@@ -1,4 +1,4 @@
-"""Controls when Apache Kafka's log cleaner works, and waits for it or for any other condition."""
+"""Control when Apache Kafka's log cleaner works, and wait for it or for any other condition."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def alter(node: ApacheKafka, topic: str, configs: dict[str, str]) -> None:
 
 
 def until(is_so: Callable[[], bool], what: str | Callable[[], str], timeout_seconds: float = TIMEOUT_SECONDS) -> None:
-    """Wait until a condition holds; if that takes too long, fail with `what`, or its result if it is a function."""
+    """Wait until a condition holds; on timeout, fail with `what`, or with its result if it is a function."""
     deadline = time.monotonic() + timeout_seconds
     while not is_so():
         assert time.monotonic() < deadline, what if isinstance(what, str) else what()

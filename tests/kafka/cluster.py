@@ -1,4 +1,4 @@
-"""A real Apache Kafka of three nodes on loopback, which can be paused, killed and restarted one by one.
+"""Three real Apache Kafka nodes on loopback, which can be paused, killed and restarted one by one.
 
 Each node is both a broker and a controller. Topics have three replicas, of which two must be in sync.
 """
@@ -36,7 +36,7 @@ __all__ = ["NODES", "KafkaCluster"]
 
 NODES = (1, 2, 3)
 
-#: A node moves its leaderships first.
+#: A stopping node moves its leaderships first.
 _STOP_TIMEOUT_SECONDS = 60
 
 _SETTINGS = {
@@ -54,7 +54,7 @@ _SETTINGS = {
     "share.coordinator.state.topic.min.isr": "2",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
-    # The cluster gives up a paused or killed node after 2 s instead of 9, so that tests need not wait that long.
+    # The cluster gives up on a paused or killed node after 2 s instead of 9, so that tests need not wait that long.
     "broker.session.timeout.ms": "2000",
     "broker.heartbeat.interval.ms": "500",
     "replica.lag.time.max.ms": "3000",
@@ -64,11 +64,11 @@ _SETTINGS = {
 
 
 class KafkaCluster:
-    """Three nodes, which run inside a `with` block.
+    """Three nodes, running inside a `with` block.
 
     Args:
-        settings: server properties in addition to those that the nodes need.
-        heap: the option of the JVM; nodes of 1 GiB would not fit on every machine that runs the tests.
+        settings: server properties in addition to those the nodes need.
+        heap: the JVM's heap option; nodes of 1 GiB would not fit on every test machine.
 
     Attributes:
         ports: the port of each node on 127.0.0.1.
@@ -124,7 +124,7 @@ class KafkaCluster:
         self._processes[node].send_signal(signal.SIGCONT)
 
     def kill(self, node: int) -> None:
-        """End a node at once."""
+        """Kill a node."""
         self._processes[node].kill()
         self._processes[node].wait()
 
@@ -133,17 +133,17 @@ class KafkaCluster:
         return self._processes[node].pid
 
     def shut_down(self, node: int) -> None:
-        """Stop a node as SIGTERM does, and wait for its end."""
+        """Stop a node with SIGTERM, and wait for it to exit."""
         self._processes[node].terminate()
         self._processes[node].wait(_STOP_TIMEOUT_SECONDS)
 
     def restart(self, node: int) -> None:
-        """Restart a killed node on its files, and wait until it accepts connections."""
+        """Restart a killed node with its files, and wait until it accepts connections."""
         self._launch(node)
         self._await(node)
 
     async def lead(self, leaders: Mapping[TopicPartition, int], through: int = NODES[0]) -> None:
-        """Make nodes the leaders of partitions; their replicas must be in sync.
+        """Make nodes the leaders of partitions, in which their replicas must be in sync.
 
         Args:
             leaders: the new leader by partition.
@@ -229,7 +229,7 @@ def _uuid() -> str:
 
 
 def _check(parts: Iterable[Any]) -> None:
-    """Raise the error in an element of either kind of response."""
+    """Raise the error in an element of either response type."""
     for part in parts:
         if part.error_code not in (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED):
             raise AssertionError(f"{ErrorCode(part.error_code).name}: {part.error_message}")

@@ -1,7 +1,7 @@
-"""Disturbances of a cluster on this machine, and what must hold after them.
+"""Faults for a cluster on this machine, and checks that must hold after them.
 
-`Gates` are TCP proxies between the members: a gate knows from the kernel which process has connected, so links between
-two members can be cut, in both directions or in one, for connections of one member alone.
+`Gates` are TCP proxies between the members: a gate learns from the kernel which process has connected, so links between
+two members can be cut in one direction or both, for one member's connections alone.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from kafkawire.testing import Cluster
 
 __all__ = ["Cut", "Gates", "check_told", "limit_files", "processes", "until"]
 
-#: The pause between two looks at something that is waited for.
+#: The pause between checks of an awaited condition.
 _LOOK_SECONDS: Final = 0.05
 
-#: What a gate reads at once.
+#: How much a gate reads at a time.
 _READ_BYTES: Final = 65_536
 
 _ERROR_LINE: Final = re.compile(r"^\S+ \S+ (ERROR|CRITICAL) ", re.MULTILINE)
 
 
 def until(is_so: Callable[[], bool], what: str | Callable[[], str], seconds: float) -> float:
-    """Wait for something, and return how many seconds that took.
+    """Wait for a condition, and return how many seconds that took.
 
     Args:
-        is_so: whether it has come.
-        what: what the error says.
+        is_so: whether the condition holds.
+        what: the text of the error.
         seconds: the limit.
 
     Raises:
-        AssertionError: it has not come in time.
+        AssertionError: the condition did not hold in time.
     """
     begin = time.monotonic()
     while not is_so():
@@ -53,17 +53,17 @@ def until(is_so: Callable[[], bool], what: str | Callable[[], str], seconds: flo
 
 
 def processes(cluster: Cluster) -> dict[int, int]:
-    """Return the process of each broker that has one, by the broker's id."""
+    """Return each broker's process, if it has one, by the broker's id."""
     record = ClusterFolder(cluster.data_dir).read()
     assert record is not None
     return {int(broker.name): broker.process.pid for broker in record.brokers if broker.process is not None}
 
 
 def limit_files(pid: int, size_bytes: int) -> None:
-    """Have a process fail when it makes a file larger, as on a full disk; only a new process is rid of that.
+    """Make a process fail when it grows a file beyond a size, as on a full disk; only a restart lifts the limit.
 
     Args:
-        pid: the process.
+        pid: the process id.
         size_bytes: the size.
     """
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (size_bytes, size_bytes))
@@ -74,7 +74,7 @@ def check_told(cluster_dir: Path, known: Iterable[str] = ()) -> None:
 
     Args:
         cluster_dir: the folder of the cluster.
-        known: expressions of errors that the test has caused.
+        known: regular expressions for errors that the test has caused.
     """
     allowed = re.compile("|".join(f"(?:{each})" for each in known)) if known else None
     for log in sorted((cluster_dir / "logs").glob("broker-*.log")):
@@ -89,15 +89,15 @@ def check_told(cluster_dir: Path, known: Iterable[str] = ()) -> None:
 
 
 class Cut(Enum):
-    """What a gate does with the connections of a member."""
+    """What a gate does to a member's connections."""
 
     #: Nothing passes, in either direction; connections stay open, and new ones are accepted.
     SILENCE = "silence"
-    #: What the member sends is delivered; what it would get is held up.
+    #: Data that the member sends is delivered; data sent to it is held up.
     NO_ANSWERS = "no answers"
-    #: What the member sends is held up.
+    #: Data that the member sends is held up.
     NO_REQUESTS = "no requests"
-    #: Connections are reset, and new ones, too.
+    #: Connections are reset, including new ones.
     RESET = "reset"
 
 
@@ -105,7 +105,7 @@ class Gates:
     """TCP proxies in a thread, inside a `with` block.
 
     Args:
-        process_of: returns the present process of each member that connects, by a name of the caller's choice.
+        process_of: returns the current process of each connecting member, by a name of the caller's choice.
     """
 
     def __init__(self, process_of: Callable[[], Mapping[int, int]]) -> None:
@@ -146,7 +146,7 @@ class Gates:
 
         Args:
             port: the port.
-            target: the member that connections are passed to.
+            target: the member to pass connections to.
             target_port: where that member listens on 127.0.0.1.
         """
 
@@ -159,7 +159,7 @@ class Gates:
         asyncio.run_coroutine_threadsafe(begin(), self._loop).result(30)
 
     def cut(self, source: int, target: int, cut: Cut) -> None:
-        """Disturb the connections that a member has opened, or will open, to another one."""
+        """Disturb the existing and future connections that a member opens to another one."""
 
         async def change() -> None:
             self._cuts[source, target] = cut
@@ -171,7 +171,7 @@ class Gates:
         asyncio.run_coroutine_threadsafe(change(), self._loop).result(30)
 
     def heal(self) -> None:
-        """End all cuts: what was held up is delivered."""
+        """Heal all cuts: deliver all data held up."""
 
         async def change() -> None:
             self._cuts.clear()
@@ -222,24 +222,24 @@ class Gates:
                 await self._changed.wait()
             writer.write(data)
             await writer.drain()
-        while self._cuts.get(pair) in holds:  # nor does the end of a connection pass
+        while self._cuts.get(pair) in holds:  # the end of a connection does not pass, either
             await self._changed.wait()
         raise ConnectionResetError("one side has ended")
 
     def _source(self, peer_port: int, port: int) -> int:
-        """Return the member whose process has connected from a port; -1 if that is none of them."""
+        """Return the member whose process has connected from a port; -1 if no member has."""
         inode = _inode(peer_port, port)
         for member, pid in self._process_of().items():
             with contextlib.suppress(OSError):  # the process has ended
                 for descriptor in os.listdir(f"/proc/{pid}/fd"):
-                    with contextlib.suppress(OSError):  # it is closed already
+                    with contextlib.suppress(OSError):  # it is already closed
                         if os.readlink(f"/proc/{pid}/fd/{descriptor}") == f"socket:[{inode}]":
                             return member
         return -1
 
 
 def _inode(local_port: int, remote_port: int) -> str | None:
-    """Return the inode of a socket of this machine's IPv4 by its two ports."""
+    """Return the inode of one of this machine's IPv4 sockets, by its two ports."""
     with open("/proc/net/tcp", encoding="ascii") as table:
         next(table)
         for line in table:

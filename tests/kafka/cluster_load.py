@@ -1,4 +1,4 @@
-"""A load for a cluster whose brokers are killed and restarted, and the count of what went wrong.
+"""A load for a cluster whose brokers are killed and restarted, with a count of everything that went wrong.
 
     with ClusterLoad(bootstrap, "kills") as load:
         load.await_progress()  # before and after a broker is killed, for example
@@ -6,9 +6,9 @@
     assert not counts.wrong, counts
     assert not segments_equal(folders, load.topics).different
 
-A producer writes numbered records of some keys with acks=all; two members of a classic group read them and commit
-their offsets; a transactional producer copies them to another topic, with the offsets of its own group. All run on an
-event loop in a thread. Every wait ends by a condition, and its limit is many times what a loaded machine needs.
+A producer writes numbered records with a few keys and acks=all; two members of a classic group read them and commit
+their offsets; a transactional producer copies them to another topic, with its own group's offsets. All run on an
+event loop in a thread. Every wait is for a condition, with a limit many times what a loaded machine needs.
 """
 
 from __future__ import annotations
@@ -44,52 +44,52 @@ __all__ = ["ClusterLoad", "Counts", "Notes", "Place", "Segments", "Stored", "cou
 
 Result = TypeVar("Result")
 
-#: The limit of every wait, and of every call of a client: many times what a leader election takes.
+#: The limit of every wait and every client call: many times what a leader election takes.
 PATIENCE_SECONDS: Final = 300
 _PATIENCE_MS: Final = PATIENCE_SECONDS * 1_000
 
-#: Each key has its own sequence of numbers.
+#: How many keys there are; each has its own sequence of numbers.
 KEYS: Final = 24
 
-#: Records that wait for their acknowledgement, at most.
+#: How many records may await their acknowledgement.
 _UNACKNOWLEDGED_MAX: Final = 2_400
 
-#: Between two records of a key.
+#: The pause between two records of a key.
 _PAUSE_SECONDS: Final = 0.1
 
-#: Between two looks at a condition.
+#: The pause between checks of a condition.
 _LOOK_SECONDS: Final = 0.1
 
-#: Between two looks at the offsets of the group.
+#: The pause between checks of the group's offsets.
 _WATCH_SECONDS: Final = 0.5
 
-#: Longer than a coordinator is away, so that a killed broker does not end the session of a member.
+#: Longer than a coordinator is away, so that killing a broker does not end a member's session.
 _SESSION_TIMEOUT_MS: Final = 45_000
 
-#: The folder of a partition. If it is to be deleted, is being moved or is not expected, its name has a suffix.
+#: A partition's folder. If it is being deleted or moved, or is stray, its name has a suffix.
 _PARTITION_FOLDER: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<number>\d+)")
 
 
 @dataclass(frozen=True)
 class Counts:
-    """What a load has done, and what went wrong.
+    """How much a load has done, and what went wrong.
 
     Attributes:
-        acknowledged: records of which the producer was told that they are stored.
+        acknowledged: records acknowledged to the producer as stored.
         failed: records whose delivery failed.
         lost: acknowledged records that are not stored.
         misplaced: acknowledged records that are not at the offset of their acknowledgement.
-        duplicates: records that are stored once more.
+        duplicates: extra copies of stored records.
         out_of_order: records that are stored after a later record of their key.
         unread: stored records that no member of the group has read.
         commits: successful commits of members of the group.
         offsets_back: how often an offset of the group was lower than one committed before.
         copied: records in the copy.
         not_copied: stored records that are not in the copy.
-        copied_again: records that are in the copy once more.
+        copied_again: extra copies of records in the copy.
         copied_out_of_order: records in the copy after a later record of their key.
-        transactions: those that were committed.
-        aborted: how often the copy had to begin again from its committed offsets, by the reason.
+        transactions: committed transactions.
+        aborted: how often the copy had to restart from its committed offsets, by reason.
         pauses_seconds: the longest time without progress, by part: "write", "read", "copy".
     """
 
@@ -112,7 +112,7 @@ class Counts:
 
     @property
     def wrong(self) -> dict[str, int]:
-        """What has to be zero, and is not."""
+        """The counts that should be zero but are not."""
         return {name: count for name in _FAULTS if (count := getattr(self, name))}
 
 
@@ -131,7 +131,7 @@ _FAULTS: Final = (
 
 
 class Place(NamedTuple):
-    """Where a record is stored."""
+    """The place where a record is stored."""
 
     partition: int
     offset: int
@@ -147,7 +147,7 @@ class Stored(NamedTuple):
 
 @dataclass
 class Notes:
-    """What the parts of a load have seen.
+    """What the parts of a load have observed.
 
     Attributes:
         acknowledged: the place of each acknowledged record, by key and number.
@@ -168,11 +168,11 @@ class Notes:
 def count(
     notes: Notes, stored: Sequence[Stored], copies: Sequence[Stored], pauses_seconds: Mapping[str, float]
 ) -> Counts:
-    """Compare what clients were told with what is stored.
+    """Compare what clients were told with the stored records.
 
     Args:
-        notes: what they were told.
-        stored: the records of the source, each partition in the order of offsets.
+        notes: what the clients were told.
+        stored: the records of the source, with each partition in offset order.
         copies: the records of the target.
         pauses_seconds: see `Counts`.
     """
@@ -200,7 +200,7 @@ def count(
 
 
 def _late(records: Iterable[Stored]) -> int:
-    """Return how many records come after a later one of their key."""
+    """Return how many records come after a later record of their key."""
     latest: dict[int, int] = {}
     late = 0
     for record in records:
@@ -210,7 +210,7 @@ def _late(records: Iterable[Stored]) -> int:
 
 
 class _Progress:
-    """How much a part of the load has done, and when."""
+    """The progress of one part of the load, with times."""
 
     def __init__(self) -> None:
         self.done = 0
@@ -225,17 +225,17 @@ class _Progress:
 
     @property
     def longest_seconds(self) -> float:
-        """The longest time without progress, the present one included."""
+        """The longest time without progress, including the current pause."""
         return max(self._longest_seconds, time.monotonic() - self._last)
 
 
 class ClusterLoad:
-    """A load on two topics, which runs inside a `with` block until `finish`.
+    """A load on two topics, running inside a `with` block until `finish`.
 
     Args:
         bootstrap: the addresses of all brokers, since any of them may be down.
-        name: that of the source; those of the target, the groups and the transactional id begin with it.
-        partitions, replicas: of topics that do not exist yet.
+        name: the source's name; the names of the target, the groups and the transactional id begin with it.
+        partitions, replicas: the numbers for topics that do not exist yet.
         request_timeout_ms: how long clients wait for a broker that does not answer.
 
     Attributes:
@@ -277,10 +277,10 @@ class ClusterLoad:
         self._close()
 
     def await_progress(self, more: int = 5) -> None:
-        """Wait until each part has done so much more.
+        """Wait until each part has made this much more progress.
 
         Args:
-            more: numbers whose records are acknowledged for all keys, and so in all partitions; commits; transactions.
+            more: how many more numbers (acknowledged for all keys, so in all partitions), commits, and transactions.
 
         Raises:
             AssertionError: a part makes no progress.
@@ -299,23 +299,23 @@ class ClusterLoad:
             time.sleep(_LOOK_SECONDS)
 
     def await_every_partition(self, limit_seconds: float, parts: Iterable[str] = ("read", "copy")) -> float:
-        """Wait until a record of each key that is sent from now on is acknowledged, and other parts have gone on.
+        """Wait until a record of each key, sent from now on, is acknowledged and the other parts have made progress.
 
-        Each partition of the source has keys, if there are no more than keys.
+        Each partition of the source has keys, unless there are more partitions than keys.
 
         Args:
             limit_seconds: how long that may take.
-            parts: those that have to go on.
+            parts: the parts that have to make progress.
 
         Returns:
-            How long it took, in seconds.
+            The elapsed seconds.
 
         Raises:
             AssertionError: it takes longer.
             KafkaWireError: a part has failed.
         """
         begin, number = time.monotonic(), self._number
-        # One may have been under way before.
+        # One may already have been under way.
         goals = {part: self._progress[part].done + 2 for part in parts}
         while True:
             self._raise_failure()
@@ -339,7 +339,7 @@ class ClusterLoad:
         self._raise_failure()
         return counts
 
-    # The parts.
+    # Parts.
 
     async def _start(self) -> None:
         """Create the topics, and start the parts."""
@@ -355,9 +355,9 @@ class ClusterLoad:
         self._running = [asyncio.create_task(part) for part in parts]
 
     async def _write(self) -> None:
-        """Write numbers until the load ends, and wait for all acknowledgements."""
+        """Write numbers until the load ends, then wait for all acknowledgements."""
         notes, progress = self._notes, self._progress["write"]
-        missing: dict[int, int] = {}  # acknowledgements, by the number
+        missing: dict[int, int] = {}  # acknowledgements, by number
 
         def settled(record: tuple[int, int], delivery: Delivery) -> None:
             error = delivery.exception()
@@ -422,7 +422,7 @@ class ClusterLoad:
                     self._committed[partition] = max(offset, self._committed.get(partition, 0))
 
     async def _watch(self) -> None:
-        """Look at the offsets of the group."""
+        """Watch the group's offsets."""
         async with Admin(self._bootstrap, **self._limits) as admin:
             while True:
                 before = dict(self._committed)
@@ -432,7 +432,7 @@ class ClusterLoad:
                 await asyncio.sleep(_WATCH_SECONDS)
 
     async def _copy(self) -> None:
-        """Copy in transactions; after an error that ends the producer or the consumer, with others."""
+        """Copy in transactions; after a fatal error of the producer or consumer, continue with a new one."""
         while True:
             try:
                 async with AsyncExitStack() as stack:
@@ -461,7 +461,7 @@ class ClusterLoad:
                 self._notes.aborted[_name(error)] += 1
 
     async def _copy_some(self, consumer: Consumer, producer: Producer) -> None:
-        """Copy the next records in one transaction; after an error, have them read again."""
+        """Copy the next records in one transaction; after an error, make the consumer read them again."""
         found = await consumer.getmany(500)
         if not found:
             return
@@ -486,7 +486,7 @@ class ClusterLoad:
             self._notes.transactions += 1
             self._progress["copy"].note()
 
-    # Its end.
+    # Finish.
 
     async def _finish(self) -> Counts:
         self._is_ending.set()
@@ -583,12 +583,12 @@ async def _ended(parts: Iterable[asyncio.Task[None]]) -> None:
 
 @dataclass(frozen=True)
 class Segments:
-    """The segments of all replicas of some partitions.
+    """A comparison of the segments of all replicas of some partitions.
 
     Attributes:
-        partitions: their number.
-        size_bytes: the size of the segments of one replica of each.
-        different: what is not the same on all replicas.
+        partitions: how many partitions were compared.
+        size_bytes: the total segment size of one replica of each.
+        different: the differences between replicas.
     """
 
     partitions: int
@@ -601,13 +601,13 @@ def segments_equal(
 ) -> Segments:
     """Compare the segments of partitions byte for byte, once followers have caught up.
 
-    The records are compared across the segments' borders, since a follower of Kafka begins segments of its own.
+    The records are compared across segment boundaries, since a follower of Kafka begins segments of its own.
 
     Args:
         folders: the log directory of each broker, by its id.
-        topics: those to compare; None for all that any broker has.
-        replicas: how many brokers have to have each partition.
-        until_equal: whether to wait, within the limit, until there is no difference.
+        topics: the topics to compare; None for all that any broker has.
+        replicas: how many brokers must have each partition.
+        until_equal: whether to wait, up to the limit, until no difference is left.
     """
     wanted = None if topics is None else set(topics)
     deadline = time.monotonic() + PATIENCE_SECONDS
@@ -638,7 +638,7 @@ def _compared(folders: Mapping[int, Path], topics: set[str] | None, replicas: in
 
 
 def _records(partition: Path) -> bytes:
-    """Return the content of all segments; nothing of one that is deleted meanwhile."""
+    """Return the content of all segments, skipping any that are deleted meanwhile."""
     content = b""
     for segment in sorted(partition.glob("*.log")):
         try:
@@ -653,7 +653,7 @@ def _missing(topics: set[str] | None, logs: Iterable[str]) -> list[str]:
 
 
 def _first_difference(contents: Iterable[bytes]) -> int:
-    """Return the first byte that is not in all contents, or is not the same."""
+    """Return the position of the first byte that differs or is not in all contents."""
     contents = list(contents)
     shortest = min(map(len, contents))
     low, high = 0, shortest  # all are equal below `low`

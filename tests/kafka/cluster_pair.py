@@ -1,6 +1,6 @@
-"""Three brokers of ours and three of Apache Kafka 3.9.1, each cluster with a ZooKeeper of its own, and equal settings.
+"""Three of our brokers and three of Apache Kafka 3.9.1, each cluster with its own ZooKeeper and the same settings.
 
-Both have the ids 1, 2 and 3, and both do the same when they are told to stop, kill or start a broker.
+Both use the ids 1, 2 and 3, and can stop, kill and start a broker in the same way.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.kafka.zookeeper import ZooKeeper, ZooKeeperKafka
 
 __all__ = ["ClusterOfThree", "TheirCluster", "our_cluster", "their_cluster"]
 
-#: What the tests rely on, and what the two kinds would have different defaults for.
+#: Settings that the tests rely on, or whose defaults differ between the two kinds.
 _SETTINGS = {
     "default.replication.factor": "3",
     "num.partitions": "2",
@@ -50,20 +50,20 @@ class ClusterOfThree(Protocol):
         ...
 
     def kill(self, member: int) -> None:
-        """End a broker as a crash would."""
+        """Kill a broker, to simulate a crash."""
 
     def stop(self, member: int) -> None:
-        """Have a broker end by itself."""
+        """Shut a broker down cleanly."""
 
     def restart(self, member: int) -> None:
-        """Start a broker on its files."""
+        """Start a broker with its files."""
 
 
 class TheirCluster:
     """Three brokers of Apache Kafka 3.9.1.
 
     Args:
-        brokers: each broker by its id.
+        brokers: the brokers, by id.
     """
 
     def __init__(self, brokers: Mapping[int, ZooKeeperKafka]) -> None:
@@ -89,7 +89,7 @@ class TheirCluster:
 
 @contextmanager
 def our_cluster(settings: Mapping[str, str] | None = None) -> Iterator[Cluster]:
-    """Run three brokers of ours, with these settings beside the common ones."""
+    """Run three of our brokers, with these settings in addition to the common ones."""
     with (
         ZooKeeper() as zookeeper,
         Cluster(brokers=len(NODES), zookeeper=zookeeper.address, options=_SETTINGS | dict(settings or {})) as cluster,
@@ -97,13 +97,13 @@ def our_cluster(settings: Mapping[str, str] | None = None) -> Iterator[Cluster]:
         for address in cluster.addresses.values():
             with sync.Admin(address) as admin:
                 while len(admin.describe_cluster().brokers) < len(NODES):
-                    pass  # brokers learn of each other a little later
+                    pass  # brokers learn of each other after a moment
         yield cluster
 
 
 @contextmanager
 def their_cluster(settings: Mapping[str, str] | None = None) -> Iterator[TheirCluster]:
-    """Run three brokers of Apache Kafka 3.9.1, with these settings beside the common ones."""
+    """Run three brokers of Apache Kafka 3.9.1, with these settings in addition to the common ones."""
     with ExitStack() as stack:
         zookeeper = stack.enter_context(ZooKeeper())
         given = _SETTINGS | dict(settings or {})

@@ -1,4 +1,4 @@
-"""Tests with a real Apache Kafka. They run only under `make test-kafka`, which requests them with
+"""Tests with a real Apache Kafka. They run only under `make test-kafka`, which enables them through
 KAFKAWIRE_TEST_KAFKA."""
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if not os.environ.get("KAFKAWIRE_TEST_KAFKA"):
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[ApacheKafka]:
-    """One node for all tests; each test has its own topics and groups."""
+    """One node for all tests; each test uses its own topics and groups."""
     with ApacheKafka() as node:
         yield node
 
 
 @pytest.fixture(scope="session")
 def filled_kafka() -> Iterator[ApacheKafka]:
-    """One node that has written every kind of file; tests do not write to it."""
+    """One node that has written every kind of file; no test writes to it."""
     with filled_node() as node:
         yield node
 
@@ -44,21 +44,21 @@ def cluster() -> Iterator[KafkaCluster]:
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
-    """One reference broker for all tests; each test has its own topics and groups."""
+    """One reference broker for all tests; each test uses its own topics and groups."""
     with Broker(**BROKER_OPTIONS) as node:
         yield node
 
 
 @pytest.fixture(scope="session")
 def zookeeper_servers() -> Iterator[tuple[ZooKeeper, ZooKeeperKafka]]:
-    """A ZooKeeper and a node of Kafka 3.9; each test has its own topics and groups."""
+    """A ZooKeeper and a node of Kafka 3.9; each test uses its own topics and groups."""
     with ZooKeeper() as zookeeper, ZooKeeperKafka(0, f"{zookeeper.address}/kafka") as node:
         yield zookeeper, node
 
 
 @pytest.fixture
 def either(request: pytest.FixtureRequest) -> Server:
-    """Apache Kafka, then the reference broker."""
+    """Apache Kafka in one run, the reference broker in the next."""
     found: Server = request.getfixturevalue(request.param)
     return found
 
@@ -71,6 +71,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def secure_kafka(certificates: Certificates) -> Iterator[SecureKafka]:
-    """One secured node for all tests; each test has its own topics and groups."""
+    """One secured node for all tests; each test uses its own topics and groups."""
     with SecureKafka(certificates) as node:
         yield node

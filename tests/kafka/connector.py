@@ -1,6 +1,6 @@
 """Spark's own Kafka connector, from its Maven jars, for comparison with the data sources.
 
-Its newest parts on Maven Central do not all have pyspark's version, but they work together.
+Its newest artifacts on Maven Central do not all match pyspark's version, but they work together.
 """
 
 from __future__ import annotations

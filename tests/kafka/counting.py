@@ -14,7 +14,7 @@ from kafkawire.sdk.transport.wire import Address, Receiver, Wire
 
 __all__ = ["CountingNetwork"]
 
-#: The first pause before another metadata request, and how much jitter may shorten it.
+#: The first pause before another metadata request, and the factor by which jitter may shorten it.
 BACKOFF_MS = 100
 JITTER = 0.8
 
@@ -50,7 +50,7 @@ class CountingNetwork(TcpNetwork):
         return await super().open(address, counted, enter)
 
     def check_metadata(self, known: float) -> None:
-        """Assert that metadata requests kept the pauses since a time at which the topics were known."""
+        """Assert that metadata requests have kept their pauses since a time when the topics were known."""
         times = [each for each in self.times[ApiKey.METADATA] if each >= known]
         gaps_ms = [(later - earlier) * 1000 for earlier, later in pairwise(times)]
         assert min(gaps_ms, default=BACKOFF_MS) >= BACKOFF_MS * JITTER, gaps_ms

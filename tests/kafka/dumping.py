@@ -1,4 +1,4 @@
-"""Kafka's DumpLogSegments, over files of either broker."""
+"""Kafka's DumpLogSegments, run on files of either broker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ DUMP = "org.apache.kafka.tools.DumpLogSegments"
 def dump(*options: str, files: list[Path]) -> str:
     """Have Kafka dump files, and return its output.
 
-    Its complaints about segments that do not begin at offset 0 are ignored, since its own get them too; others fail.
+    Complaints about segments that do not begin at offset 0 are ignored, since Kafka's own files get them too; any other
+    complaint fails the test.
     """
     assert files
     result = run_tool(DUMP, *options, "--files", ",".join(map(str, files)))

@@ -1,4 +1,4 @@
-"""Buckets of Java's smallest hash tables, which make the order in which Kafka iterates predictable."""
+"""Buckets of Java's smallest hash tables, which make Kafka's iteration order predictable."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def uuid_bucket(topic_id: bytes) -> int:
 
 
 def spread_ids(count: int) -> tuple[str, ...]:
-    """Return member ids in separate buckets, far enough apart to leave room for others."""
+    """Return member ids in separate buckets, far enough apart to leave room for other ids."""
     found: dict[int, str] = {}
     number = 0
     while len(found) < count:

@@ -13,11 +13,11 @@ __all__ = ["CLIENT", "IN_ORDER", "Line", "Lines", "address_of"]
 
 CLIENT = "client"
 
-#: Settings that make a node of Apache Kafka handle requests of different connections in the order of arrival: one
+#: Settings that make a node of Apache Kafka handle requests from different connections in order of arrival: one
 #: thread reads them, and one handles them.
 IN_ORDER = {"num.network.threads": "1", "num.io.threads": "1"}
 
-#: The longest time for an answer of a node on a busy machine.
+#: How long a node on a busy machine may take to answer.
 TIMEOUT_SECONDS = 60
 
 
@@ -51,10 +51,10 @@ class Line:
 
 
 class Lines:
-    """Connections for tests in which many requests wait at the same time.
+    """Connections for tests with many requests waiting at the same time.
 
     A waiting request keeps its connection; any other request takes an idle one. Each new connection first gets one
-    answer: until a node has accepted a connection, requests on other connections overtake its first request.
+    answer: until a node has accepted a connection, requests on other connections can overtake its first request.
 
     Args:
         address: host and port.
@@ -75,7 +75,7 @@ class Lines:
         return line
 
     def give(self, line: Line) -> None:
-        """Take back a connection whose request was answered."""
+        """Take back a connection whose request has been answered."""
         self._idle.append(line)
 
     def ask(self, message: Message, version: int) -> Message:

@@ -34,13 +34,13 @@ class Seen:
         self._has_more.set()
 
     def note_end(self, task: asyncio.Task[Any]) -> None:
-        """Record that a reading or writing task has ended."""
+        """Note that a reading or writing task has ended."""
         if not task.cancelled():
             self._end = self._end or task.exception()
             self._has_more.set()
 
     async def more(self) -> None:
-        """Wait for the next record; fail if a task has ended by an error."""
+        """Wait for the next record; fail if a task has ended with an error."""
         self._has_more.clear()
         if self._end is None:
             await self._has_more.wait()
@@ -49,7 +49,7 @@ class Seen:
 
 
 class Member:
-    """A consumer and the task that reads; the consumer commits automatically on rebalances and when it leaves."""
+    """A consumer and its reading task; the consumer commits automatically on rebalances and when it leaves."""
 
     def __init__(self, bootstrap: str, topic: str, seen: Seen, options: dict[str, Any]) -> None:
         self.consumer = Consumer(
@@ -80,7 +80,7 @@ class Member:
 
     async def on_revoked(self, partitions: frozenset[TopicPartition]) -> None:
         self.told.append("revoked")
-        await self.consumer.commit()  # including records that the application has received but not marked as finished
+        await self.consumer.commit()  # including records that the application has received but not yet finished
 
     def on_lost(self, partitions: frozenset[TopicPartition]) -> None:
         self.told.append("lost")

@@ -12,7 +12,7 @@ from tests.kafka.apache import RELEASE, copy_jars, java_command
 
 __all__ = ["mirror_maker"]
 
-#: One broker each, and intervals of a second where the defaults are minutes.
+#: One broker per cluster, and intervals of one second where the defaults are minutes.
 _SETTINGS = {
     "replication.factor": "1",
     "checkpoints.topic.replication.factor": "1",

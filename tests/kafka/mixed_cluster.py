@@ -1,7 +1,7 @@
-"""A cluster on one real ZooKeeper whose brokers are of two kinds: reference brokers, and nodes of Apache Kafka 3.9.
+"""A cluster on one real ZooKeeper, with two kinds of brokers: reference brokers, and nodes of Apache Kafka 3.9.
 
-All brokers are processes with the same properties. The first of them is the controller. Their files and logs stay in
-a folder that the test gives.
+All brokers are processes with the same properties, and the first becomes the controller. Their files and logs stay in
+a folder given by the test.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ _SETTINGS: Final = {
     "transaction.state.log.num.partitions": "6",
     "group.initial.rebalance.delay.ms": "0",
     "controlled.shutdown.retry.backoff.ms": "500",
-    # Leaders move only when a broker is lost, or when a test moves them.
+    # Leaders move only when a broker is lost or a test moves them.
     "auto.leader.rebalance.enable": "false",
 }
 
-#: A broker that runs for a minute is done sooner without the second compiler.
+#: A broker that runs for only a minute is faster without the JVM's second compiler.
 _JVM: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
-#: For release 3.9, which has Log4j 1.
+#: For release 3.9, which uses Log4j 1.
 _LOGGING: Final = """log4j.rootLogger=INFO, console
 log4j.appender.console=org.apache.log4j.ConsoleAppender
 log4j.appender.console.layout=org.apache.log4j.PatternLayout
 log4j.appender.console.layout.ConversionPattern=%d{ISO8601} %p %m (%c)%n
 """
 
-#: The limit of each wait: many times what it takes, so that a loaded machine fails no test.
+#: The limit of each wait: many times what it takes, so that no test fails on a loaded machine.
 _PATIENCE_SECONDS: Final = 300
 
 
 class Kind(Enum):
-    """Whose broker it is."""
+    """The implementation that a broker runs."""
 
     OURS = "ours"
     THEIRS = "theirs"
@@ -67,10 +67,10 @@ class _Broker:
 
     Args:
         broker_id: its id.
-        kind: whose it is.
+        kind: its implementation.
         connect: `zookeeper.connect`.
-        folder: for its files.
-        settings: properties beside those of all brokers.
+        folder: the folder for its files.
+        settings: properties in addition to those of all brokers.
     """
 
     def __init__(self, broker_id: int, kind: Kind, connect: str, folder: Path, settings: Mapping[str, str]) -> None:
@@ -92,7 +92,7 @@ class _Broker:
         (folder / "server.properties").write_text("".join(lines))
 
     def start(self) -> None:
-        """Start it on its files, without waiting for it."""
+        """Start it with its files, without waiting for it."""
         properties = str(self._folder / "server.properties")
         if self.kind is Kind.OURS:
             command = [sys.executable, "-m", "kafkawire", "broker", "--config", properties]
@@ -109,17 +109,17 @@ class _Broker:
         await_port(self.port, self._running, self._log, _PATIENCE_SECONDS)
 
     def kill(self) -> None:
-        """End it with SIGKILL."""
+        """Stop it with SIGKILL."""
         self._running.kill()
         self._running.wait()
 
     def stop(self) -> None:
-        """End it with SIGTERM, and wait until it has given away its leaderships and closed its logs."""
+        """Stop it with SIGTERM, and wait until it has handed over its leaderships and closed its logs."""
         self._running.terminate()
         self._running.wait(_PATIENCE_SECONDS)
 
     def end(self) -> None:
-        """End it if it runs."""
+        """Stop it if it is running."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -135,12 +135,12 @@ class _Broker:
 
 
 class MixedCluster:
-    """Brokers 1, 2, … of given kinds, up inside a `with` block.
+    """Brokers 1, 2, … of given kinds, running inside a `with` block.
 
     Args:
         kinds: the kind of each broker; the first becomes the controller.
-        folder: for files and logs.
-        settings: properties of all brokers of a kind, beside those that are needed.
+        folder: the folder for files and logs.
+        settings: properties of all brokers of a kind, in addition to the required ones.
     """
 
     def __init__(
@@ -188,7 +188,7 @@ class MixedCluster:
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """The ids of all brokers, in the order of their first starts."""
+        """The ids of all brokers, in the order they were first started."""
         return tuple(self._brokers)
 
     @property
@@ -197,21 +197,21 @@ class MixedCluster:
         return {broker_id: broker.data for broker_id, broker in self._brokers.items()}
 
     def kind(self, broker_id: int) -> Kind:
-        """Return whose broker it is."""
+        """Return the kind of a broker."""
         return self._brokers[broker_id].kind
 
     # Brokers.
 
     def kill(self, broker_id: int) -> None:
-        """End a broker with SIGKILL."""
+        """Stop a broker with SIGKILL."""
         self._brokers[broker_id].kill()
 
     def stop(self, broker_id: int) -> None:
-        """End a broker with SIGTERM, and wait until it has given away its leaderships."""
+        """Stop a broker with SIGTERM, and wait until it has handed over its leaderships."""
         self._brokers[broker_id].stop()
 
     def start(self, broker_id: int) -> None:
-        """Start a broker again on its files, and wait until it has registered."""
+        """Restart a broker with its files, and wait until it has registered."""
         self._brokers[broker_id].start()
         self._brokers[broker_id].await_start()
         self.await_registered(broker_id)
@@ -227,7 +227,7 @@ class MixedCluster:
 
     @property
     def controller(self) -> int | None:
-        """The controller; None if there is none at the moment."""
+        """The controller; None if there is none at present."""
         found = self._content("/controller")
         return None if found is None else int(found["brokerid"])
 
@@ -249,13 +249,13 @@ class MixedCluster:
     # Topics.
 
     def states(self, topic: str) -> dict[int, dict[str, Any]]:
-        """Return the state of each partition of a topic that has one."""
+        """Return the state of each of a topic's partitions that has one."""
         path = f"/brokers/topics/{topic}/partitions"
         found = {int(number): self._content(f"{path}/{number}/state") for number in self._children(path)}
         return {number: state for number, state in sorted(found.items()) if state is not None}
 
     def await_in_sync(self, *topics: str, replicas: int = 3) -> None:
-        """Wait until all partitions of topics have a leader, and so many replicas in sync."""
+        """Wait until all partitions of topics have a leader and this many in-sync replicas."""
 
         def are_in_sync() -> bool:
             for topic in topics:
@@ -269,11 +269,11 @@ class MixedCluster:
         self.until(are_in_sync, lambda: f"all are in sync: {[self.states(topic) for topic in topics]}")
 
     def is_being_deleted(self, topic: str) -> bool:
-        """Return whether the controller is to delete a topic, and has not done so yet."""
+        """Return whether the controller has been asked to delete a topic but has not done so yet."""
         return topic in self._children("/admin/delete_topics") and topic in self._children("/brokers/topics")
 
     def await_deleted(self, topic: str) -> None:
-        """Wait until the registry has no trace of a topic, and no broker has a folder of it."""
+        """Wait until the registry has no trace of a topic, and no broker has a folder for it."""
 
         def is_deleted() -> bool:
             nodes = ("/brokers/topics", "/admin/delete_topics", "/config/topics")
@@ -283,7 +283,7 @@ class MixedCluster:
         self.until(is_deleted, lambda: f"{topic} is deleted: {self.partitions_of(topic)}")
 
     def partitions_of(self, topic: str) -> dict[int, list[str]]:
-        """Return the folders of a topic that each broker has."""
+        """Return the folders that each broker has for a topic."""
         pattern = re.compile(rf"{re.escape(topic)}-\d+")
         return {
             broker_id: sorted(path.name for path in folder.iterdir() if pattern.fullmatch(path.name))
@@ -298,7 +298,7 @@ class MixedCluster:
         return result.stdout
 
     def until(self, is_so: Callable[[], bool], what: str | Callable[[], str]) -> None:
-        """Wait until something is so; if that takes too long, fail with `what`, or its result if it is a function."""
+        """Wait until a condition holds; on timeout, fail with `what`, or with its result if it is a function."""
 
         def reason() -> str:
             return f"it does not come about that {what if isinstance(what, str) else what()}"

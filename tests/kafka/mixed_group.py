@@ -1,4 +1,4 @@
-"""One group on both sides: a coordinator in memory and one of Apache Kafka, with the same requests.
+"""One group on both sides: an in-memory coordinator and one of Apache Kafka, which get the same requests.
 
 The coordinator knows the same topics under the same ids, and adopts the member ids that Kafka assigns.
 """
@@ -51,10 +51,10 @@ REBALANCES_MS = (60_000, 300_000)
 
 IDS = spread_ids(5)
 
-#: Each expression matches topics, so that the group's epoch shows when it has been resolved.
+#: Each expression matches some topics, so that the group's epoch shows when it has been resolved.
 REGEXES = ("mixed-[ab]", "mixed-(b|d)", "mixed-.*")
 
-#: How long a sequence may go on after a resolution: time stands still here, but Apache Kafka resolves again.
+#: How long a sequence may continue after a resolution: time stands still here, but Apache Kafka resolves again.
 _SECONDS_MAX = 8
 
 
@@ -107,7 +107,7 @@ class Mixed:
         return groups[0] if groups else None
 
     def ask(self, asked: Asked) -> None:
-        """Send a request to both, and compare the immediate answers."""
+        """Send a request to both sides, and compare the immediate answers."""
         self.asked += 1
         was = self.current()
         line = self.lines.take()
@@ -115,7 +115,7 @@ class Mixed:
         self.bench.next_ids = []
         theirs: Any = None
         if isinstance(asked, sequences.Join) and not asked.member_id:
-            # An immediate answer tells which name to take.
+            # An immediate answer reveals which name to use.
             theirs = line.receive()
             prefix = "" if isinstance(was, ConsumerGroup) and was.members else f"{asked.instance or CLIENT}-"
             self.bench.next_ids = [theirs.member_id.removeprefix(prefix)]
@@ -135,8 +135,8 @@ class Mixed:
             self.await_epoch()
         self.note_turn(was)
         is_waiting = bool(self.waiting) and self.waiting[-1][0] is asked
-        # The last member of a generation leaves while another is about to join: Kafka's timer of 0 ms ends the
-        # rebalance a moment later. A join that a new group refuses because it has no id is answered before the
+        # If the last member of a generation leaves while another is about to join, Kafka's 0 ms timer ends the
+        # rebalance a moment later. A join that a new group refuses for lack of a member id is answered before the
         # group is written.
         if is_waiting or isinstance(asked, sequences.Leave | sequences.Join):
             self.await_state()
@@ -152,7 +152,7 @@ class Mixed:
                 continue
             is_late = isinstance(waiting, sequences.Sync) and waiting is not asked
             if is_late and answers[0].error_code == ErrorCode.UNKNOWN_MEMBER_ID:
-                # Kafka never answers the SyncGroup of a member that leaves in the meantime.
+                # Kafka never answers the SyncGroup of a member that has left in the meantime.
                 line.frames.close()
                 continue
             try:
@@ -185,14 +185,14 @@ class Mixed:
     def compare(self, asked: Asked, answer: Any, other: Any) -> None:
         ours, theirs = self.shape(asked, answer), self.shape(asked, other)
         if isinstance(asked, sequences.Beat) and theirs == ErrorCode.UNKNOWN_SERVER_ERROR:
-            # It cannot upgrade a group whose new member does not support the protocol of the others.
+            # It cannot upgrade a group whose new member does not support the others' protocol.
             self.is_over = True
             return
         assert ours == theirs, f"{asked}: {ours}, Apache Kafka {theirs}"
         self.script.answered(asked, other, self.assigned(other))
 
     def note_turn(self, was: object) -> None:
-        """Count protocol changes; which of several members leads afterwards is random."""
+        """Count protocol changes; which member leads afterwards is random."""
         group = self.current()
         if type(group) is type(was) or group is None or was is None:
             return
@@ -214,7 +214,7 @@ class Mixed:
             self.ask(sequences.Leave(((member_id, asked.instance),)))
 
     def await_state(self) -> None:
-        """Wait until Apache Kafka has completed a request, even one without an answer, before the next."""
+        """Before the next request, wait until Apache Kafka has completed this one, even if it gives no answer."""
         group = self.current()
         expected = group.state.value if isinstance(group, ClassicGroup) else None
 

@@ -1,4 +1,4 @@
-"""Sends batches to a running broker, one request each, and collects its answers and the stored batches."""
+"""Sends batches to a running broker, one per request, and collects the answers and the stored batches."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ __all__ = ["LATEST", "TIMEOUT_MS", "Answer", "ask", "call", "create", "produce",
 TIMEOUT_MS = 30_000
 MAX_BYTES = 2**22
 
-#: The controller has a new topic before its broker has it.
+#: The controller knows a new topic before the broker does.
 _NOT_YET = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER}
 
-#: The last version that has topic names instead of ids.
+#: The last version with topic names instead of ids.
 FETCH_VERSION = 12
 
 
@@ -66,7 +66,7 @@ def _stored(socket: FrameSocket, topic: str, base_offset: int) -> Stored:
 
 
 def create(bootstrap: str, config: dict[str, str]) -> str:
-    """Create a topic of one partition that keeps old records."""
+    """Create a one-partition topic that keeps old records."""
     topic = f"produced-{uuid.uuid4().hex}"
 
     asyncio.run(topics.create(bootstrap, NewTopic(topic, 1, 1, configs={"retention.ms": "-1"} | config)))

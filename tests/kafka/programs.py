@@ -4,11 +4,11 @@ Each prints one line of JSON. Clients are fetched from registries on first use; 
     admin                 create the topic, describe its partitions and `retention.ms`, delete it, list the others
     administer MS         change a topic, and the broker's `log.retention.ms` to MS; describe all; print each answer
     produce CODEC KIND    store 200 records; KIND is `default`, or `idempotent` where that is not the default
-    group PROTOCOL COUNT  read that many as a member of the group with the topic's name, commit, leave when stdin ends
+    group PROTOCOL COUNT  read that many as a member of the group named after the topic, commit, leave when stdin ends
     fetch                 read all records, without a group
-    stream                store 500 records for each line of standard input, with acks=all; tell errors when it ends
-    follow COUNT          read until there were that many different values, as a group that commits by itself
-    transactions          commit one with an offset of the group with the topic's name, abort one, get fenced
+    stream                store 500 records for each line of standard input, with acks=all; report errors when it ends
+    follow COUNT          read until that many distinct values have arrived, in a group with auto-commit
+    transactions          commit one with an offset of the group named after the topic, abort one, be fenced
     mistake KIND          make a mistake that a broker refuses, and print the error from the client
 """
 
@@ -51,11 +51,11 @@ class Program(NamedTuple):
     """A program that uses one client, with the client's abilities.
 
     Attributes:
-        tools: the tools that the build needs besides Python.
+        tools: the tools that the build needs in addition to Python.
         command: builds the program if necessary, and returns the command that starts it.
-        codecs: the codecs that the client has without further packages.
+        codecs: the codecs that the client supports without further packages.
         idempotent: whether its producer is idempotent by default; None if it cannot be.
-        protocols: the group protocols of the client.
+        protocols: the group protocols that the client supports.
         python_before: the first Python without a wheel of the client.
     """
 
@@ -68,7 +68,7 @@ class Program(NamedTuple):
     python_before: tuple[int, int] = (4, 0)
 
     def start(self, bootstrap: str, *arguments: str) -> subprocess.Popen[str]:
-        """Start the program on a scenario."""
+        """Start the program with a scenario."""
         command = [*self.command(), bootstrap, *arguments]
         pipe = subprocess.PIPE
         return subprocess.Popen(command, cwd=_ROOT, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
@@ -126,7 +126,7 @@ def _built(name: str, build: Callable[[Path], list[str]]) -> Path:
         content.update(f"{path.relative_to(sources)}\n".encode() + path.read_bytes())
 
     def fill(folder: Path) -> None:
-        shutil.copytree(sources, folder, dirs_exist_ok=True)  # an interrupted build goes on
+        shutil.copytree(sources, folder, dirs_exist_ok=True)  # an interrupted build resumes
         _do(build(folder), folder)
 
     return kept_folder(f"clients/{name}-{content.hexdigest()[:12]}", fill)
@@ -177,7 +177,7 @@ def _python(name: str) -> list[str]:
 
 @cache
 def _older_confluent(version: str) -> list[str]:
-    """Return the command that uses a version of confluent-kafka other than the environment's."""
+    """Return the command that uses a different version of confluent-kafka from the environment's."""
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:"]
 
     def fill(folder: Path) -> None:

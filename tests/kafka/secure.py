@@ -1,7 +1,7 @@
 """A real Apache Kafka with TLS, SASL and an authorizer: one node with a listener for each way to connect.
 
-SASL_PLAINTEXT and SASL_SSL offer PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER (tokens without a signature), and
-limit sessions; SSL requires a client certificate, whose common name is the principal. PLAINTEXT is for set-up: every
+SASL_PLAINTEXT and SASL_SSL offer PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER (unsigned tokens), and
+limit sessions; SSL requires a client certificate, whose common name is the principal. PLAINTEXT is for setup: every
 client is a superuser there.
 """
 
@@ -32,7 +32,7 @@ _LOGIN_MODULES = {
 
 
 class SecureKafka(ApacheKafka):
-    """One secured node, which runs inside a `with` block.
+    """One secured node, running inside a `with` block.
 
     Args:
         certificates: the certificates of the node and its clients.

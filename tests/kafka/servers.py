@@ -1,4 +1,4 @@
-"""The two brokers on which the client's integration suite runs, with equal settings."""
+"""The two brokers that the client's integration suite runs on, with the same settings."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ _VERSION = "4.0.1"
 
 
 def administer(bootstrap: str, topic: str) -> str:
-    """Have Spring create and modify a topic, and return the program's output."""
+    """Make Spring create and modify a topic, and return the program's output."""
     jars = copy_jars("spring_pom.xml", f"spring-kafka-{_VERSION}", {"spring.kafka.version": _VERSION})
     source = CLIENTS / "spring" / "Administration.java"
     command = ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*", str(source), bootstrap, topic]

@@ -16,7 +16,7 @@ from tests.kafka.topics import await_markers, create
 __all__ = ["COMPRESSED", "filled_node"]
 
 START_MS = 1_700_000_000_000
-#: The setting with which Kafka's own tests get small segments.
+#: The setting that Kafka's own tests use to get small segments.
 SMALL = {"internal.segment.bytes": "20000", "retention.ms": "-1", "index.interval.bytes": "1000"}
 COMPRESSED = {compression: f"of-{compression.name.lower()}" for compression in Compression}
 
@@ -24,11 +24,11 @@ SETTINGS = {
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
     "share.coordinator.state.topic.num.partitions": "1",
-    # By default, Kafka rewrites the state of a share group after five minutes and deletes the old one, which could
+    # By default, Kafka rewrites a share group's state after five minutes and deletes the old one, which could
     # happen between two tests of a long run.
     "share.coordinator.cold.partition.snapshot.interval.ms": "86400000",
     "share.coordinator.state.topic.prune.interval.ms": "86400000",
-    # A small snapshot of the metadata after a second.
+    # A small metadata snapshot after a second.
     "metadata.log.max.snapshot.interval.ms": "1000",
     "metadata.log.max.record.bytes.between.snapshots": "100",
 }
@@ -36,7 +36,7 @@ SETTINGS = {
 
 @contextmanager
 def filled_node() -> Iterator[ApacheKafka]:
-    """Start a node and have it write every kind of file."""
+    """Start a node and make it write every kind of file."""
     with ApacheKafka(settings=SETTINGS) as node:
         asyncio.run(_fill(node.bootstrap))
         groups = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"

@@ -1,4 +1,4 @@
-"""Kafka's tools for topics, configurations, directories and the cluster print the same for both brokers.
+"""Kafka's tools for topics, configurations, directories and the cluster print the same output for both brokers.
 
 Method: the same commands, in order, on Apache Kafka and on the reference broker; their output is compared line by
 line, with broker-specific values masked.
@@ -29,9 +29,9 @@ PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
 
 Command = tuple[str, str]
 
-#: Masked values: a time, an address, an id, a folder, a size, the frames of a Java exception, the value that Kafka
-#: sets for all brokers when eligible leader replicas are enabled, and the text on cordoned directories: the reference
-#: broker has neither.
+#: Masked values: times, addresses, ids, folders, sizes, the frames of a Java exception, the value that Kafka
+#: sets for all brokers when eligible leader replicas are enabled, and the text on cordoned directories. The reference
+#: broker has neither feature.
 MASKS = (
     (r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+", "TIME"),
     (r"(127\.0\.0\.1[: ]+)\d+", r"\1PORT"),
@@ -47,7 +47,7 @@ MASKS = (
 TOPIC = "admin-tools"
 ON_TOPIC = f"--entity-type topics --entity-name {TOPIC}"
 
-#: Each list is one test: the arguments of a tool after the address.
+#: Each list is one test: a tool's arguments after the address.
 SEQUENCES: dict[str, list[Command]] = {
     "topics": [
         (TOPICS, f"--create --topic {TOPIC} --partitions 2 --config retention.ms=1000 --config cleanup.policy=compact"),

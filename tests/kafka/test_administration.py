@@ -24,20 +24,20 @@ from tests.kafka.servers import Server
 from tests.kafka.spring import administer
 from tests.needs import JAVAC
 
-#: The first test that uses a client waits until it is built.
+#: The first test that uses a client waits until the client is built.
 pytestmark = pytest.mark.timeout(BUILD_TIMEOUT_SECONDS + 300)
 
 #: The programs whose clients have an admin API.
 ADMINISTRATORS = ("kafka-python", "aiokafka", "confluent-kafka", "franz-go", "sarama", "kafkajs")
 
-#: Broker-specific fields of answers, under the names of each client.
+#: Broker-specific fields of answers, by each client's own names.
 FACTS = {
     *("cluster_id", "clusterId", "ClusterID", "Cluster"),
     *("topic_id", "TopicID", "Uuid", "port", "Port"),
     *("log_dir", "Dir", "total_bytes", "usable_bytes", "TotalBytes", "UsableBytes"),
 }
 
-#: Kafka sets it for all brokers when eligible leader replicas are enabled, which the reference broker does not have.
+#: Kafka sets it for all brokers when eligible leader replicas are enabled; the reference broker lacks that feature.
 LEFT_OUT = "min.insync.replicas"
 
 
@@ -56,7 +56,7 @@ def masked(value: Any) -> Any:
 
 
 def _is_fact(name: str, value: Any) -> bool:
-    # franz-go reports it for the topic, sarama for the partition.
+    # franz-go reports the error for the topic, sarama for the partition.
     return name in FACTS or (name == "ID" and not isinstance(value, int))
 
 
@@ -82,7 +82,7 @@ def test_each_step_is_answered_as_by_kafka(servers: list[Server], program: Progr
         assert masked(on_ours[step]) == masked(seen), step
 
 
-#: The requests to Spring's admin, in order; it adds and overwrites.
+#: The requests to Spring's admin, in order; Spring adds and overwrites.
 SPRING_CONFIGS = {"retention.ms": "3600000", "segment.bytes": "2097152", "compression.type": "producer"}
 
 

@@ -1,6 +1,6 @@
 """The reference broker describes its APIs and features to clients exactly as Apache Kafka does.
 
-Method: both get a request in every version of ApiVersions; the entries of the reference broker are compared.
+Method: both brokers get a request in every version of ApiVersions, and the reference broker's entries are compared.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kafkawire.sdk.transport.blocking import ConnectionEnded, FrameSocket
 from kafkawire.testing import Broker
 from tests.kafka.apache import ApacheKafka
 
-#: Versions that have a codec but that brokers no longer serve.
+#: Versions that still have a codec but are no longer served by brokers.
 REMOVED = [
     (api, version) for api in KNOWN_APIS.values() for _release, gone in api.removed for version in gone.numbers()
 ]

@@ -1,6 +1,6 @@
-"""Apache Kafka and the reference broker answer requests about the cluster as one table says.
+"""Apache Kafka and the reference broker answer requests about the cluster as laid down in one table.
 
-Method: every case of `asked_cases.py` is sent to both in every version, on a separate connection.
+Method: every case in `asked_cases.py` is sent to both in every version, each on its own connection.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def socket_to(bootstrap: str) -> FrameSocket:
 
 
 def fill(bootstrap: str) -> str:
-    """Create the topics of the cases."""
+    """Create the topics that the cases use."""
     made = (NewTopic(name, count, 1, {"retention.ms": "-1"}) for name, count in TOPICS.items())
     asyncio.run(topics.create(bootstrap, *made))
     with socket_to(bootstrap) as socket:

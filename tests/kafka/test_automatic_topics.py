@@ -1,7 +1,7 @@
-"""A topic that Metadata creates is unknown in the answer, and exists a moment later, as on Apache Kafka.
+"""A topic that Metadata creates is unknown in the response and exists a moment later, as on Apache Kafka.
 
-Method: both get requests in every version, repeated until the topic exists; invalid names, and names for which the
-answer does not show that they cannot be created.
+Method: both get requests in every version, repeated until the topic exists; also with invalid names, and with names
+that the response does not show to be impossible.
 """
 
 from __future__ import annotations

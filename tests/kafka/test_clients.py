@@ -1,6 +1,6 @@
 """Producer, consumer and admin work on Apache Kafka.
 
-Method: each client with a real node; another client or Kafka's own tool reads the records that a client wrote.
+Method: each client runs on a real node; another client or Kafka's own tool reads the records that it wrote.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def test_keys_go_where_kafka_sends_them(either: Server) -> None:
 
 
 class Partitions:
-    """A listener that keeps a member's partitions, and lets a test wait for a number of them."""
+    """A listener that tracks a member's partitions, and lets a test wait for a number of them."""
 
     def __init__(self) -> None:
         self.owned: set[TopicPartition] = set()
@@ -166,7 +166,7 @@ class Partitions:
     on_lost = on_revoked
 
     async def has(self, count: int) -> None:
-        """Wait until the member has this many."""
+        """Wait until the member has this many partitions."""
         async with self._changed:
             await self._changed.wait_for(lambda: len(self.owned) == count)
 
@@ -208,8 +208,8 @@ def test_group_of_two(either: Server, assignor: str) -> None:
                         producer.send(topic, b"%d" % number, partition=number % 4)
                 values = [record.value or b"" for each in (first, second) for record in await read(each, 20)]
                 assert sorted(map(int, values)) == list(range(40))
-                await first.commit()  # the record read last, too: it is not finished until the next one is requested
-                # The second one has committed its records and left.
+                await first.commit()  # also the last record read: it is not finished until the next one is requested
+                # The second member has committed its records and left.
             await one.has(4)
             async with Producer(bootstrap) as producer:
                 for number in range(4):
@@ -329,7 +329,7 @@ def test_admin(either: Server) -> None:
             assert str(cluster.brokers[1].address) == bootstrap
             await admin.delete_topics(ids)
             while ids.keys() & (await admin.list_topics()).keys():
-                pass  # brokers delete a topic a little later than the controller
+                pass  # brokers delete a topic shortly after the controller
 
     on(either, test)
 
@@ -348,12 +348,12 @@ def test_refusals(either: Server) -> None:
             taken = await refused(admin.create_topics("clients-taken"))
             assert taken == (ErrorCode.TOPIC_ALREADY_EXISTS, True)
             assert await refused(admin.create_topics(NewTopic("clients-wide", replication_factor=2))) == too_wide
-            with pytest.raises(LocalProtocolError, match="topic 'clients are': expected"):  # without asking
+            with pytest.raises(LocalProtocolError, match="topic 'clients are': expected"):  # without a request
                 await admin.create_topics("clients are")
             assert await refused(admin.describe_topics("clients-absent")) == unknown
             assert await refused(admin.delete_topics("clients-absent")) == unknown
         async with Producer(bootstrap) as producer:
-            with pytest.raises(LocalProtocolError, match="topic 'clients are': expected"):  # without asking
+            with pytest.raises(LocalProtocolError, match="topic 'clients are': expected"):  # without a request
                 producer.send("clients are", b"")
 
     on(either, test)

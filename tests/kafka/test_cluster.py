@@ -1,4 +1,4 @@
-"""Clients with three nodes whose leaders and coordinators move, and which are paused, killed and restarted.
+"""Clients of three nodes that are paused, killed and restarted, and whose leaders and coordinators move.
 
 Method: a producer and a consumer work while nodes come and go. Acknowledged records must be read exactly once; each
 delivery is settled in time; calls keep their limits; metadata requests are counted on the wire.
@@ -29,7 +29,7 @@ from tests.sdk.transport.responses import response_to
 
 TIMEOUT_SECONDS = 90
 
-#: How late deliveries and calls may end on a machine that also runs three nodes.
+#: How late deliveries and calls may finish on a machine that also runs three nodes.
 GRACE_MS = 100 + 150
 
 
@@ -37,7 +37,7 @@ class Load:
     """A producer that sends to each partition in turn, and a consumer that reads, until they are stopped.
 
     Attributes:
-        deliveries: the deliveries by partition and value, with the time of `send`.
+        deliveries: the deliveries by partition and value, each with the time of `send`.
         read: how often each offset was received, with its value.
     """
 
@@ -72,7 +72,7 @@ class Load:
             self.values[record.partition, record.offset] = record.value
 
     async def until_read(self, more: int = 1) -> None:
-        """Wait until a record of every partition has been read from now on."""
+        """Wait until, from now on, a record of every partition has been read."""
         before = Counter(partition for partition, _ in self.read)
         while not all(
             Counter(partition for partition, _ in self.read)[number] >= before[number] + more
@@ -95,7 +95,7 @@ class Load:
         return stored
 
     def check_in_time(self, delivery_timeout_ms: int) -> None:
-        """Assert that each delivery is settled, in time."""
+        """Assert that each delivery has been settled in time."""
         took_ms = [(self.settled[id(delivery)] - sent) * 1000 for _, _, delivery, sent in self.deliveries]
         assert max(took_ms) <= delivery_timeout_ms + GRACE_MS
 
@@ -109,7 +109,7 @@ def run(test: Awaitable[None]) -> None:
 
 
 async def create(cluster: KafkaCluster, topic: str, assignments: dict[int, tuple[int, ...]], **configs: str) -> None:
-    """Create a topic with replicas on given nodes, and wait until every node knows it."""
+    """Create a topic with replicas on the given nodes, and wait until every node knows it."""
     async with Admin(cluster.bootstrap) as admin:
         await admin.create_topics(NewTopic(topic, configs=configs, assignments=assignments))
         await in_sync(admin, topic)
@@ -301,7 +301,7 @@ def test_a_node_that_is_paused(cluster: KafkaCluster) -> None:
             try:
                 await timed(consumer.commit(timeout_ms=300), 300)
                 await timed(load.producer.flush(), timeout_ms)
-                await load.until_read(50)  # its partitions have other leaders by now
+                await load.until_read(50)  # by now its partitions have other leaders
                 stored = await load.finish()
                 await timed(consumer.close(timeout_ms=500), 500)
             finally:

@@ -1,7 +1,7 @@
-"""What an admin does to a cluster, done to three nodes of Apache Kafka: each method once, with errors of single items.
+"""An admin's operations on a cluster of three Apache Kafka nodes: each method once, with errors for single items.
 
-Method: the same tests on the current release and on 3.9 with a ZooKeeper, which lacks some of the versions and asks for
-the controller. A throttle keeps a reassignment from being done before it is listed and cancelled.
+Method: the same tests on the current release and on 3.9 with a ZooKeeper, which lacks some of the versions and requires
+the controller. A throttle keeps a reassignment from finishing before it is listed and cancelled.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ BROKER, LOGGER, TOPIC = ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOG
 
 TIMEOUT_SECONDS = 120
 
-#: More than a follower fetches before its throttle begins to work.
+#: More than a follower fetches before its throttle takes effect.
 RECORDS = [os.urandom(900_000) for _ in range(4)]
 
 
@@ -46,7 +46,7 @@ class Cluster(NamedTuple):
 
     Attributes:
         bootstrap: their addresses.
-        has_zookeeper: whether they are of release 3.9, with two log directories each.
+        has_zookeeper: whether they run release 3.9, with two log directories each.
     """
 
     bootstrap: str
@@ -55,7 +55,7 @@ class Cluster(NamedTuple):
 
 @pytest.fixture(scope="module", params=["raft", "zookeeper"])
 def nodes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """One cluster after the other; each test has its own topics."""
+    """Each cluster in turn; each test uses its own topics."""
     with ExitStack() as stack:
         if request.param == "raft":
             yield Cluster(stack.enter_context(KafkaCluster()).bootstrap, has_zookeeper=False)
@@ -67,14 +67,14 @@ def nodes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             settings = {
                 "log.dirs": f"{folder / 'a'},{folder / 'b'}",
                 "auto.leader.rebalance.enable": "false",
-                "controlled.shutdown.enable": "false",  # it would wait for nodes that are gone
+                "controlled.shutdown.enable": "false",  # it would wait for nodes that no longer exist
             }
             brokers.append(stack.enter_context(ZooKeeperKafka(node_id, zookeeper.address, settings)))
         yield Cluster(",".join(broker.bootstrap for broker in brokers), has_zookeeper=True)
 
 
 def administering(nodes: Cluster, test: Callable[[Admin], Awaitable[None]]) -> None:
-    """Run a test with an admin, in a limited time."""
+    """Run a test with an admin, within a time limit."""
 
     async def run() -> None:
         async with asyncio.timeout(TIMEOUT_SECONDS), Admin(nodes.bootstrap) as admin:
@@ -97,7 +97,7 @@ async def until(admin: Admin, partition: TopicPartition, is_so: Callable[[Partit
 
 
 def codes(errors: dict[TopicPartition, KafkaWireError]) -> dict[TopicPartition, ErrorCode]:
-    """Return the codes of errors that brokers have sent."""
+    """Return the error codes that brokers have sent."""
     return {item: error.code for item, error in errors.items() if isinstance(error, BrokerError)}
 
 
@@ -250,7 +250,7 @@ def test_configurations(nodes: Cluster) -> None:
         return (await admin.describe_configs(kind, name, key))[key].value
 
     async def becomes(admin: Admin, kind: ConfigResourceType, name: str, key: str, wanted: str) -> None:
-        while await value(admin, kind, name, key) != wanted:  # brokers learn of it a little later
+        while await value(admin, kind, name, key) != wanted:  # brokers learn of it shortly afterwards
             pass
 
     async def test(admin: Admin) -> None:

@@ -1,8 +1,8 @@
 """Three brokers with a real ZooKeeper lose nothing while their members, disks and links fail one after another.
 
-Method: `kafkawire.testing.Cluster` as users start it, under a load that counts; a seed chooses what fails. For longer
-runs: `KAFKAWIRE_TEST_CHAOS_SECONDS=300 KAFKAWIRE_TEST_CHAOS_SEED=7`. A pause is printed, and asserted only with a limit
-that a busy machine keeps.
+Method: `kafkawire.testing.Cluster`, started as users would, under a load that counts errors; a seed chooses what fails.
+For longer runs: `KAFKAWIRE_TEST_CHAOS_SECONDS=300 KAFKAWIRE_TEST_CHAOS_SEED=7`. Pauses are printed, and only asserted
+against a limit that a busy machine can keep.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ SEED: Final = int(os.environ.get("KAFKAWIRE_TEST_CHAOS_SEED", "1"))
 
 pytestmark = [pytest.mark.timeout(SECONDS + 840), LINUX.mark]
 
-#: A killed broker is missed after its session, 6 s; a cluster goes on within 10 s on an idle machine.
+#: A killed broker is noticed when its 6 s session ends; on an idle machine, a cluster recovers within 10 s.
 LIMIT_SECONDS: Final = 90.0
 
-#: A stopped broker holds up a client for that long.
+#: How long a stopped broker holds up a client.
 REQUEST_TIMEOUT_MS: Final = 5_000
 
 #: How long a stopped process stays stopped.
@@ -48,10 +48,10 @@ STOP_SECONDS: Final = 15.0
 
 BROKERS: Final = (1, 2, 3)
 
-#: What the controller logs when all replicas in sync are gone.
+#: The controller's log line when all in-sync replicas are gone.
 NO_LEADER: Final = r"no leader was elected for \S+: no replica can lead it \(offline\)"
 
-#: What a controller logs, as in Kafka, that does not know yet that there is another one: STALE_CONTROLLER_EPOCH.
+#: Logged, as in Kafka, by a controller that does not yet know it has been replaced: STALE_CONTROLLER_EPOCH.
 ZOMBIE_ERRORS: Final = ("refuses an? (UpdateMetadata|LeaderAndIsr|StopReplica) with error code 11",)
 
 
@@ -60,7 +60,7 @@ class Scene:
 
     Args:
         cluster: its brokers.
-        load: what clients do meanwhile.
+        load: the clients' load meanwhile.
     """
 
     def __init__(self, cluster: Cluster, load: ClusterLoad) -> None:
@@ -68,7 +68,7 @@ class Scene:
         self._load = load
 
     def go_on(self, what: str, parts: Iterable[str] = ("read", "copy")) -> None:
-        """Wait until every partition and other parts of the load go on, and print how long that takes."""
+        """Wait until every partition and the other parts of the load make progress, and print how long that takes."""
         seconds = self._load.await_every_partition(LIMIT_SECONDS, parts)
         print(f"{time.strftime('%X')} {what}: goes on after {seconds:.1f} s")
 
@@ -81,15 +81,15 @@ class Scene:
         return found
 
     def role(self, broker: int) -> str:
-        """Return a broker with its role, to be printed."""
+        """Return a broker with its role, for printing."""
         return f"broker {broker}{', the controller,' if broker == self.controller else ''}"
 
     def partitions(self) -> list[PartitionView]:
-        """Return the partitions of the load."""
+        """Return the load's partitions."""
         return [each for each in look(self.cluster).partitions if each.topic in self._load.topics]
 
     def await_in_sync(self, brokers: Iterable[int] = BROKERS) -> None:
-        """Wait until these brokers are the ISR of each partition of the load, and lead."""
+        """Wait until these brokers are the ISR of each of the load's partitions and lead them."""
         wanted = set(brokers)
 
         def others() -> list[PartitionView]:
@@ -105,12 +105,12 @@ def under_load(
     known: Iterable[str] = (),
     prepare: Callable[[Cluster], None] = lambda cluster: None,
 ) -> Iterator[Scene]:
-    """Run a load on a new cluster, and check everything at its end.
+    """Run a load on a new cluster, and check everything at the end.
 
     Args:
-        folder: of the cluster.
-        options: of its brokers.
-        known: expressions of errors that the brokers log for what the test does to them.
+        folder: the folder for the cluster.
+        options: options for its brokers.
+        known: regular expressions for errors that the brokers log because of the test's faults.
         prepare: called before the load.
     """
     SPARK.require()
@@ -133,7 +133,7 @@ def under_load(
 
 
 def test_a_broker_is_killed_every_ten_seconds(tmp_path: Path) -> None:
-    """The controller, too: the seed chooses among all."""
+    """Any broker, the controller included: the seed chooses."""
     random = Random(SEED)
     with under_load(tmp_path) as scene:
         end = time.monotonic() + SECONDS
@@ -149,7 +149,7 @@ def test_a_broker_is_killed_every_ten_seconds(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("session_seconds", [6, 20])
 def test_a_broker_is_stopped_for_fifteen_seconds(tmp_path: Path, session_seconds: int) -> None:
-    """A leader, and a controller, that wake up after others have taken over acknowledge nothing that is lost."""
+    """A leader and a controller that resume after others have taken over acknowledge nothing that is then lost."""
     with under_load(tmp_path, {"zookeeper.session.timeout.ms": session_seconds * 1_000}, ZOMBIE_ERRORS) as scene:
         for broker in BROKERS:
             role, begin = scene.role(broker), time.monotonic()
@@ -164,7 +164,7 @@ def test_a_broker_is_stopped_for_fifteen_seconds(tmp_path: Path, session_seconds
 
 
 def test_zookeeper_is_away(tmp_path: Path) -> None:
-    """It is killed and restarted, is stopped for longer than the sessions, and is away for a minute."""
+    """ZooKeeper is killed and restarted, is stopped for longer than the sessions last, and is away for a minute."""
     with under_load(tmp_path) as scene:
         cluster = scene.cluster
         cluster.kill("zookeeper")
@@ -189,7 +189,7 @@ def test_zookeeper_is_away(tmp_path: Path) -> None:
 
 
 def create_topic(cluster: Cluster, name: str) -> None:
-    """Create a topic, for which a controller has to be there."""
+    """Create a topic, which needs a controller."""
     with sync.Admin(cluster.bootstrap) as admin:
         admin.create_topics(NewTopic(name, 1, 3))
     with sync.Producer(cluster.bootstrap, acks="all") as producer:
@@ -204,7 +204,7 @@ Cuts = Iterable[tuple[int, int, Cut]]
 
 
 def put_gates(cluster: Cluster, gates: Gates) -> None:
-    """Start all brokers again, so that they reach each other, and ZooKeeper, through gates."""
+    """Restart all brokers, so that they reach each other and ZooKeeper through gates."""
     zookeeper_gate = free_port()
     gates.open(zookeeper_gate, ZOOKEEPER, int(cluster.zookeeper.rpartition(":")[2]))
     for broker, address in cluster.addresses.items():
@@ -234,7 +234,7 @@ def config_of(cluster: Cluster, broker: int) -> dict[str, str]:
 
 
 def change_config(cluster: Cluster, broker: int, changes: Mapping[str, str]) -> None:
-    """Change properties of a broker, for its next start."""
+    """Change a broker's properties for its next start."""
     path = ClusterFolder(cluster.data_dir).config_path(str(broker))
     path.write_bytes(properties_content({**config_of(cluster, broker), **changes}))
 
@@ -267,7 +267,7 @@ NETWORK_CASES: Final[Mapping[str, Callable[[int, int, int], Cuts]]] = {
 }
 
 
-#: A leader cannot have its ISR changed by a controller that it does not reach, as in Kafka.
+#: As in Kafka, a leader that cannot reach the controller cannot change its ISR.
 STUCK_UNTIL_HEALED: Final = ("no word between the controller and another",)
 
 
@@ -287,7 +287,7 @@ def gated_load(folder: Path, known: Iterable[str] = ZOMBIE_ERRORS) -> Iterator[t
 
 @pytest.mark.parametrize("half", [0, 1])
 def test_links_are_cut(tmp_path: Path, half: int) -> None:
-    """Any two brokers, in both directions and in one; and a broker and ZooKeeper. They heal after 10 to 20 s."""
+    """Any two brokers lose their link, in one direction or both, as do a broker and ZooKeeper, for 10 to 20 s each."""
     random = Random(SEED)
     with gated_load(tmp_path) as (scene, gates):
         for name, cuts in list(NETWORK_CASES.items())[half::2]:
@@ -307,17 +307,17 @@ def test_links_are_cut(tmp_path: Path, half: int) -> None:
             scene.await_in_sync()
 
 
-# Several faults.
+# Multiple faults.
 
 
 class Fault(NamedTuple):
-    """A fault that ends.
+    """A temporary fault.
 
     Attributes:
-        name: what is printed.
-        member: whom it concerns: the id of a broker, or `ZOOKEEPER`.
-        begin: makes it happen.
-        end: ends it.
+        name: the text to print.
+        member: the affected member: a broker's id, or `ZOOKEEPER`.
+        begin: starts the fault.
+        end: ends the fault.
     """
 
     name: str
@@ -327,7 +327,7 @@ class Fault(NamedTuple):
 
 
 def some_fault(random: Random, cluster: Cluster, gates: Gates, member: int) -> Fault:
-    """Return a fault of a member."""
+    """Return a fault for a member."""
     named: int | Literal["zookeeper"] = member if member != ZOOKEEPER else "zookeeper"
     kind = random.choice(["killed", "stopped", "cut off"] if member != ZOOKEEPER else ["killed", "stopped"])
     if kind == "killed":
@@ -340,10 +340,10 @@ def some_fault(random: Random, cluster: Cluster, gates: Gates, member: int) -> F
 
 
 def test_two_faults_at_once(tmp_path: Path) -> None:
-    """Any two of them, for 1 to 15 s; nothing has to go on before both have ended."""
+    """Any two faults, for 1 to 15 s; no progress is required until both have ended."""
     random = Random(SEED)
-    # A leader that was stopped takes its followers for slow when it wakes up, as in Kafka, so it is the whole ISR
-    # for a moment. If its session has ended, its partitions have no leader until it has registered again.
+    # As in Kafka, a resumed leader considers its followers slow, so it is briefly the whole
+    # ISR. If its session has ended, its partitions have no leader until it has registered again.
     known = (*ZOMBIE_ERRORS, NO_LEADER)
     with gated_load(tmp_path, known) as (scene, gates):
         end = time.monotonic() + SECONDS
@@ -355,18 +355,18 @@ def test_two_faults_at_once(tmp_path: Path) -> None:
                 time.sleep(random.uniform(0, 2))
             time.sleep(random.uniform(1, 15))
             gates.heal()
-            for fault in sorted(faults, key=lambda each: each.member):  # a broker starts only with a ZooKeeper
+            for fault in sorted(faults, key=lambda each: each.member):  # a broker needs a ZooKeeper to start
                 fault.end()
             scene.go_on(" and ".join(fault.name for fault in faults))
             if random.random() < 0.5:
                 scene.await_in_sync()
 
 
-# Elections of replicas that are not in sync.
+# Elections of out-of-sync replicas.
 
 
 def test_a_partition_waits_for_its_in_sync_replica(tmp_path: Path) -> None:
-    """Without unclean elections nobody else leads; with them another does, and what only the first one has is lost."""
+    """Without unclean elections no other replica leads; with them one does, and the first leader's records are lost."""
     SPARK.require()
     with Cluster(tmp_path, brokers=3, options={"min.insync.replicas": 1}) as cluster:
         with sync.Admin(cluster.bootstrap) as admin:
@@ -406,7 +406,7 @@ def test_a_partition_waits_for_its_in_sync_replica(tmp_path: Path) -> None:
 
 
 def look(cluster: Cluster) -> ClusterView:
-    """Return what the brokers say, as soon as one of them answers."""
+    """Return what the brokers report, as soon as one of them answers."""
     views: list[ClusterView | None] = []
 
     def has_answered() -> bool:
@@ -419,7 +419,7 @@ def look(cluster: Cluster) -> ClusterView:
 
 
 def await_partition(cluster: Cluster, topics: Iterable[str], in_sync: set[int], **leader: int | None) -> None:
-    """Wait until partition 0 of topics has such an ISR and leader."""
+    """Wait until partition 0 of each topic has this ISR and leader."""
 
     def found() -> list[tuple[str, int | None, tuple[int, ...]]]:
         return [
@@ -436,7 +436,7 @@ def await_partition(cluster: Cluster, topics: Iterable[str], in_sync: set[int], 
 
 
 def send(cluster: Cluster, topics: Iterable[str], value: str, count: int) -> None:
-    """Send a value so many times, each record after the acknowledgement of the last one."""
+    """Send a value a number of times, each record after the previous one is acknowledged."""
     with sync.Producer(cluster.bootstrap, acks="all", delivery_timeout_ms=int(LIMIT_SECONDS * 1_000)) as producer:
         for topic in topics:
             for _ in range(count):
@@ -448,16 +448,16 @@ def values(cluster: Cluster, topic: str) -> list[str]:
         return [bytes(record.value or b"").decode() for record in consumer.records(stop_at_end=True)]
 
 
-# Who a broker is.
+# Broker identity.
 
 
 class OtherBroker:
-    """Another process with the properties of broker 1, inside a `with` block.
+    """Another process with broker 1's properties, running inside a `with` block.
 
     Args:
         cluster: the cluster of broker 1.
-        folder: its files, which do not exist yet.
-        without_id: whether the cluster is to generate its id.
+        folder: the folder for its files, which do not exist yet.
+        without_id: whether the cluster should generate its id.
     """
 
     def __init__(self, cluster: Cluster, folder: Path, *, without_id: bool = False) -> None:
@@ -474,7 +474,7 @@ class OtherBroker:
 
     @property
     def told(self) -> str:
-        """What it has printed."""
+        """Its output so far."""
         return self._log.read_text()
 
     def __enter__(self) -> Self:
@@ -492,7 +492,7 @@ class OtherBroker:
 
 
 def test_ids_of_brokers(tmp_path: Path) -> None:
-    """An id in use is refused; generated ids begin at 1001."""
+    """An id in use is refused; generated ids start at 1001."""
     SPARK.require()
     with Cluster(tmp_path / "cluster", brokers=3) as cluster:
         with OtherBroker(cluster, tmp_path / "second") as second:
@@ -523,7 +523,7 @@ def await_brokers(cluster: Cluster, brokers: Collection[int]) -> None:
 
 
 def test_a_killed_broker_comes_back_with_an_empty_disk(tmp_path: Path) -> None:
-    """It takes its partitions, and catches up."""
+    """The broker takes over its partitions, and catches up."""
     with under_load(tmp_path) as scene:
         for broker in BROKERS:
             scene.cluster.kill(broker)
@@ -537,12 +537,12 @@ def test_a_killed_broker_comes_back_with_an_empty_disk(tmp_path: Path) -> None:
 
 # The disk.
 
-#: A quarter of a minute of the load fills a partition's log to this size.
+#: The load fills a partition's log to this size in about 15 s.
 FULL_BYTES: Final = 20_000
 
 
 def test_disks_of_followers_and_leaders_fill_up(tmp_path: Path) -> None:
-    """The partitions of a broker fail one by one, and others lead; it has all of them again after a restart."""
+    """A broker's partitions fail one by one, and others lead; after a restart it has them all again."""
     with under_load(tmp_path, known=["File too large", ": the log is", "the replicas of .* are offline"]) as scene:
         cluster = scene.cluster
         for broker in BROKERS:

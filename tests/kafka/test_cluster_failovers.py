@@ -1,8 +1,8 @@
-"""Programs with other people's clients lose nothing while brokers of ours are killed, stopped and started again.
+"""Programs that use third-party clients lose nothing while our brokers are killed, stopped and restarted.
 
-Method: a program stores keyed records with its client's defaults, and acks=all where that is not the default; another
-one reads them in a group meanwhile. Each part of the records is sent while another broker is missing. What was
-acknowledged is compared with what is stored and with what was read.
+Method: a program stores keyed records with its client's defaults, and acks=all where that is not the default; meanwhile
+another reads them in a group. Each part of the records is sent while a different broker is down. The acknowledged
+records are compared with the stored ones and with those read.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from tests.kafka.cluster import NODES
 from tests.kafka.cluster_pair import ClusterOfThree, our_cluster
 from tests.kafka.programs import BUILD_TIMEOUT_SECONDS, PROGRAMS, Program, name_of, usable
 
-#: The first test that uses a client waits until it is built.
+#: The first test that uses a client waits until the client is built.
 pytestmark = pytest.mark.timeout(BUILD_TIMEOUT_SECONDS + 600)
 
 PARTITIONS = 3
 
-#: What a program stores for each line that it gets, and how many lines it gets.
+#: How many records a program stores for each line it receives, and how many lines it receives.
 RECORDS_OF_A_LINE = 500
 LINES = 4
 
 COUNT = RECORDS_OF_A_LINE * LINES
 
-#: A program that has not ended by then never will: a failover takes the 10 s of a session on an idle machine.
+#: A program that is still running after this time is stuck: on an idle machine, a failover takes the 10 s of a session.
 TIMEOUT_SECONDS = 300
 
 CLIENTS = [
@@ -40,11 +40,11 @@ CLIENTS = [
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[ClusterOfThree]:
-    """Three brokers for all programs; each test leaves all of them running."""
+    """Three brokers for all programs; each test leaves them all running."""
     settings = {
         "min.insync.replicas": "2",
         "auto.leader.rebalance.enable": "true",
-        "zookeeper.session.timeout.ms": "10000",  # a killed broker is missed sooner than by default
+        "zookeeper.session.timeout.ms": "10000",  # a killed broker is noticed sooner than by default
     }
     with our_cluster(settings) as running:
         yield running
@@ -58,7 +58,7 @@ def stored(cluster: ClusterOfThree, topic: str) -> list[int]:
 
 
 def send_part(producer: subprocess.Popen[str]) -> None:
-    """Have a program store the next part."""
+    """Make a program store the next part."""
     assert producer.stdin is not None
     producer.stdin.write("\n")
     producer.stdin.flush()

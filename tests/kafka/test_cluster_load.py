@@ -1,6 +1,6 @@
-"""The load of the tests with several brokers counts each kind of fault, and segments that differ.
+"""The load of the multi-broker tests counts each kind of fault, and segments that differ.
 
-Method: one fault at a time in what the clients were told, in what is stored, or in files.
+Method: one fault at a time, in what the clients were told, in the stored records, or in files.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ STORED = [Stored(Place(0, offset), offset % 2, offset // 2) for offset in range(
 
 
 class Run:
-    """What a load without a fault has seen."""
+    """The notes of a load without a fault."""
 
     def __init__(self) -> None:
         self.notes = Notes({(record.key, record.number): record.place for record in STORED})
@@ -30,12 +30,12 @@ class Run:
 
 
 def swap(records: list[Stored]) -> None:
-    """Have a record come after the next one of its key."""
+    """Put a record after the next record of its key."""
     records[2], records[4] = records[4], records[2]
 
 
 def lose(run: Run) -> None:
-    """Lose a record of both topics."""
+    """Lose a record in both topics."""
     run.stored.pop()
     run.copies.pop()
 
@@ -81,7 +81,7 @@ def test_segments_are_compared_byte_for_byte(tmp_path: Path) -> None:
     changed.write_bytes(b"recOrds")
     assert differences() == ("a-topic-0: {1: 7, 2: 7, 3: 7} bytes, the first difference at 3",)
     changed.write_bytes(b"reco")
-    (folders[2] / "a-topic-0" / "00000000000000000004.log").write_bytes(b"rds")  # a follower may begin a segment
+    (folders[2] / "a-topic-0" / "00000000000000000004.log").write_bytes(b"rds")  # a follower may roll a segment
     assert differences() == ()
     (folders[3] / "a-topic-1").mkdir()
     assert differences() == ("a-topic-1 is on [3]",)

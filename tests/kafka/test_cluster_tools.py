@@ -1,8 +1,8 @@
-"""Kafka 3.9.1's tools print the same on three brokers of ours as on three of Kafka 3.9.1, both with a real ZooKeeper.
+"""Kafka 3.9.1's tools print the same on three of our brokers as on three of Kafka 3.9.1, both with a real ZooKeeper.
 
 Method: the same commands, in order, on both clusters, with the same topics; exit status and output are compared line by
-line, errors included. Topics have chosen replicas, since Kafka chooses them at random. Values that must differ are
-masked: see `told_commands.py`, and the masks of single commands.
+line, errors included. The tests choose the topics' replicas, since Kafka would at random. Values that must differ are
+masked: see `told_commands.py`, and the masks of individual commands.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 
 
 def plan(*parts: tuple[str, int, list[int]], directories: list[str] | None = None) -> str:
-    """Return the file of a reassignment: topic, partition and replicas of each part."""
+    """Return a reassignment file: topic, partition and replicas of each entry."""
     more = {} if directories is None else {"log_dirs": directories}
     entries = [{"topic": topic, "partition": number, "replicas": ids, **more} for topic, number, ids in parts]
     return json.dumps({"version": 1, "partitions": entries})
 
 
 def places(*parts: tuple[str, int], offsets: tuple[int, ...] = ()) -> str:
-    """Return the file of an election, or of a deletion of records before offsets."""
+    """Return the file for an election, or for deleting records before offsets."""
     entries = [{"topic": topic, "partition": number} for topic, number in parts]
     deletions = [entry | {"offset": offset} for entry, offset in zip(entries, offsets, strict=False)]
     return json.dumps({"version": 1, "partitions": deletions or entries})
 
 
-#: What commands read, by name; `@NAME` in a command is the path.
+#: The files that commands read, by name; `@NAME` in a command is the path.
 FILES = {
     # Waits end early.
     "hasty": "request.timeout.ms=3000\ndefault.api.timeout.ms=4000\n",
@@ -100,11 +100,11 @@ def on_broker(broker_id: object) -> str:
     return f"--entity-type brokers --entity-name {broker_id}"
 
 
-#: Kafka says where a call was when its time was up, in three ways.
+#: Kafka reports in three ways where a call was when it timed out.
 CALLS: Masks = ((r"TimeoutException: .*", "TimeoutException"),)
-#: The client or the broker is faster, by chance.
+#: Either the client or the broker may be faster.
 TIMED_OUT: Masks = ((r"Call\(.*attempt\(s\)|The request timed out\.", "TIMED OUT"),)
-#: Records share batches by chance.
+#: How records share batches is random.
 SIZES: Masks = ((r'("size":)[1-9]\d*', r"\1SIZE"),)
 PROPOSED: Masks = ((r"(Proposed partition reassignment configuration\n).*", r"\1PROPOSED"),)
 COORDINATOR: Masks = ((r"broker-\d  \(\d\)", "COORDINATOR"),)
@@ -317,7 +317,7 @@ SEQUENCES: dict[str, list[Step]] = {
         Command(GROUPS, f"--reset-offsets {READERS} --topic none --to-earliest --execute"),
         Command(GROUPS, f"--reset-offsets {READERS} --from-file @reset --execute"),
         Command(GROUPS, f"--describe {READERS}"),
-        # Kafka 3.9 deletes a group with its last offset; our coordinator, like that of Kafka 4, does so a little later.
+        # Kafka 3.9 deletes a group with its last offset; our coordinator, like Kafka 4's, does so shortly afterwards.
         Command(GROUPS, f"--reset-offsets {READERS} --topic beside --to-earliest --execute"),
         Command(GROUPS, f"--delete-offsets {READERS} --topic records:0"),
         Command(GROUPS, f"--delete-offsets {READERS} --topic records:9"),
@@ -363,7 +363,7 @@ SEQUENCES: dict[str, list[Step]] = {
 
 
 class Side(NamedTuple):
-    """A cluster, and what runs its tools."""
+    """A cluster, and the runner of its tools."""
 
     cluster: ClusterOfThree
     tools: ToolRunner
@@ -377,7 +377,7 @@ def sides() -> Iterator[tuple[Side, Side]]:
         clusters = [their_cluster(), our_cluster()]
         begun = [both.submit(cluster.__enter__) for cluster in clusters]
         for cluster, each in zip(clusters, begun, strict=True):
-            if each.exception() is None:  # it waits for the start
+            if each.exception() is None:  # it waits for the brokers to start
                 stack.push(cluster)
         theirs, ours = (each.result() for each in begun)
         yield Side(theirs, tools[0]), Side(ours, tools[1])

@@ -1,6 +1,6 @@
-"""With a passed epoch, a member may commit, in a transaction or not, partitions owned since that epoch (KIP-1251).
+"""With a past epoch, a member may commit partitions owned since that epoch, with or without a transaction (KIP-1251).
 
-Method: two members share two partitions of either broker; the first commits before and after it gives one up.
+Method: on each broker, two members share two partitions; the first commits before and after giving one up.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Member:
         self._id = str(uuid.uuid4())
 
     def beat(self) -> None:
-        """Send a heartbeat, and take over the epoch and assignment in the response."""
+        """Send a heartbeat, and adopt the epoch and assignment from the response."""
         kind = ConsumerGroupHeartbeatRequest
         joins = self.epoch == 0
         request = kind(
@@ -64,14 +64,14 @@ class Member:
             self.owned = [number for part in response.assignment.topic_partitions for number in part.partitions]
 
     def beat_until(self, owned: list[int], epoch: int) -> None:
-        """Send heartbeats until the member owns partitions and has reached an epoch."""
+        """Send heartbeats until the member owns these partitions and has reached this epoch."""
         deadline = time.monotonic() + TIMEOUT_SECONDS
         while self.owned != owned or self.epoch < epoch:
             assert time.monotonic() < deadline, (self.owned, self.epoch)
             self.beat()
 
     def commit(self, epoch: int, *partitions: int, version: int = 9) -> ErrorCode:
-        """Commit, and return the code, which is the same for all partitions."""
+        """Commit, and return the error code, which is the same for all partitions."""
         kind = OffsetCommitRequest
         parts = [kind.OffsetCommitRequestPartition(number, 5) for number in partitions]
         topics = [kind.OffsetCommitRequestTopic(name=self._topic, partitions=parts)]
@@ -81,7 +81,7 @@ class Member:
         return ErrorCode(code)
 
     def commit_in_transaction(self, producer: InitProducerIdResponse, epoch: int, *partitions: int) -> ErrorCode:
-        """Commit in a producer's transaction, and return the code, which is the same for all partitions."""
+        """Commit in a producer's transaction, and return the error code, which is the same for all partitions."""
         kind = TxnOffsetCommitRequest
         parts = [kind.TxnOffsetCommitRequestPartition(number, 6, committed_metadata="") for number in partitions]
         topics = [kind.TxnOffsetCommitRequestTopic(self._topic, parts)]

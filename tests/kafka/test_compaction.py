@@ -1,8 +1,8 @@
 """Compaction leaves the same files as Apache Kafka's log cleaner, byte for byte unless they are compressed.
 
-Method: Apache Kafka gets records, tombstones and transactions while its cleaner is held back; its segments are copied;
-then it cleans them, and the reference broker's log cleans the copies with the same current time. There are two rounds,
-because tombstones and markers are removed in the second one.
+Method: Apache Kafka gets records, tombstones and transactions while its cleaner is held back, and its segments are
+copied; then Kafka cleans them, and the reference broker's log cleans the copies as of the same time. There are two
+rounds, because tombstones and markers are removed in the second.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.timeout(400)
 
 SEGMENT_BYTES = 3000
 CONFIGS = {"cleanup.policy": "compact", "delete.retention.ms": "1000", "retention.ms": "-1"}
-#: The internal setting with which Kafka's own tests get small segments.
+#: The internal setting that Kafka's own tests use to get small segments.
 SMALL = {"internal.segment.bytes": str(SEGMENT_BYTES)}
 HELD = {"min.cleanable.dirty.ratio": "1"}
 EAGER = {"min.cleanable.dirty.ratio": "0"}
@@ -51,7 +51,7 @@ def bases_in(folder: Path) -> list[int]:
 
 
 async def write(node: ApacheKafka, topic: str, seed: int, first_ms: int, compression: str) -> None:
-    """Write random records of a few keys, plain, idempotent and in transactions, in segments of a few batches."""
+    """Write random records with a few keys (plain, idempotent and in transactions), in segments of a few batches."""
     chance = random.Random(seed)
     codec = Compression[compression.upper()]
     name = f"{topic}-{seed}"
@@ -107,7 +107,7 @@ def opened(folder: Path) -> PartitionLog:
 
 
 def cleaning_time(before: list[RecordBatch], after: list[RecordBatch]) -> int:
-    """Return the current time that Kafka used, from the delete horizons that it has set."""
+    """Return the time that Kafka took as the current one, from the delete horizons it has set."""
     known = {batch.base_offset: batch.delete_horizon_ms for batch in before}
     found = {batch.delete_horizon_ms for batch in after if batch.delete_horizon_ms != known[batch.base_offset]}
     (horizon_ms,) = found - {None}
@@ -182,5 +182,5 @@ def said_by(folder: Path, to: Path) -> list[object]:
 
 
 def content_of(path: Path) -> bytes:
-    """Return the content of a file, empty if it does not exist."""
+    """Return the content of a file; empty if it does not exist."""
     return path.read_bytes() if path.exists() else b""

@@ -1,7 +1,7 @@
-"""Apache Kafka and the reference broker answer configuration changes alike, and show them alike.
+"""Apache Kafka and the reference broker respond to configuration changes, and show them, in the same way.
 
-Method: the table of `config_cases.py`, one request each, which only validates; then changes that both make, and their
-descriptions. A changed value appears after a moment: a broker of Kafka gets it from its controller.
+Method: the table of `config_cases.py`, with one validate-only request each; then changes on both brokers, and their
+descriptions. A changed value appears after a moment, since Kafka's broker gets it from its controller.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ assert "group_consumer_max_assignment_interval_ms" not in BROKER_OPTIONS
 
 
 class Asked:
-    """A broker under test, and a topic of it."""
+    """A broker under test, and one of its topics."""
 
     def __init__(self, bootstrap: str) -> None:
         self.topic = create(bootstrap, {})
@@ -71,7 +71,7 @@ class Asked:
         return result.error_code, result.error_message
 
     def changed(self, kind: int, name: str) -> dict[str, tuple[bool, list[tuple[str, str | None, int]]]]:
-        """Return the values of each configuration changed at run time, and whether it is documented."""
+        """Return the values of each configuration changed at runtime, and whether it is documented."""
         resource = DescribeConfigsRequest.DescribeConfigsResource(kind, self._named(name), None)
         request = DescribeConfigsRequest([resource], include_synonyms=True, include_documentation=True)
         response = call(self._socket, request, 4)
@@ -83,7 +83,7 @@ class Asked:
                 [(synonym.name, synonym.value, synonym.source) for synonym in entry.synonyms],
             )
             for entry in response.results[0].configs
-            if entry.config_source not in still and entry.name != "min.insync.replicas"  # which Kafka itself changes
+            if entry.config_source not in still and entry.name != "min.insync.replicas"  # Kafka changes these itself
         }
 
     def resources(self, *kinds: int) -> set[tuple[str, int]]:
@@ -217,7 +217,7 @@ def test_resources_are_listed_alike(theirs: Asked, ours: Asked) -> None:
 
 
 def _await_equal(theirs: Asked, ours: Asked, kind: int, name: str) -> None:
-    """Wait until both show the same."""
+    """Wait until both show the same values."""
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while (shown := theirs.changed(kind, name)) != ours.changed(kind, name):
         assert time.monotonic() < deadline, (shown, ours.changed(kind, name))

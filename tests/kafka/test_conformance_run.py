@@ -1,7 +1,7 @@
-"""The online conformance suite finds no fault with Apache Kafka, so its expectations are right; nor with the reference
+"""The online conformance suite finds no fault with Apache Kafka, so its expectations are right, nor with the reference
 broker.
 
-Method: every API, version and broken frame of the suite, sent to both.
+Method: every API, version and broken frame in the suite is sent to both.
 """
 
 from __future__ import annotations

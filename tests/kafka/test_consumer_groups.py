@@ -1,6 +1,6 @@
-"""Consumers of a group join, share, commit and leave on Apache Kafka, by each protocol, with and without a thread.
+"""Consumers of a group join, share, commit and leave on Apache Kafka, with each protocol, with and without a thread.
 
-Method: a producer writes all the time; each received record is counted, and none may be missing or come twice while
+Method: a producer writes all the time; each received record is counted, and none may be missing or repeated while
 members only join and leave.
 """
 
@@ -19,7 +19,7 @@ TIMEOUT_SECONDS = 60
 
 
 async def _shared(seen: Seen, *members: Member) -> None:
-    """Wait until these members have all partitions, each its share."""
+    """Wait until these members own all partitions, each its share."""
     while not all(len(each.consumer.assignment) == PARTITIONS // len(members) for each in members):
         await seen.more()
 

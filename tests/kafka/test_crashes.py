@@ -1,6 +1,6 @@
-"""The state after a crash is as on Apache Kafka, or better.
+"""The state after a crash is the same as on Apache Kafka, or better.
 
-Method: the same requests to both before and after a SIGKILL, on nodes that no other test uses.
+Method: both get the same requests before and after a SIGKILL, on nodes that no other test uses.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def node(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 def send(node: Server, topic: str, sequence: int, value: bytes = b"v", producer_id: int = 7) -> Answer:
     host, port = node.bootstrap.rsplit(":", 1)
-    now_ms = int(time.time() * 1000)  # Kafka drops producers with old timestamps when it starts
+    now_ms = int(time.time() * 1000)  # Kafka drops producers with old timestamps at startup
     batch = produced(value, timestamps=(now_ms,), producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
     with FrameSocket(host, int(port), TIMEOUT_MS / 1000) as socket:
         return produce(socket, topic, bytes(batch), LATEST)
@@ -50,7 +50,7 @@ def send(node: Server, topic: str, sequence: int, value: bytes = b"v", producer_
 
 @pytest.mark.parametrize("rolls", ["once", "at each batch"])
 def test_batches_sent_again_after_a_roll(node: Server, rolls: str) -> None:
-    """Kafka remembers only the last batch; its client would begin a new epoch, and write the others twice."""
+    """Kafka remembers only the last batch; its client would bump the epoch, and write the other batches twice."""
     topic = create(node.bootstrap, CONFIG)
     value = LARGE if rolls == "at each batch" else b"v"
     offsets = [send(node, topic, sequence, value).base_offset for sequence in range(5)]
@@ -76,7 +76,7 @@ def ask(node: Server, request: Message, key: ApiKey) -> Message:
 
 
 def offset_at(node: Server, topic: str, timestamp: int) -> tuple[int, int]:
-    """Return the answer of ListOffsets: an offset and its leader epoch."""
+    """Return the ListOffsets response: an offset and its leader epoch."""
     partition = ListOffsetsRequest.ListOffsetsPartition(0, timestamp=timestamp)
     request = ListOffsetsRequest(topics=[ListOffsetsRequest.ListOffsetsTopic(topic, [partition])])
     response = ask(node, request, ApiKey.LIST_OFFSETS)
@@ -87,7 +87,7 @@ def offset_at(node: Server, topic: str, timestamp: int) -> tuple[int, int]:
 
 
 def end_of(node: Server, topic: str, epoch: int, current: int = -1) -> tuple[int, int, int]:
-    """Return the answer of OffsetForLeaderEpoch: an error, an epoch and its end offset."""
+    """Return the OffsetForLeaderEpoch response: an error, an epoch and its end offset."""
     partition = OffsetForLeaderEpochRequest.OffsetForLeaderPartition(0, current, epoch)
     request = OffsetForLeaderEpochRequest(-1, [OffsetForLeaderEpochRequest.OffsetForLeaderTopic(topic, [partition])])
     response = ask(node, request, ApiKey.OFFSET_FOR_LEADER_EPOCH)
@@ -97,7 +97,7 @@ def end_of(node: Server, topic: str, epoch: int, current: int = -1) -> tuple[int
 
 
 def test_epochs_after_crashes(node: Server) -> None:
-    """The epochs have different numbers because Kafka uses two per start; the answers are otherwise the same."""
+    """The epoch numbers differ because Kafka uses two per start; the responses are otherwise the same."""
     topic = create(node.bootstrap, {})
     epochs = []
     for turn in range(3):

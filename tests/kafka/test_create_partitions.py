@@ -1,6 +1,6 @@
-"""Apache Kafka and the reference broker refuse the same requests for more partitions, with the same messages.
+"""Apache Kafka and the reference broker refuse the same CreatePartitions requests, with the same messages.
 
-Method: the cases of `tests/reference_broker/apis/partition_cases.py`, each with its own topics.
+Method: the cases in `tests/reference_broker/apis/partition_cases.py`, each with its own topics.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The decoding proxy of examples/ stands between other people's clients and Apache Kafka, and reads every frame.
+"""The decoding proxy of examples/ stands between third-party clients and Apache Kafka, and reads every frame.
 
 Method: confluent-kafka and kafka-python run their scenarios through the proxy, whose address Apache Kafka advertises;
-each request and response must have been decoded. Logins by SASL pass as well, with tokens in requests and without.
+each request and response must have been decoded. SASL logins also pass, with and without tokens in requests.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.proxy import DecodingProxy
 
 CLIENTS = [program for program in PROGRAMS if program.name in ("confluent-kafka", "kafka-python")]
 
-#: The records of a scenario.
+#: The records that a scenario produces.
 COUNT = 200
 
 
@@ -45,7 +45,7 @@ def confluent_kafka_admin(bootstrap: str) -> Any:
 
 
 class Watched(NamedTuple):
-    """A broker and the proxy before it."""
+    """A broker with the proxy in front of it."""
 
     kafka: ApacheKafka
     proxy: DecodingProxy
@@ -85,7 +85,7 @@ def test_transactions(watched: Watched, program: Program) -> None:
 
 
 def test_tokens_of_sasl(secure_kafka: SecureKafka) -> None:
-    """Version 0 of the handshake, which old clients use: frames without a header until the login is complete."""
+    """Old clients use version 0 of the handshake: frames have no header until the login is complete."""
     with DecodingProxy(secure_kafka.addresses["SASL_PLAINTEXT"]) as proxy:
         client = ClientConnection("old")
         with closing(FrameSocket("127.0.0.1", proxy.port)) as wire:
@@ -117,7 +117,7 @@ def test_tokens_in_requests(secure_kafka: SecureKafka) -> None:
 
 
 def test_a_connection_that_is_no_conversation(watched: Watched) -> None:
-    """Apache Kafka closes a connection with nonsense on it, and the proxy passes that on."""
+    """Apache Kafka closes a connection that carries garbage, and the proxy passes that on."""
     with DecodingProxy(watched.kafka.bootstrap) as proxy:
         with socket.create_connection(("127.0.0.1", proxy.port), 30) as client:
             client.sendall(frame(b"\x7f\0\0\1\0\0\0\5body"))

@@ -1,8 +1,8 @@
 """DescribeConfigs describes every configuration as Apache Kafka does, except for the differences listed here.
 
 Method: both brokers describe a topic, themselves, a group and a client metrics subscription, with synonyms and
-documentation; the answers are compared name by name. A listed difference that does not exist also fails. The
-documentation is the project's own text: it must be null exactly where Kafka's is null, and no text may be Kafka's.
+documentation; the answers are compared name by name. A listed difference that does not exist also fails the test. The
+documentation is the project's own: it must be null exactly where Kafka's is null, and no text may be copied from Kafka.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ADDRESS = "each of the two has its own"
 _GATHERED = "the tests' broker does not gather changes"
 _ELR = "Kafka sets a value for all brokers when eligible leader replicas are enabled, which this broker does not have"
 
-#: Why the two differ, by resource and name; `here` in schemas/configs.yaml has the reasons for our own defaults.
+#: Why the two differ, by resource and name; `here` in schemas/configs.yaml gives the reasons for our own defaults.
 DIFFERENCES = {
     ("topic", "min.insync.replicas"): _ELR,
     ("broker", "min.insync.replicas"): _ELR,

@@ -1,6 +1,6 @@
 """`kafkawire dump` and Kafka's DumpLogSegments print the same for the same files, field by field.
 
-Method: both dump the files of a node that has written every kind, files that no broker writes any more, and damaged
+Method: both dump the files of a node that has written every kind, files that brokers no longer write, and damaged
 files; their lines are parsed and compared. Fields that only one of them prints are excluded by name.
 """
 
@@ -24,7 +24,7 @@ from tests.vectors import read_vectors
 
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 
-#: A line of either tool: names and values, then the key and value of a record, which may contain anything. The names of
+#: A line of either tool: names and values, then a record's key and value, which may contain anything. The names of
 #: most of KRaft's control records have no colon.
 FIELD = re.compile(r"(\w+:?) (\[[^\]]*\]|\{.*\}|\S+)")
 CONTENT = re.compile(r"(?P<head>.*?)(?: key: (?P<key>.*?))?(?: payload: (?P<payload>.*))?")
@@ -94,7 +94,7 @@ def assert_same(files: list[Path], *options: str, our: tuple[str, ...] = (), som
 
 @pytest.fixture(scope="module")
 def stored(filled_kafka: ApacheKafka, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the node's files, so that both read the same."""
+    """A copy of the node's files, so that both tools read the same data."""
     copied = tmp_path_factory.mktemp("copied") / "data"
     shutil.copytree(filled_kafka.data_dir, copied)
     return copied
@@ -144,7 +144,7 @@ def test_indexes_and_producers(stored: Path) -> None:
 
 
 def test_indexes_that_are_written(stored: Path) -> None:
-    """Kafka preallocates 10 MB for them. It shows the first entry even if it is preallocated space; we do not."""
+    """Kafka preallocates 10 MB for indexes. Its tool shows a first entry in the preallocated space; ours does not."""
     files = [path for path in sorted(stored.glob("*-0/*index")) if path.stat().st_size > 100_000]
     assert {path.suffix for path in files} == {".index", ".timeindex"}
     shown = 0
@@ -188,7 +188,7 @@ def test_indexes_that_do_not_fit(stored: Path, tmp_path: Path) -> None:
 
 
 def test_gaps(stored: Path) -> None:
-    """Kafka calls them non-consecutive offsets, and compares each file with -1."""
+    """Kafka calls gaps non-consecutive offsets, and starts each file by comparing with -1."""
     files = logs(stored, "moved")
     _, complaints = theirs("--deep-iteration", files=files)
     expected = re.findall(r"  (\d+) is followed by (\d+)", complaints)
@@ -242,7 +242,7 @@ def test_damaged_segments(tmp_path: Path) -> None:
 
 
 def test_remote_log_metadata(tmp_path: Path) -> None:
-    """Kafka prints them as Java does; the kinds, ids and offsets are compared."""
+    """Kafka prints bodies in Java's notation; the kinds, ids and offsets are compared."""
     builder = BatchBuilder(2**20)
     vectors = [
         each for each in read_vectors("metadata") if each["module"] == "kafka-storage" and not each.get("unknown_tags")
@@ -259,7 +259,7 @@ def test_remote_log_metadata(tmp_path: Path) -> None:
     compared = 0
     for our, their in zip(found[3:], expected[3:], strict=True):
         text = str(their["payload"])
-        if text.startswith("Error"):  # values that no broker writes
+        if text.startswith("Error"):  # values that brokers never write
             continue
         data = our["payload"]["data"]
         assert text.startswith(our["payload"]["type"].title().replace("_", "").removesuffix("Record")), text
@@ -271,7 +271,7 @@ def test_remote_log_metadata(tmp_path: Path) -> None:
 
 
 def test_the_checksum_is_that_of_the_content(tmp_path: Path) -> None:
-    """The checksum of batches, which both print as a number."""
+    """The checksum of each batch, which both tools print as a number."""
     builder = BatchBuilder()
     builder.append(1000, b"k", b"value")
     path = tmp_path / f"{0:020}.log"

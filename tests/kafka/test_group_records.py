@@ -1,5 +1,5 @@
 """The reference broker writes the same group records as Apache Kafka, for groups that are new, change their protocol,
-have regular expressions, or end; and it reads Kafka's.
+have regular expressions, or end; and it can read Kafka's records.
 
 Method: the same requests go to both; then both logs of the offsets topic are compared. Member ids, times and hashes
 may differ.
@@ -150,7 +150,7 @@ def loaded(data: bytes) -> dict[str, ConsumerGroup]:
 
 
 def records_in(data: bytes) -> dict[str, list[Any]]:
-    """Return the records of each group in order: type, member, version of the value, state."""
+    """Return the records of each group in order: type, member, value version, state."""
     found: dict[str, list[Any]] = {}
     names: dict[str, str] = {"": ""}
     for batch in walk(data):
@@ -168,7 +168,7 @@ def records_in(data: bytes) -> dict[str, list[Any]]:
                 told = state.protocol_type, state.generation, state.protocol, bool(state.leader), len(state.members)
             written = None if record.value is None else record.value_version
             found.setdefault(group, []).append((key.SCHEMA.key, member, written, told))
-    # Kafka's order of members is that of a hash table.
+    # Kafka orders members as in a hash table.
     return {
         group: [sorted(run, key=str) for _, run in groupby(records, itemgetter(0))] for group, records in found.items()
     }

@@ -1,9 +1,10 @@
 """The reference broker answers random sequences of group requests as Apache Kafka does.
 
-Method: each request goes to both, in the same order, through the codecs of the same version. The reference broker says
-at once which requests it answers and which wait; Apache Kafka must answer the same, with its own ids, and let the same
-requests wait. Kafka's random choices are left out: who leads after a leader has left several members behind. Timeouts
-are long, so that only the order counts. KAFKAWIRE_SEQUENCES sets the number of sequences; a failure prints its seed.
+Method: each request goes to both, in the same order, through the codecs of the same version. The reference broker shows
+immediately which requests it answers and which wait; Apache Kafka must answer the same, with its own ids, and make the
+same requests wait. Kafka's random choices are left out: which member leads after a leader has left several behind.
+Timeouts are long, so that only the order matters. KAFKAWIRE_SEQUENCES sets the number of sequences; a failure prints
+its seed.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from tests.reference_broker.groups.sequences import Asked, Script
 
 SEQUENCES = int(os.environ.get("KAFKAWIRE_SEQUENCES", "200"))
 
-#: A second for each is ample; the rest is for the start of a node.
+#: A second for each is ample; the rest is for starting a node.
 pytestmark = pytest.mark.timeout(120 + SEQUENCES)
 STEPS = 25
 
@@ -52,7 +53,7 @@ REBALANCES_MS = (60_000, 300_000)
 
 
 class Pair:
-    """Both brokers, and the names that each has for the same member.
+    """Both brokers, and the name that each has for the same member.
 
     Args:
         bench: the reference broker.
@@ -95,11 +96,11 @@ class Pair:
         return member is not None and bool(member.awaiting_join or member.awaiting_sync)
 
     def ask(self, asked: Asked) -> None:
-        """Send a request to both, and compare the immediate answers."""
+        """Send a request to both brokers, and compare the immediate answers."""
         self.asked += 1
         version = version_of(asked)
         answer = self.bench.ask(self.message(asked, {}), version, CLIENT)
-        # A group that has lost all its members, but not its pending ids, has a rebalance timeout of 0.
+        # A group that has lost all its members but not its pending ids has a rebalance timeout of 0.
         self.bench.advance(0)
         sent = self.lines.take()
         sent.send(self.message(asked, self.names), version)
@@ -114,7 +115,7 @@ class Pair:
                     continue
                 answer = self.bench.through(answer.response, version)
                 if isinstance(waiting, sequences.Sync) and answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID:
-                    # Kafka never answers the SyncGroup of a member that leaves in the meantime.
+                    # Kafka never answers the SyncGroup of a member that has left in the meantime.
                     line.frames.close()
                     continue
             try:
@@ -124,13 +125,14 @@ class Pair:
             self.lines.give(line)
         self.waiting = still
         self.compare(answered)
-        # Nor is it known when Kafka's timer has ended a rebalance that waits for no member. A join that a new group
-        # refuses because it has no id is answered before the group is written: until then Kafka calls it unknown.
+        # Nor can a test know when Kafka's timer has ended a rebalance that waits for no member. A join that a new group
+        # refuses for lack of a member id is answered before the group is written; until then Kafka considers the group
+        # unknown.
         if isinstance(asked, sequences.Leave | sequences.Join) or any(entry[3] is sent for entry in still):
             self.await_state()
 
     def await_state(self) -> None:
-        """Wait until Apache Kafka has completed a request, even one without an answer, before the next."""
+        """Before the next request, wait until Apache Kafka has completed this one, even if it gives no answer."""
         request = DescribeGroupsRequest([self.group])
         theirs = {name: name for name in self.names.values()}
         ours = shape(self.bench.ask(request, 6), self.names)
@@ -155,7 +157,7 @@ class Pair:
             self.script.answered(asked, answer)
 
     def message(self, asked: Asked, names: dict[str, str]) -> Message:
-        """Return a request with the names of a broker."""
+        """Return a request with a broker's own names."""
 
         def name(member_id: str) -> str:
             return names.get(member_id, member_id)
@@ -188,7 +190,7 @@ class Pair:
 
 
 def subscription(protocol: str) -> bytes:
-    """Return a valid subscription; with other bytes, Kafka 4.3 may fail internally and never answer the join."""
+    """Return a valid subscription; with any other bytes, Kafka 4.3 may fail internally and never answer the join."""
     data = ConsumerProtocolSubscription(["sequences"], protocol.encode())
     return b"\0\0" + program(ConsumerProtocolSubscription, 0).encode(data)
 
@@ -204,7 +206,7 @@ def version_of(asked: Asked) -> int:
 
 
 def shape(message: Message, names: dict[str, str]) -> object:
-    """Return the relevant parts of a response, with the names of the other broker."""
+    """Return the relevant parts of a response, with the other broker's names."""
 
     def name(member_id: str) -> str:
         return names.get(member_id, member_id)

@@ -1,4 +1,4 @@
-"""Members of a group join, share, commit and leave on Apache Kafka, by each protocol and assignor.
+"""Members of a group join, share, commit and leave on Apache Kafka, with each protocol and assignor.
 
 Method: the state machines on the real driver, with a reader that only counts: it starts at the committed offset and
 finishes a record in each partition every 10 ms; no record may be finished twice or skipped.
@@ -139,7 +139,7 @@ class Member:
         self._timer = asyncio.get_running_loop().call_later(0.01, self._read)
 
     def _told(self, event: Event, now_ms: int) -> None:
-        """Have the listener take 50 ms."""
+        """Make the listener take 50 ms."""
 
         def acknowledge() -> None:
             with suppress(Closed):

@@ -1,6 +1,6 @@
-"""The program of the guide's page on transactions runs on Apache Kafka.
+"""The program on the guide's transactions page runs on Apache Kafka.
 
-Method: as in tests/test_guide.py, which runs it and all other pages on the reference broker.
+Method: as in tests/test_guide.py, which runs the programs of all pages on the reference broker.
 """
 
 from __future__ import annotations

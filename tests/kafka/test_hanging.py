@@ -1,6 +1,6 @@
-"""With a hanging broker, every call keeps its time limit, memory is bounded, and the outage is logged.
+"""With a hung broker, every call keeps its time limit, memory is bounded, and the outage is logged.
 
-Method: a node of Apache Kafka is stopped by a signal, with its connections open.
+Method: a signal stops a node of Apache Kafka, leaving its connections open.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ async def timed(call: Awaitable[object], limit_ms: float) -> None:
 
 
 async def warmed(producer: Producer, topic: str) -> None:
-    """Have a producer store a record, however slow the machine is."""
+    """Make a producer store a record, however slow the machine is."""
     while True:
         with suppress(DeliveryTimedOut):
             await producer.send(topic, b"v")
@@ -129,7 +129,7 @@ def test_without_acknowledgements_memory_is_bounded(hanging: ApacheKafka, io: An
                     except BufferFull:
                         full += 1
                         await asyncio.sleep(0.02)
-                # The accepted bytes are in the producer's buffer or in the buffers of the two sockets.
+                # The accepted bytes are in the producer's buffer or in the two sockets' buffers.
                 assert taken < limit_bytes + (12 << 20)
             await producer.flush()
 

@@ -1,6 +1,6 @@
 """Apache Kafka and the reference broker give the same answers to idempotent producers, and write the same snapshots.
 
-Method: batches with chosen producer ids, epochs and sequence numbers, sent to both; the files of both are compared.
+Method: both get batches with chosen producer ids, epochs and sequence numbers, and the files of both are compared.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tests.reference_broker.storage.producer_cases import CASES, Sent
 CONFIG = {"segment.bytes": str(1024 * 1024)}
 LARGE = b"v" * 600_000
 
-#: Producers that share buckets of a hash table; one id is beyond 32 bits, and one has used up its sequence numbers.
+#: Producers that share buckets of a hash table; one id exceeds 32 bits, and one has used up its sequence numbers.
 PRODUCERS = [
     Sent(0, 3, producer=33),
     Sent(5, 1, producer=17, epoch=2),
@@ -58,7 +58,7 @@ def send(socket: FrameSocket, topic: str, sent: Sent, value: bytes = b"v") -> An
 
 
 def identified(socket: FrameSocket, request: InitProducerIdRequest, version: int) -> InitProducerIdResponse:
-    """Ask for a producer id."""
+    """Request a producer id."""
     answer = call(socket, request, version)
     assert isinstance(answer, InitProducerIdResponse)
     return answer
@@ -70,7 +70,7 @@ def test_answers(name: str, request: pytest.FixtureRequest) -> None:
     topic = create(bootstrap, CONFIG)
     for number, (before, last, expected) in enumerate(CASES):
         with connected(bootstrap) as socket:
-            # Each case has its own producers in one log; its offsets count from its first.
+            # All cases share one log but have their own producers; each case's offsets count from its first one.
             shift = 10 * (number + 1)
             start = send(socket, topic, Sent(-1, 1, producer=-1, epoch=-1)).base_offset + 1
             for sent in before:
@@ -99,7 +99,7 @@ def test_ids(name: str, request: pytest.FixtureRequest) -> None:
     for version in APIS[ApiKey.INIT_PRODUCER_ID].stable_versions.numbers():
         with connected(bootstrap) as socket:
             answer = identified(socket, InitProducerIdRequest(None), version)
-            # Kafka has no producer ids yet for the first request.
+            # Kafka has no producer ids yet at the first request.
             while answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and time.monotonic() < deadline:
                 answer = identified(socket, InitProducerIdRequest(None), version)
         assert (answer.error_code, answer.producer_epoch) == (ErrorCode.NONE, 0)

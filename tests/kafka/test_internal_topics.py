@@ -1,6 +1,6 @@
 """The example prints the four internal topics of a real Apache Kafka.
 
-Method: a node that groups of each protocol, a transactional producer and a share group have used; the example's output
+Method: a node used by groups of each protocol, a transactional producer and a share group; the example's output
 is parsed.
 """
 
@@ -45,7 +45,7 @@ def test_everything_is_decoded(printed: list[dict[str, Any]]) -> None:
 def test_consumer_offsets(printed: list[dict[str, Any]]) -> None:
     topic = "__consumer_offsets"
     commits = of_type(printed, topic, "OffsetCommit")
-    values = {each["key"]["group"]: each["value"] for each in commits}  # the last record of each
+    values = {each["key"]["group"]: each["value"] for each in commits}  # the last record of each group
     assert values["consumer-group"]["offset"] == 1
     assert values["classic-group"] is None, "a deleted group has a tombstone"
     (first, *_) = [each for each in commits if each["key"]["group"] == "classic-group"]

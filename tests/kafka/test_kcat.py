@@ -1,6 +1,6 @@
 """kcat, the command-line tool of the C client, works on the reference broker.
 
-Method: kcat runs to its end, as a user would start it, and its output is compared.
+Method: kcat runs to completion, started as a user would, and its output is compared.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TIMEOUT_SECONDS = 60
 
 
 def kcat(broker: Broker, *arguments: str, stdin: str = "") -> str:
-    """Run kcat, which must succeed, and return what it printed."""
+    """Run kcat, which must succeed, and return its output."""
     result = subprocess.run(
         ["kcat", "-b", broker.bootstrap, *arguments],
         input=stdin,

@@ -1,6 +1,6 @@
-"""A cluster of three brokers with a real ZooKeeper survives the loss of each member, and its table tells of it.
+"""A cluster of three brokers with a real ZooKeeper survives the loss of each member, and its table shows the losses.
 
-Method: `kafkawire.testing.Cluster` as users start it; the producer waits for each acknowledgement of all replicas.
+Method: `kafkawire.testing.Cluster`, started as users would; the producer uses acks=all and awaits each acknowledgement.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kafkawire.testing import Cluster
 from tests.kafka.apache import run_tool
 from tests.needs import SPARK
 
-#: A new leader comes after the session of a killed one, 6 s, on a loaded machine later.
+#: A new leader takes over when a killed one's 6 s session ends, or later on a loaded machine.
 TIMEOUT_MS = 60_000
 
 
@@ -104,7 +104,7 @@ def test_a_throttled_reassignment(cluster: Cluster) -> None:
             return [configs[name].value for name in rates if name in configs]
 
     with tempfile.TemporaryDirectory() as folder:
-        # A replica takes a MiB at once, and then as much as the rate allows in eleven seconds: 20 MB take minutes.
+        # A replica fetches 1 MiB first, and then as much as the rate allows in eleven seconds, so 20 MB take minutes.
         reassign(folder, "--execute", "--throttle", "1000")
         assert rates_of(1) == rates_of(3) == ["1000", "1000"]
         assert "still in progress" in reassign(folder, "--verify", "--preserve-throttles")

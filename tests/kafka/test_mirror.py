@@ -1,4 +1,4 @@
-"""MirrorMaker 2 mirrors topics between the reference broker and Apache Kafka, and does the same in both directions.
+"""MirrorMaker 2 mirrors topics between the reference broker and Apache Kafka, with the same results in both directions.
 
 Method: one MirrorMaker works in both directions at once, on a topic and a group of each broker. Its results on the
 other broker are compared: records, partitions, configurations and translated offsets, before and after a change.
@@ -23,7 +23,7 @@ from tests.kafka.mirror import mirror_maker
 from tests.kafka.servers import BROKER_OPTIONS, Server
 from tests.kafka.tools import run
 
-#: The jars may have to be fetched first; both brokers and MirrorMaker then take half a minute.
+#: The jars may have to be fetched first; both brokers and MirrorMaker then take half a minute to start.
 pytestmark = pytest.mark.timeout(600)
 
 TIMEOUT_SECONDS = 120
@@ -64,7 +64,7 @@ def test_topics_are_mirrored_in_both_directions(tmp_path: Path) -> None:
 
 
 def fill(bootstrap: str, topic: str, group: str) -> None:
-    """Create a topic with records, and a group that has read some of them."""
+    """Create a topic with records, and a group that has read some of the records."""
     with Admin(bootstrap) as admin:
         admin.create_topics(NewTopic(topic, 2, 1, CONFIGS))
     with Producer(bootstrap) as producer:
@@ -77,7 +77,7 @@ def fill(bootstrap: str, topic: str, group: str) -> None:
 
 
 def partitions(source: str, target: str) -> int:
-    """Return the number of partitions of the mirror."""
+    """Return the mirror's number of partitions."""
     with Admin(target) as admin:
         listed = admin.list_topics()
         topic = mirror(source)
@@ -85,7 +85,7 @@ def partitions(source: str, target: str) -> int:
 
 
 def records(source: str, target: str) -> list[tuple[int, str]]:
-    """Return the records of the mirror, by partition."""
+    """Return the mirror's records, by partition."""
     with Consumer(target, auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition(mirror(source), number) for number in range(2)])
         found = [(each.partition, (each.value or b"").decode()) for each in consumer.records(stop_at_end=True)]
@@ -93,7 +93,7 @@ def records(source: str, target: str) -> list[tuple[int, str]]:
 
 
 def configs(source: str, target: str) -> dict[str, str | None]:
-    """Return the configurations of the mirror that the topic has."""
+    """Return those of the mirror's configurations that the topic has."""
     with Admin(target) as admin:
         found = admin.describe_configs(ConfigResourceType.TOPIC, mirror(source), list(CONFIGS))
     return {name: config.value for name, config in found.items()}
@@ -104,12 +104,12 @@ def has_offset(source: str, target: str) -> bool:
     with Admin(target) as admin:
         try:
             found = admin.list_group_offsets(f"{GROUP}-{source}")
-        except BrokerError:  # Kafka's coordinator does not serve groups immediately
+        except BrokerError:  # Kafka's coordinator is not available immediately
             return False
     partition = TopicPartition(mirror(source), 0)
     return partition in found and 0 < found[partition].offset <= COUNT // 2
 
 
 def mirror(source: str) -> str:
-    """Return MirrorMaker's name for a broker's topic on the other broker."""
+    """Return the name that MirrorMaker gives a broker's topic on the other broker."""
     return f"{source}.{TOPIC}-{source}"

@@ -1,8 +1,8 @@
-"""Reference brokers and nodes of Apache Kafka 3.9.1 are one cluster: nothing is lost while each is killed in turn.
+"""Reference brokers and nodes of Apache Kafka 3.9.1 form one cluster: nothing is lost while each is killed in turn.
 
-Method: one real ZooKeeper; two of ours and one of theirs, and the other way round, with each kind as the controller.
+Method: one real ZooKeeper, with two of our brokers and one of Kafka's, or the reverse, and each kind as the controller.
 Kafka's own tools create, change, reassign and delete topics. A load runs while the brokers are killed or shut down one
-after another; then its counts are compared, and the segments of all replicas, byte for byte.
+after another; then its counts are checked, and the segments of all replicas compared byte for byte.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.kafka.mixed_cluster import Kind, MixedCluster
 
 OURS, THEIRS = Kind.OURS, Kind.THEIRS
 
-#: The first is the controller.
+#: The first broker is the controller.
 CLUSTERS = [(OURS, OURS, THEIRS), (THEIRS, OURS, OURS), (OURS, THEIRS, THEIRS), (THEIRS, OURS, THEIRS)]
 
 TOPICS, CONFIGS = "org.apache.kafka.tools.TopicCommand", "kafka.admin.ConfigCommand"
@@ -40,7 +40,7 @@ def _name(kinds: tuple[Kind, ...]) -> str:
 
 @pytest.fixture(scope="module", params=CLUSTERS, ids=_name)
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MixedCluster]:
-    """One cluster after the other; each test leaves all brokers running."""
+    """Each cluster in turn; each test leaves all brokers running."""
     kinds: tuple[Kind, ...] = request.param
     with MixedCluster(kinds, tmp_path_factory.mktemp(_name(kinds))) as running:
         yield running

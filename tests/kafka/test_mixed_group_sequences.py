@@ -1,11 +1,11 @@
-"""The reference broker's groups answer random sequences of requests of both protocols as Apache Kafka's do: codes,
-epochs, owners of partitions, choices of the assignor, and groups that change from one protocol to the other and back.
+"""The reference broker's groups answer random sequences of requests from both protocols as Apache Kafka's do: codes,
+epochs, owners of partitions, the assignor's choices, and groups that change from one protocol to the other and back.
 
-Method: each request goes to a node of Apache Kafka and to a coordinator in memory that knows the same topics under the
-same ids, and adopts the member ids that Kafka assigns. At the end of a sequence both describe the group. Timeouts are
-long, so that only the order counts; when a regular expression has been resolved, the next request waits until Kafka
-has also resolved it. Choices that depend on the history of Kafka's hash tables are left out: the leader of several
-members that remain of a consumer group, and members and topics that fall into the same bucket.
+Method: each request goes to a node of Apache Kafka and to an in-memory coordinator that knows the same topics under the
+same ids, and adopts the member ids that Kafka assigns. At the end of a sequence, both describe the group. Timeouts are
+long, so that only the order matters; once a regular expression has been resolved, the next request waits until Kafka
+has also resolved it. Choices that depend on the history of Kafka's hash tables are left out: the leader when several
+members of a consumer group remain, and members and topics that fall into the same bucket.
 KAFKAWIRE_MIXED_SEQUENCES sets the number of sequences; a failure prints its seed.
 """
 
@@ -32,13 +32,13 @@ from tests.reference_broker.groups import consumer_sequences as sequences
 
 SEQUENCES = int(os.environ.get("KAFKAWIRE_MIXED_SEQUENCES", "300"))
 
-#: A second for each is ample; the rest is for the start of a node.
+#: A second for each is ample; the rest is for starting a node.
 pytestmark = pytest.mark.timeout(120 + SEQUENCES)
 
 
 @pytest.fixture(scope="module")
 def prompt_kafka() -> Iterator[ApacheKafka]:
-    """A node that computes assignments at once; by default, it batches changes for a while."""
+    """A node that computes assignments immediately; by default, it batches changes for a while."""
     with ApacheKafka(settings={"group.consumer.assignment.interval.ms": "0"} | IN_ORDER) as node:
         yield node
 
@@ -46,7 +46,7 @@ def prompt_kafka() -> Iterator[ApacheKafka]:
 async def topics_of(bootstrap: str) -> dict[str, TopicFacts]:
     """Create topics whose ids fall into separate buckets; return their descriptions."""
     async with Admin(bootstrap) as admin:
-        # A request about a group creates the offsets topic, without which no group is coordinated.
+        # A request about a group creates the offsets topic, which groups need to be coordinated.
         for number in range(16):
             with suppress(BrokerError):
                 await admin.describe_groups([f"mixed-{number}"])

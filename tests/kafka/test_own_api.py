@@ -87,7 +87,7 @@ def test_an_api_that_is_not_served_closes_the_connection(kafka: ApacheKafka, bro
 
 
 def test_an_unknown_version_of_api_versions(kafka: ApacheKafka, greeting: Broker) -> None:
-    """The answer is identical byte for byte, whatever other APIs the broker serves."""
+    """The response is identical byte for byte, whichever other APIs the broker serves."""
     unknown = KAFKA[KafkaKey.API_VERSIONS].versions.last + 1
     answers = []
     for bootstrap in (kafka.bootstrap, greeting.bootstrap):

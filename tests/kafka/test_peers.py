@@ -1,4 +1,4 @@
-"""Other clients of Python list, produce and consume in a group on the reference broker.
+"""Other Python clients list topics, produce, and consume in a group on the reference broker.
 
 Method: the same steps with kafka-python, aiokafka and confluent-kafka, each through its own API and with its defaults.
 """
@@ -36,7 +36,7 @@ Result = TypeVar("Result")
 
 
 class Peer(Protocol):
-    """The steps of each client, through its own API."""
+    """Each client's steps, through its own API."""
 
     def topics(self, bootstrap: str) -> set[str]:
         """Return the names of all topics."""
@@ -184,7 +184,7 @@ def _run(work: Awaitable[Result]) -> Result:
 
 @pytest.fixture(params=[KafkaPython, AioKafka, ConfluentKafka])
 def peer(request: pytest.FixtureRequest) -> Peer:
-    """Each client; the environment of `make test-kafka` has them all."""
+    """Each client in turn; the environment of `make test-kafka` has them all."""
     client: Peer = request.param()
     return client
 

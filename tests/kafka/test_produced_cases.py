@@ -1,6 +1,6 @@
-"""Apache Kafka and the reference broker answer odd batches as one table says.
+"""Apache Kafka and the reference broker answer odd batches as laid down in one table.
 
-Method: every case of `produced_cases.py` is produced to both, with the current time; the stored batches are read back.
+Method: every case in `produced_cases.py` is produced to both, with the current time; the stored batches are read back.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Programs that use other people's clients, with their defaults, work on the reference broker as on Apache Kafka.
+"""Programs that use third-party clients with their defaults work on the reference broker as on Apache Kafka.
 
-Method: each program runs one scenario to its end. Its observations are compared with the records of this project's own
-clients and with the batches in the broker's files; its errors after a mistake, with those on Apache Kafka.
+Method: each program runs one scenario to completion. Its observations are compared with the records of this project's
+own clients and with the batches in the broker's files; its errors after a mistake are compared with those on Apache
+Kafka.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from tests.kafka.produced import call
 from tests.kafka.programs import BUILD_TIMEOUT_SECONDS, PROGRAMS, TIMEOUT_SECONDS, Program, name_of, usable
 from tests.kafka.servers import BROKER_OPTIONS, Server
 
-#: The first test that uses a client waits until it is built.
+#: The first test that uses a client waits until the client is built.
 pytestmark = pytest.mark.timeout(BUILD_TIMEOUT_SECONDS + 300)
 
 COUNT = 200
@@ -50,7 +51,7 @@ def create(bootstrap: str, topic: str, partitions: int = PARTITIONS, **configs: 
 
 
 def read(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> list[Place]:
-    """Return all records of a topic, as our consumer reads them."""
+    """Return all records of a topic, as read by our consumer."""
     with Consumer(bootstrap, auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition(topic, number) for number in range(partitions)])
         return [
@@ -100,7 +101,7 @@ def test_produce(broker: Broker, program: Program, codec: str, kind: str) -> Non
     seen = usable(program).run(broker.bootstrap, "produce", topic, codec, kind)
     found = read(broker.bootstrap, topic)
     if program.name == "kafkajs":
-        # The program prints where the batch of each partition begins; the records follow in the order of sending.
+        # The program prints where each partition's batch begins; its records follow in the order they were sent.
         assert seen == {"bases": [[number, 0] for number in sorted({place[0] for place in found})]}
     else:
         expected = [(*place, *content) for place, content in zip(seen["places"], CONTENTS, strict=True)]
@@ -147,7 +148,7 @@ def test_two_members_share_the_partitions(broker: Broker, program: Program, prot
         with Producer(broker.bootstrap) as producer:
             for number, (key, value) in enumerate(CONTENTS):
                 producer.send(topic, value.encode(), key=key.encode(), partition=number % 4)
-        # Each has printed its records before either leaves.
+        # Each member has printed its records before either leaves.
         lines = [member.stdout.readline() for member in members if member.stdout]
     finally:
         ends = [member.communicate(timeout=TIMEOUT_SECONDS) for member in members]
@@ -162,7 +163,7 @@ def test_two_members_share_the_partitions(broker: Broker, program: Program, prot
 
 
 def await_members(bootstrap: str, group: str, protocol: str, members: list[subprocess.Popen[str]]) -> None:
-    """Wait until a group has its members, and each its partitions."""
+    """Wait until a group has its members, and each member its partitions."""
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while members_of(bootstrap, group, protocol) != ("Stable", len(members)):
         assert time.monotonic() < deadline, members_of(bootstrap, group, protocol)
@@ -228,14 +229,14 @@ def strict() -> Iterator[list[Server]]:
         yield [kafka, broker]
 
 
-#: Mistakes, and the code in a broker's answer.
+#: Mistakes, and the error code in a broker's response.
 MISTAKES = {
     "unknown topic": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     "large record": ErrorCode.MESSAGE_TOO_LARGE,
     "bad config": ErrorCode.INVALID_CONFIG,
 }
 
-#: The message of the reference broker with the code.
+#: The reference broker's message for the error code.
 MORE = {
     "unknown topic": "none",
     "large record": "the topic allows 1000",
@@ -255,7 +256,7 @@ MORE = {
 def test_a_mistake_is_told_as_apache_kafka_tells_it(strict: list[Server], program: Program, kind: str) -> None:
     topic = "small" if kind == "large record" else "none"
     on_kafka, on_ours = (usable(program).run(server.bootstrap, "mistake", topic, kind) for server in strict)
-    # The reference broker's message has the value and the limit; Kafka's is general.
+    # The reference broker's message gives the value and the limit; Kafka's is generic.
     assert on_ours["text"] == on_kafka["text"] or MORE[kind] in on_ours["text"]
     assert on_ours.get("error") == on_kafka.get("error")
     if (program.name, kind) in {("kafka-python", "unknown topic"), ("java", "unknown topic")}:

@@ -1,6 +1,6 @@
-"""Old segments are removed, and records deleted on request, as on Apache Kafka, with the same answers and log starts.
+"""Old segments are removed and records deleted on request as on Apache Kafka, with the same responses and log starts.
 
-Method: the same requests to both, which check their logs several times a second; every batch has its own segment.
+Method: both get the same requests and check their logs several times a second; every batch has its own segment.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Apache Kafka and the reference broker begin new segments at the same batches, by age and by the size of indexes.
+"""Apache Kafka and the reference broker begin new segments at the same batches, both by age and by index size.
 
-Method: the same batches with chosen timestamps to both; the names of the files say where segments begin.
+Method: both get the same batches with chosen timestamps; the file names show where segments begin.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def test_segments(either: Server, case: Rolled) -> None:
     ("kind", "timestamp"), [("LogAppendTime", START_MS), ("LogAppendTime", -1), ("CreateTime", -1)]
 )
 def test_the_broker_s_clock_rolls(either: Server, kind: str, timestamp: int) -> None:
-    """Batches that all have the same producer timestamp, or none, roll by the broker's time."""
+    """If batches all have the same producer timestamp, or none, segments roll by the broker's time."""
     topic = create(either.bootstrap, {"segment.ms": "20", "message.timestamp.type": kind})
 
     def has_rolled() -> bool:

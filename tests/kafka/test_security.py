@@ -1,6 +1,6 @@
-"""Clients log in to Apache Kafka in every way that it offers, stay logged in, and report why a login is refused.
+"""Clients log in to Apache Kafka in every way it offers, stay logged in, and report why a login is refused.
 
-Method: one node with TLS, SASL and an authorizer, whose SASL sessions last two seconds; the log must not contain a
+Method: one node with TLS, SASL and an authorizer, and SASL sessions of two seconds; the log must not contain a
 password.
 """
 
@@ -129,7 +129,7 @@ async def allow(kafka: SecureKafka, user: str, topic: str) -> None:
 
 @pytest.mark.smoke
 def test_a_client_certificate_names_its_owner(secure_kafka: SecureKafka, certificates: Certificates) -> None:
-    """The principal is `client`, which has only the permissions that it was granted."""
+    """The principal is `client`, which has only the permissions granted to it."""
     options = mutual_tls(secure_kafka, certificates)
 
     async def test() -> None:
@@ -179,11 +179,11 @@ def test_a_token_from_a_service(secure_kafka: SecureKafka) -> None:
     run(test())
 
 
-# ------------------------------------------------------------------------------------------------------ what is refused
+# ------------------------------------------------------------------------------------------------------ refused logins
 
 
 def refusal(options: Options) -> KafkaWireError:
-    """Return why a client cannot start; it must fail soon."""
+    """Return why a client cannot start; it must fail quickly."""
 
     async def start() -> None:
         async with Admin(**options) as admin:
@@ -299,7 +299,7 @@ def certificates_only(certificates: Certificates) -> ssl.SSLContext:
 
 
 def test_a_node_that_hangs(secure_kafka: SecureKafka, certificates: Certificates) -> None:
-    """The time limit holds in the handshake as well as in the first request."""
+    """The time limit applies to the handshake as well as to the first request."""
 
     async def test() -> None:
         for listener, phase in (("SASL_PLAINTEXT", "versions"), ("SSL", "tls")):
@@ -317,7 +317,7 @@ def test_a_node_that_hangs(secure_kafka: SecureKafka, certificates: Certificates
         secure_kafka.signal(SIGCONT)
 
 
-# --------------------------------------------------------------------------------------------------- sessions that end
+# --------------------------------------------------------------------------------------------------- expiring sessions
 
 
 @pytest.fixture
@@ -343,8 +343,8 @@ def test_sessions_end_under_load(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """For four sessions, records pass over the first connections; none is lost or repeated, and no connection ends."""
-    monkeypatch.setattr(log_limit, "INTERVAL_MS", 0)  # each login is counted by its line
+    """For four sessions, records use the initial connections; none is lost or repeated, and no connection ends."""
+    monkeypatch.setattr(log_limit, "INTERVAL_MS", 0)  # each login is counted by its log line
     options = sasl(secure_kafka, mechanism)
     topic = f"load-{mechanism}"
     sent = 0
@@ -374,7 +374,7 @@ def test_sessions_end_under_load(
     run(test())
     assert found == [b"%d" % number for number in range(sent)]
     assert sent > 1000
-    # The admin has 1, the producer 1, the consumer 2 each for bootstrap and node, all from the start.
+    # The admin has 1, the producer 1, and the consumer 2 each for bootstrap and node, all from the start.
     again = [record for record in caplog.records if record.getMessage().startswith("authenticated again")]
     assert len(again) >= 3 * 2
     assert len(opened) <= 6
@@ -401,7 +401,7 @@ def test_a_session_that_ended_while_the_program_was_busy(secure_kafka: SecureKaf
 
 
 def test_a_password_that_is_wrong_from_now_on(secure_kafka: SecureKafka) -> None:
-    """The connection ends with the reason, and so do the requests on it."""
+    """The connection ends with the reason, as do the requests on it."""
     password = PASSWORDS["admin"]
 
     async def login(host: str) -> Authenticator:

@@ -1,8 +1,9 @@
 """The data sources return exactly the rows of Spark's Kafka connector, and the records that kafka-python decodes.
 
 Method: Apache Kafka gets records with every codec, with and without keys, values and headers, in transactions that are
-committed and aborted, and compacts them. Then Spark reads the topics with its connector and with `kafkawire`, with the
-same options, and the node's files with `kafka_segments`; whole rows of batch queries and of streams are compared.
+committed and aborted, and compacts them. Then Spark reads the topics through its connector and through `kafkawire`,
+with the same options, and the node's files with `kafka_segments`; whole rows of batch queries and of streams are
+compared.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `
 
 pytestmark = [
     pytest.mark.timeout(400),
-    # These tests do not cover pyspark's own warnings with the newest pandas and Python.
+    # These tests ignore pyspark's own warnings with the newest pandas and Python.
     pytest.mark.filterwarnings("ignore"),
 ]
 
@@ -98,7 +99,7 @@ async def fill(bootstrap: str) -> None:
                     for _ in range(chance.randint(1, 9)):
                         given = {**record(chance, number), "key": b"key %d" % chance.randrange(50)}
                         producer.send(topic, partition=partition, timestamp_ms=START_MS + number, **given)
-                await producer.flush()  # unsent records would not be aborted
+                await producer.flush()  # records that were never sent would not be aborted
                 await (producer.commit_transaction() if chance.random() < 0.5 else producer.abort_transaction())
         async with Producer(bootstrap, compression=codec, batch_size=4000) as producer:
             for number in range(300):
@@ -119,7 +120,7 @@ async def fill(bootstrap: str) -> None:
 
 
 def record(chance: random.Random, number: int) -> dict[str, Any]:
-    """Return a record's key, value and headers, each of which may be missing or empty."""
+    """Return a record's key, value and headers, any of which may be missing or empty."""
     return {
         "key": chance.choice([None, b"", b"key-%d" % number]),
         "value": chance.choice([None, b"", b"value %d " % number * chance.randint(1, 40)]),
@@ -198,7 +199,7 @@ def test_what_is_compared(spark: Any, node: ApacheKafka) -> None:
 
 
 def test_kafka_python(spark: Any, node: ApacheKafka) -> None:
-    """The records that another decoder finds in the same files."""
+    """Another decoder finds the same records in the same files."""
     records = pytest.importorskip("kafka.record")
     found: Rows = []
     for topic, partition in [(CODECS, 0), (CODECS, 1), (STAMPED, 0), (COMPACTED, 0)]:
@@ -251,7 +252,7 @@ def test_stream(spark: Any, node: ApacheKafka, tmp_path: Path, level: str) -> No
 
 
 def test_checkpoints(spark: Any, node: ApacheKafka, tmp_path: Path) -> None:
-    """A query continues where the other one has ended: the text of its offsets is the same."""
+    """A query continues where the other one ended: the text form of the offsets is the same."""
     asyncio.run(create(node.bootstrap, NewTopic("handed-on", PARTITIONS, configs=KEPT)))
     ends, total = [], 0
     for name, count in [("kafka", 10), ("kafkawire", 7), ("kafkawire", 0), ("kafka", 5)]:

@@ -1,7 +1,7 @@
-"""Spark's sink on Apache Kafka: transactions that another process ends, and drivers that are killed.
+"""Spark's sink on Apache Kafka: transactions finished by another process, and killed drivers.
 
-Method: tests/sdk/spark/sink/killing.py kills the drivers: at each of its moments, without transactions at one, or as
-often as KAFKAWIRE_SPARK_KILLS says. Transactions are tested in both versions of the protocol.
+Method: tests/sdk/spark/sink/killing.py kills the drivers: at each of its chosen moments (without transactions, at one),
+or as often as KAFKAWIRE_SPARK_KILLS says. Transactions are tested in both versions of the protocol.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def node(request: pytest.FixtureRequest) -> Iterator[ApacheKafka]:
 
 
 def prepared(node: ApacheKafka, topic: str) -> PreparedTransaction:
-    """Return a transaction of one record, whose producer is gone."""
+    """Return a transaction of one record whose producer is gone."""
     with Producer(node.bootstrap, transactional_id=topic) as producer:
         producer.begin_transaction()
         producer.send(topic, b"v")
@@ -64,13 +64,13 @@ def test_ends_from_outside(node: ApacheKafka, commits: bool) -> None:
     assert committed(node.bootstrap, topic) == []
     with Coordinators({"bootstrap_servers": node.bootstrap}) as coordinators:
         coordinators.add_offsets(transaction, f"{topic}-more", {TopicPartition(topic, 0): OffsetAndMetadata(2)})
-        for _ in range(2):  # an answer may be lost
+        for _ in range(2):  # a response may be lost
             coordinators.end([transaction], commits=commits)
         offsets = [coordinators.committed(group) for group in (topic, f"{topic}-more")]
         assert [[each.offset for each in found.values()] for found in offsets] == ([[1], [2]] if commits else [[], []])
         with pytest.raises(BrokerError):
             coordinators.end([transaction], commits=not commits)
-    prepared(node, topic)  # begins after the end is complete
+    prepared(node, topic)  # begins once the previous one has fully ended
     assert [each.value for each in committed(node.bootstrap, topic)] == ([b"v"] if commits else [])
 
 

@@ -1,6 +1,6 @@
-"""A fetch of the stored batches gets the bytes of Apache Kafka's files, for internal topics too.
+"""Fetching stored batches returns the bytes of Apache Kafka's files, even for internal topics.
 
-Method: a node that has written every kind of batch, with transactions and compaction; each of its partitions is read
+Method: a node has written every kind of batch, with transactions and compaction; each of its partitions is read
 from the leader and from the segments.
 """
 

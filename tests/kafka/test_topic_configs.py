@@ -1,6 +1,6 @@
 """Values of topic configurations are accepted, refused and described as in Apache Kafka.
 
-Method: CreateTopics that only validates, with one topic for each value, and DescribeConfigs, sent to both brokers.
+Method: both brokers get a validate-only CreateTopics, with one topic for each value, and DescribeConfigs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Apache Kafka's RE2/J and the reference broker treat every expression alike.
+"""Apache Kafka's RE2/J and the reference broker treat every expression in the same way.
 
-Method: the program `Patterns.java` with the jar of the release gives answers for the table, for all Unicode classes by
+Method: the program `Patterns.java` with the release's jar gives the answers for the table, for all Unicode classes by
 name, and for random expressions with every name of at most two characters and some longer ones.
 """
 
@@ -28,7 +28,7 @@ pytestmark = JAVAC.mark
 _PROGRAM = Path(__file__).parent / "Patterns.java"
 _SECONDS = 60
 
-#: The number of random expressions, which take a few seconds.
+#: The number of random expressions; they take a few seconds.
 _COUNT = 2_000
 
 Answer = frozenset[str] | str

@@ -1,7 +1,7 @@
-"""Fixed histories of transactions leave the same files as on Apache Kafka, and consumers fetch the same.
+"""Fixed histories of transactions leave the same files as on Apache Kafka, and consumers fetch the same data.
 
-Method: both brokers assign the same producer ids, so transaction indexes are compared byte by byte. So are producer
-snapshots, except the timestamps of producers: a marker has the time when the broker wrote it. Fetches begin at every
+Method: both brokers assign the same producer ids, so transaction indexes are compared byte for byte. So are producer
+snapshots, except for producers' timestamps: a marker has the time at which the broker wrote it. Fetches begin at every
 offset, with several limits, because the list of aborted transactions depends on the returned records.
 """
 
@@ -39,14 +39,14 @@ from tests.reference_broker.transactions.sequences import (
     Wait,
 )
 
-#: The smallest segments that Kafka allows, of which two large batches fill one; the index has an entry for most
+#: The smallest segments that Kafka allows; two large batches fill one, and the index has an entry for most
 #: batches. The reference broker writes its transaction index with each sync.
 CONFIGS = {"segment.bytes": str(1024 * 1024), "index.interval.bytes": "100", "flush.messages": "1"}
 LARGE = b"v" * 600_000
 
 TIMEOUT_MS = 60_000
 
-#: The timeout of a transaction that has to expire: long enough for two requests.
+#: The timeout of a transaction that should expire: long enough for two requests.
 PASSING_MS = 5_000
 
 A, B, C = PARTITIONS
@@ -65,7 +65,7 @@ class History:
         self.values = 0
 
     def do(self, asked: Asked, *, is_passing: bool = False) -> object:
-        """Send a request that succeeds; see `Pair.do`."""
+        """Send a request that must succeed; see `Pair.do`."""
         answer = self.pair.do(asked, is_passing=is_passing)
         if answer is not None:
             assert set(codes_of(answer)) == {ErrorCode.NONE}, (asked, answer)
@@ -137,7 +137,7 @@ def interleaved(history: History) -> None:
 
 
 def across_segments(history: History) -> None:
-    """Transactions that begin in one segment and end in another, or are open at a snapshot."""
+    """Transactions that begin in one segment and end in another, or are open when a snapshot is taken."""
     x, y = history.begin("x"), history.begin("y", is_tv_2=False)
     history.produce(x, A, B)
     history.produce(y, A)
@@ -152,7 +152,7 @@ def across_segments(history: History) -> None:
 
 
 def fenced_and_late(history: History) -> None:
-    """Producers that are fenced or time out; transactions without any records left."""
+    """Producers that are fenced or time out; transactions that have no records left."""
     for is_tv_2 in (True, False):
         first = history.begin("x", is_tv_2=is_tv_2)
         history.produce(first, A, B)
@@ -166,13 +166,13 @@ def fenced_and_late(history: History) -> None:
     empty = history.begin("x", is_tv_2=False)
     history.do(AddPartitions("x", empty.producer, (A, C), False, 3))
     history.end(empty, False)
-    # A producer of version 2 may abort a transaction that it has not begun.
+    # A version 2 producer may abort a transaction that it has not begun.
     history.end(history.begin("y"), False)
     history.roll(A, B, C)
 
 
 def administrated(history: History) -> None:
-    """Markers from a client, into open transactions and where none is open."""
+    """Markers written by a client, both inside and outside open transactions."""
     x, plain = history.begin("x", is_tv_2=False), history.begin(None)
     history.produce(plain, A, B, count=2)
     history.produce(x, A, B)

@@ -2,11 +2,12 @@
 
 Method: each request goes to both, in the same order, through the codecs of the same version. Both must answer with the
 same codes and epochs; after each step, transactions, producers, committed offsets, high watermarks and last stable
-offsets must be the same, once Apache Kafka has written its markers; and at the end the records that a consumer fetches.
-Producers have different ids on each broker. Timeouts are long, so that only the order counts, or the test waits for
-them. Two kinds of requests are left out: those during the writing of markers, which takes Apache Kafka some time and
-the reference broker none; and those that bring a later epoch of a producer into a log, after which Apache Kafka's
-coordinator never finishes the transaction. KAFKAWIRE_SEQUENCES sets the number of sequences; a failure prints its seed.
+offsets must be the same, once Apache Kafka has written its markers; at the end, so must the records that a consumer
+fetches. Producers have different ids on each broker. Timeouts are long, so that only the order matters, or the test
+waits for them. Two kinds of requests are left out: those made while markers are written, which takes Apache Kafka some
+time and the reference broker none; and those that bring a later epoch of a producer into a log, after which Apache
+Kafka's coordinator never finishes the transaction. KAFKAWIRE_SEQUENCES sets the number of sequences; a failure prints
+its seed.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from tests.reference_broker.transactions.sequences import Asked, Mark, Produce, 
 
 SEQUENCES = int(os.environ.get("KAFKAWIRE_SEQUENCES", "60"))
 
-#: A second for each is ample; the rest is for the start of a node.
+#: A second for each is ample; the rest is for starting a node.
 pytestmark = pytest.mark.timeout(120 + SEQUENCES)
 STEPS = 25
 
-#: Long enough that nothing ends by itself.
+#: Long enough that nothing times out.
 TIMEOUTS_MS = (300_000, 900_000)
 WRONG_TIMEOUTS_MS = (0, -1, 900_001, 2**31 - 1)
 

@@ -1,7 +1,6 @@
-"""Kafka's command-line tools show and end transactions of the reference broker as on Kafka, and read its log of them.
+"""Kafka's command-line tools show and end the reference broker's transactions as on Kafka, and read their log.
 
-Method: our producer leaves a transaction open, commits one and aborts one; each tool runs to its end, as a user would
-start it.
+Method: our producer leaves a transaction open, commits one and aborts one; each tool runs to completion.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def table(text: str) -> list[dict[str, str]]:
 
 
 def create(server: Server, topic: str) -> None:
-    """Create a topic of one partition."""
+    """Create a one-partition topic."""
     asyncio.run(topics.create(server.bootstrap, NewTopic(topic, 1, 1)))
 
 
@@ -42,7 +41,7 @@ def states(server: Server) -> dict[str, str]:
 
 
 def writer(server: Server, topic: str) -> dict[str, str]:
-    """Return the tool's description of the only producer of a topic."""
+    """Return the tool's description of a topic's only producer."""
     (row,) = table(run(server, TRANSACTIONS, "describe-producers", "--topic", topic, "--partition", "0"))
     return row
 
@@ -59,7 +58,7 @@ def test_transactions(either: Server) -> None:
         assert described["TopicPartitions"] == f"{topic}-0"
         shown = writer(either, topic)
         assert (shown["ProducerId"], shown["CurrentTransactionStartOffset"]) == (described["ProducerId"], "0")
-        # A coordinator knows the transaction, however old it is, so it does not count as hanging.
+        # A coordinator knows the transaction, however old it is, so it is not considered hanging.
         hanging = ("find-hanging", "--broker-id", "1", "--max-transaction-timeout", "0")
         assert table(run(either, TRANSACTIONS, *hanging)) == []
         producer.commit_transaction()

@@ -1,7 +1,7 @@
 """Transactions on Apache Kafka, in both versions of the protocol: `read_committed` consumers, offsets in transactions,
 fencing, time limits, and killed coordinators.
 
-Method: a node with transaction.version 2, the release's default, one formatted with version 1, and three nodes.
+Method: a node with transaction.version 2, the release's default, one formatted with version 1, and a cluster of three.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TIMEOUT_SECONDS = 90
 
 @pytest.fixture(scope="module", params=[1, 2])
 def node(request: pytest.FixtureRequest) -> Iterator[ApacheKafka]:
-    """A node of either version; each test has its own topics and ids."""
+    """A node of either version; each test uses its own topics and ids."""
     with ApacheKafka(features={TRANSACTION_VERSION_FEATURE: request.param}) as kafka:
         yield kafka
 
@@ -205,7 +205,7 @@ def test_the_coordinator_ends_what_takes_too_long(
         assert await values(node.bootstrap, topic) == [b"quick"]
 
     async def ended() -> None:
-        """Wait until the end of the transaction is in the log: the marker takes one offset."""
+        """Wait until the log has the transaction's end: the marker takes one offset."""
         place = TopicPartition(topic, 0)
         async with Consumer(node.bootstrap, topic) as reader:
             while (await reader.end_offsets([place]))[place] < 2:

@@ -30,12 +30,12 @@ GRACE_MS = 100 + 150
 
 QUICK: dict[str, Any] = {"auto_offset_reset": "earliest", "metadata_max_age_ms": 300}
 
-#: A member of a group, classic and KIP-848; None for a consumer without one.
+#: A member of a group, classic and KIP-848; None for a consumer without a group.
 GROUPS = [None, "classic", "consumer"]
 
 
 def grouped(topic: str, group: str | None) -> dict[str, Any]:
-    """Return the options of a member of a group, or of a consumer without one."""
+    """Return the options of a member of a group, or of a consumer without a group."""
     return QUICK if group is None else QUICK | {"group_id": topic, "group_protocol": group}
 
 
@@ -53,7 +53,7 @@ async def grow(bootstrap: str, topic: str, count: int) -> None:
         connection.close()
 
 
-# Topics and partitions that are created and deleted.
+# Creating and deleting topics and partitions.
 
 
 @pytest.mark.parametrize("group", GROUPS)
@@ -76,7 +76,7 @@ def test_new_partitions_are_read(either: Server, group: str | None) -> None:
                         break
                     except KafkaWireError:
                         await asyncio.sleep(0.1)
-            # The old record is finished when the next one is requested: a rebalance before that delivers it again.
+            # The old record is finished when the next one is requested; a rebalance before then delivers it again.
             new: list[int] = []
             async for record in consumer:
                 new += [record.partition] if record.value == b"new" else []
@@ -176,7 +176,7 @@ def test_a_missing_partition_holds_up_no_other(either: Server, caplog: pytest.Lo
 
 @pytest.mark.parametrize("io", ["loop", "thread"])
 def test_slow_records_are_no_missing_polls(either: Server, io: Any) -> None:
-    """A batch takes three times `max_poll_interval_ms`, each record only a fraction of the interval."""
+    """A batch takes three times `max_poll_interval_ms`, but each record only a fraction of it."""
 
     async def test(bootstrap: str) -> None:
         topic = f"troubles-slow-{io}"

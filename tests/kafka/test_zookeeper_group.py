@@ -1,8 +1,8 @@
-"""Members of this package and of Kafka 1.1 in one group: no partition has two readers, and no record is missed.
+"""This package's members and Kafka 1.1's in one group: no partition has two readers, and no record is missed.
 
-Method: processes over a real ZooKeeper and a broker of Kafka 3.9; members join, leave and are killed in an order from a
-seed, while records are written. The reports of the members and the content of the registry are compared afterwards.
-KAFKAWIRE_ZOOKEEPER_SECONDS sets how long that goes on; KAFKAWIRE_ZOOKEEPER_SEED gives another order.
+Method: processes with a real ZooKeeper and a Kafka 3.9 broker; members join, leave and are killed in an order given by
+a seed, while records are written. The members' reports and the registry's content are compared afterwards.
+KAFKAWIRE_ZOOKEEPER_SECONDS sets how long that lasts; KAFKAWIRE_ZOOKEEPER_SEED gives another order.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from tests.kafka.zookeeper_scene import Scene
 SECONDS = int(os.environ.get("KAFKAWIRE_ZOOKEEPER_SECONDS", "25"))
 SEED = int(os.environ.get("KAFKAWIRE_ZOOKEEPER_SEED", "1"))
 
-#: Members of each kind.
+#: The number of members of each kind.
 KIND = 2
 
-#: Records that are written between two changes, at most: one each 10 ms.
+#: The maximum number of records written between two changes: one every 10 ms.
 PAUSE_RECORDS = 100
 
-#: A rebalance, in which a member of Kafka 1.1 pauses after each attempt, on a loaded machine. A killed member is the
+#: The limit of a rebalance on a loaded machine; a Kafka 1.1 member pauses after each attempt. A killed member is the
 #: owner until its session ends.
 GAP_MS = 10_000
 
-#: Starts and ends of servers and members, beside the story.
+#: The time for starting and stopping servers and members, in addition to the test itself.
 pytestmark = pytest.mark.timeout(300 + SECONDS)
 
 

@@ -1,8 +1,8 @@
-"""A group of both kinds of members moves its offsets from ZooKeeper to Kafka and back, and misses no record.
+"""A group with both kinds of members moves its offsets from ZooKeeper to Kafka and back, and misses no record.
 
-Method: processes over a real ZooKeeper and a broker of Kafka 3.9. The members are stopped and started one by one, with
-the settings that the documentation of Kafka 1.1 gives for each round, while records are written. Then the group is
-down, and the command copies the offsets. After each round the store that counts must have the end of each partition.
+Method: processes with a real ZooKeeper and a Kafka 3.9 broker. The members are stopped and started one by one, with
+the settings that Kafka 1.1's documentation gives for each round, while records are written. Then the group is
+stopped, and the command copies the offsets. After each round, the current store must have each partition's end.
 KAFKAWIRE_ZOOKEEPER_MEMBERS sets the number of members of each kind.
 """
 
@@ -20,10 +20,10 @@ from tests.kafka.zookeeper import ZooKeeper, ZooKeeperKafka
 from tests.kafka.zookeeper_members import await_so
 from tests.kafka.zookeeper_scene import Scene
 
-#: Of each kind.
+#: The number of members of each kind.
 MEMBERS = int(os.environ.get("KAFKAWIRE_ZOOKEEPER_MEMBERS", "1"))
 
-#: The settings of each round, and the store that must have all offsets after it.
+#: The settings of each round, and the store that must have all offsets afterwards.
 ROUNDS = (
     ({"offsets_storage": "zookeeper"}, ("zookeeper",)),
     ({"offsets_storage": "kafka", "dual_commit_enabled": "true"}, ("zookeeper", "kafka")),
@@ -32,7 +32,7 @@ ROUNDS = (
     ({"offsets_storage": "zookeeper"}, ("zookeeper",)),
 )
 
-#: Records that are written after each change, at least: one each 10 ms.
+#: The minimum number of records written after each change: one every 10 ms.
 RECORDS = 40
 
 pytestmark = pytest.mark.timeout(300 + 200 * MEMBERS)
@@ -49,7 +49,7 @@ def offsets(scene: Scene, store: str) -> list[int | None]:
 
 
 def await_committed(scene: Scene, stores: tuple[str, ...]) -> list[int | None]:
-    """Wait until each store has the end of each partition."""
+    """Wait until each store has each partition's end."""
     with Admin(scene.place.bootstrap) as admin:
         partitions = [TopicPartition(scene.place.topic, number) for number in range(scene.place.partitions)]
         found = admin.list_offsets(dict.fromkeys(partitions, OffsetTimestamp.LATEST))

@@ -1,7 +1,7 @@
-"""A registry in a real ZooKeeper, which is paused, killed and started again, and shared with Apache Kafka.
+"""A registry in a real ZooKeeper that is paused, killed and restarted, and shared with Apache Kafka.
 
-Method: the suite of registries, each case below a chroot of its own; then stories with ZooKeepers of their own, each
-of which ends with an outcome or an event that the test waits for.
+Method: the common registry suite, each case below its own chroot; then scenarios with their own ZooKeepers, each
+ending with an outcome or event that the test waits for.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from tests.sdk.registry.registry_cases import CASES, RegistryBench
 
 _numbers = count()
 
-#: A thread that does not end by then never will.
+#: A thread that is still running after this time is stuck.
 END_SECONDS = 60
 
-#: Longer than a ZooKeeper takes to start again.
+#: Longer than a ZooKeeper takes to restart.
 LONG_MS = 60_000
 
 
 class ZooKeeperBench:
-    """A tree of its own below a chroot."""
+    """A separate tree below a chroot."""
 
     def __init__(self, zookeeper: ZooKeeper) -> None:
         self.owner = Owner()
@@ -80,7 +80,7 @@ class ZooKeeperBench:
 
         assert isinstance(registry, ZooKeeperRegistry)
         self.owner.until(lambda: bool(registry.session_id))
-        # Another connection of the same session ends it.
+        # Another connection with the same session ends it.
         other = KazooClient(self.address, client_id=registry.credentials)
         other.start()
         other.stop()
@@ -129,7 +129,7 @@ def test_a_killed_zookeeper_comes_back(bench: ZooKeeperBench, zookeeper: ZooKeep
     stat = owner.ask(two, Exists("/e"))
     assert isinstance(stat, Stat)
     assert stat.ephemeral_owner == session
-    # The watch is there, although kazoo had lost it.
+    # The watch is set again, although kazoo had lost it.
     assert owner.events == []
     owner.ask(two, SetData("/a", b"x"))
     owner.until(lambda: bool(owner.events))
@@ -137,7 +137,7 @@ def test_a_killed_zookeeper_comes_back(bench: ZooKeeperBench, zookeeper: ZooKeep
 
 
 def test_a_change_that_a_connection_has_missed(bench: ZooKeeperBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    # So that the change comes before the next connection; the event comes in any case.
+    # The change should come before the next connection; the event comes either way.
     monkeypatch.setattr(kazoo_client, "_PAUSE_MIN_SECONDS", 1.0)
     one, two, owner = bench.registry(), bench.registry(), bench.owner
     notes = SessionNotes(one)
@@ -187,7 +187,7 @@ def test_a_zookeeper_that_is_away_for_longer_than_a_session() -> None:
         zookeeper.kill()
         owner.until(lambda: "suspended" in notes.told)
         zookeeper.start()
-        # The session may have been kept by a quick start; then it is ended as if it were silent.
+        # The session may have survived a quick start; if so, it is ended as if it had gone silent.
         owner.until(lambda: notes.told[-1] in ("connected", "opened"))
         if one.session_id == session:
             bench.expire(one)
@@ -256,7 +256,7 @@ def test_a_broker_of_apache_kafka_is_seen() -> None:
         one, owner = bench.registry(), bench.owner
         with ZooKeeperKafka(7, bench.connect) as kafka:
             found = owner.ask(one, Exists("/brokers/ids/7", owner.note))
-            if not isinstance(found, Stat):  # it takes connections before it registers
+            if not isinstance(found, Stat):  # it accepts connections before it registers
                 owner.until(lambda: bool(owner.events))
                 owner.events.clear()
             data = owner.run(one, read("/brokers/ids/7", owner.note))

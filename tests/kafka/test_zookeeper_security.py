@@ -1,7 +1,7 @@
-"""A ZooKeeper with TLS and SASL takes our sessions, and a broker of ours protects what one of Apache Kafka protects.
+"""A ZooKeeper with TLS and SASL accepts our sessions, and our broker protects the same nodes as Apache Kafka's.
 
-Method: a ZooKeeper with both, which maps certificates and logins to identities; brokers of both kinds, each below a
-chroot of its own, with `zookeeper.set.acl`, and the access control lists of both trees.
+Method: one ZooKeeper has both, and maps certificates and logins to identities; brokers of both kinds, each below its
+own chroot, run with `zookeeper.set.acl`, and the access control lists of both trees are compared.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.certificates import Certificates
 from tests.kafka.zookeeper import ZooKeeper, ZooKeeperKafka
 from tests.sdk.registry.owner import Owner
 
-#: The broker, and another user.
+#: The broker's user, and another one.
 USERS = {"kafka": "secret", "other": "word"}
 
 
@@ -38,7 +38,7 @@ def zookeeper(certificates: Certificates) -> Iterator[ZooKeeper]:
 
 @pytest.fixture
 def login(tmp_path: Path) -> Path:
-    """The file of login modules of a broker."""
+    """A broker's file of login modules."""
     path = tmp_path / "jaas.conf"
     path.write_text(
         "Client { org.apache.zookeeper.server.auth.DigestLoginModule required\n"
@@ -66,7 +66,7 @@ def registry_of(owner: Owner, connect: str, security: ZooKeeperSecurity = OPEN_C
 
 
 def lists_below(owner: Owner, registry: ZooKeeperRegistry, path: str = "/") -> dict[str, frozenset[tuple[int, str]]]:
-    """Return the access control list of each node, as permissions and schemes."""
+    """Return each node's access control list, as permissions and schemes."""
     found = owner.ask(registry, GetAcl(path))
     assert isinstance(found, NodeAcl), found
     lists = {path: frozenset((int(each.permissions), f"{each.scheme}:{each.id}") for each in found.acl)}
@@ -84,7 +84,7 @@ def test_a_session_with_tls(zookeeper: ZooKeeper, certificates: Certificates, tm
     with ExitStack() as stack:
         stack.callback(registry.close, 10_000)
         assert owner.ask(registry, Create("/a")) == Created("/a")
-        # More in one answer than a record of TLS has.
+        # More in one response than fits into a TLS record.
         owner.ask_all(registry, *(Create(f"/a/{'x' * 200}{number}") for number in range(300)))
         children = owner.ask(registry, GetChildren("/a"))
         assert isinstance(children, Children)

@@ -1,6 +1,6 @@
-"""Commands of Kafka's tools that run on two clusters, and what they say, without what must differ.
+"""Commands of Kafka's tools that run on two clusters, and their output, without the parts that must differ.
 
-An address becomes the name of its broker; ids of topics, times, folders and the lines of Java's stack traces are left
+An address becomes its broker's name; topic ids, times, folders and the lines of Java's stack traces are left
 out.
 """
 
@@ -18,13 +18,13 @@ from tests.kafka.tool_runner import ToolRunner
 
 __all__ = ["Action", "Command", "Masks", "Step", "Told", "told"]
 
-#: Expressions, and what takes the place of their matches.
+#: Regular expressions, and the replacements for their matches.
 Masks = tuple[tuple[str, str], ...]
 
-#: What has not been said by then never will be: a broker that starts, or a session that ends, takes seconds.
+#: Output that has not appeared after this time never will: starting a broker or ending a session takes seconds.
 _PATIENCE_SECONDS = 120
 
-#: Between two runs of a command that waits.
+#: The pause between two runs of a repeated command.
 _PAUSE_SECONDS = 0.2
 
 _MASKS: Masks = (
@@ -37,13 +37,13 @@ _MASKS: Masks = (
 
 
 class Command(NamedTuple):
-    """A run of a tool.
+    """One run of a tool.
 
     Attributes:
         tool: its class.
-        arguments: as in a shell, without the brokers' addresses; `@NAME` is the path of a file.
+        arguments: the arguments as in a shell, without the brokers' addresses; `@NAME` is a file's path.
         stdin: its standard input.
-        until: the command is repeated until what it says has a match of this.
+        until: the command is repeated until its output matches this.
         masks: see `Masks`.
     """
 
@@ -68,13 +68,13 @@ Told = tuple[int, list[str]]
 
 
 def told(cluster: ClusterOfThree, tools: ToolRunner, step: Step, files: Mapping[str, Path]) -> Told:
-    """Do a step on a cluster, and return what was said.
+    """Perform a step on a cluster, and return its output.
 
     Args:
         cluster: the cluster.
         tools: runs commands.
-        step: what is to be done.
-        files: those that the command reads, by name.
+        step: the step to perform.
+        files: the files that the command reads, by name.
     """
     if isinstance(step, Action):
         getattr(cluster, step.name)(step.broker)
@@ -99,7 +99,7 @@ def _said(cluster: ClusterOfThree, tools: ToolRunner, command: Command, files: M
 
 
 def _placed(words: Sequence[str], bootstrap: str) -> list[str]:
-    """Return arguments with the brokers' addresses: instead of ADDRESSES, or before all others."""
+    """Return arguments with the brokers' addresses: in place of ADDRESSES, or before all others."""
     if any("ADDRESSES" in word for word in words):
         return [word.replace("ADDRESSES", bootstrap) for word in words]
     return ["--bootstrap-server", bootstrap, *words]

@@ -1,6 +1,6 @@
-"""Many of Kafka's command-line tools in one JVM, whose start takes longer than most of them run.
+"""Many of Kafka's command-line tools in one JVM, since starting one takes longer than most tools run.
 
-`ToolRunner.java` runs them one after another, and says what each printed and how it ended.
+`ToolRunner.java` runs them one after another, and reports each tool's output and exit status.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ __all__ = ["ToolRunner"]
 
 _PROGRAM = Path(__file__).parent / "ToolRunner.java"
 
-#: A tool that has not ended by then never will; most take half a second, and reassignments wait for brokers.
+#: A tool that is still running after this time is stuck; most take half a second, but reassignments wait for brokers.
 _TIMEOUT_SECONDS = 120
 
 
 class ToolRunner:
-    """A JVM that runs tools, up inside a `with` block.
+    """A JVM that runs tools, alive inside a `with` block.
 
     Args:
-        release: the release of Kafka whose tools they are.
+        release: the Kafka release that the tools come from.
     """
 
     def __init__(self, release: str) -> None:
@@ -55,15 +55,15 @@ class ToolRunner:
         self._folder.cleanup()
 
     def run(self, tool: str, *arguments: str, stdin: str = "") -> tuple[int, str]:
-        """Run a tool to its end, and return its exit status and what it printed on both streams.
+        """Run a tool to completion, and return its exit status and its output on both streams.
 
         Args:
-            tool: the class.
+            tool: the tool's class.
             arguments: its arguments.
             stdin: its standard input.
 
         Raises:
-            RuntimeError: it does not end, or the JVM has ended.
+            RuntimeError: the tool does not end, or the JVM has ended.
         """
         process = self._process
         assert process is not None, "the runner is used inside `with`"

@@ -1,4 +1,4 @@
-"""Topics for a test: waits until the broker serves them, and until their transactions have ended."""
+"""Create topics for a test; wait until the broker serves them, and until their transactions have ended."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ __all__ = ["await_markers", "create"]
 async def create(bootstrap: str, *topics: NewTopic | str) -> dict[str, bytes]:
     """Create topics, wait until the broker serves them, and return their ids.
 
-    In KRaft the controller, which answers, has a topic before its broker: an immediate request may not find it.
-    The broker names a leader before it has created the log: immediate unacknowledged records are lost.
+    In KRaft the controller answers and knows a topic before the broker does, so an immediate request may not find it.
+    The broker names a leader before it has created the log: records sent immediately without acknowledgement are lost.
     """
     async with Admin(bootstrap) as admin:
         ids = await admin.create_topics(topics)
@@ -33,7 +33,7 @@ async def create(bootstrap: str, *topics: NewTopic | str) -> dict[str, bytes]:
 
 
 async def await_markers(bootstrap: str, topic: str) -> None:
-    """Wait until no transaction is open in a topic: Apache Kafka writes the markers after its answer to EndTxn."""
+    """Wait until no transaction is open in a topic: Apache Kafka writes the markers after responding to EndTxn."""
 
     async def ends(isolation_level: Any) -> dict[TopicPartition, int]:
         async with Consumer(bootstrap, isolation_level=isolation_level) as reader:

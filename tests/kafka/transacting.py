@@ -1,6 +1,6 @@
 """The reference broker and Apache Kafka side by side: the same transactional requests, and all visible results.
 
-Each broker assigns its own producer ids; requests and results use the names of the sequence (see `Names`).
+Each broker assigns its own producer ids; requests and results use the sequence's names (see `Names`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from tests.reference_broker.transactions.sequences import (
 
 __all__ = ["ABORT_INTERVAL_MS", "Pair", "new_bench", "open_line"]
 
-#: How often the reference broker looks for expired transactions; Apache Kafka is configured to look often.
+#: How often the reference broker looks for expired transactions; Apache Kafka is configured to check often.
 ABORT_INTERVAL_MS = 10_000
 
 #: The settings of `ApacheKafka`.
@@ -61,7 +61,7 @@ CONSUMER = -1
 
 MAX_BYTES = 2**20
 
-#: The limit on the work for one answer: an expression is matched with the ids of all earlier sequences.
+#: The limit on the work for one response: an expression is matched against the ids of all earlier sequences.
 _SLICES_MAX = 100
 
 
@@ -87,7 +87,7 @@ class Side:
     """One of the two brokers, and its names for producers, topics and ids.
 
     Args:
-        broker: handles requests.
+        broker: the broker that handles requests.
         prefix: see `Names`.
     """
 
@@ -225,7 +225,7 @@ class Side:
         return found
 
     def fetched(self, offset: int, max_bytes: int) -> dict[Partition, object]:
-        """Return the fetch of a `read_committed` consumer: batches and the list of aborted transactions."""
+        """Return what a `read_committed` consumer fetches: batches and the list of aborted transactions."""
         found: dict[Partition, object] = {}
         for name, number in PARTITIONS:
             part = FetchRequest.FetchPartition(number, fetch_offset=offset, partition_max_bytes=max_bytes)
@@ -265,7 +265,7 @@ class Side:
 
 
 def now_ms() -> int:
-    """Return the current time; older records would cause a new segment at the next marker."""
+    """Return the current time; older records would start a new segment at the next marker."""
     return int(time.time() * 1000)
 
 
@@ -288,11 +288,11 @@ class Pair:
         self.await_state(None)
 
     def do(self, asked: Asked, *, is_passing: bool = False) -> Any:
-        """Send a request to both, compare their answers and the results, and return the answer.
+        """Send a request to both, compare their responses and the results, and return the response.
 
         Args:
             asked: the request.
-            is_passing: whether the results cannot be compared, because they will change soon.
+            is_passing: whether the results are about to change, so that they cannot be compared.
         """
         answer = None
         if isinstance(asked, Wait):
@@ -315,7 +315,7 @@ class Pair:
         return answer
 
     def await_state(self, asked: Asked | None) -> None:
-        """Wait until Apache Kafka has finished the work left after its answer, and compare the results of both."""
+        """Wait until Apache Kafka has finished the work left after its response, and compare the results of both."""
         ours, theirs = self.ours.state(), dict[str, object]()
 
         def is_same() -> bool:
@@ -341,7 +341,7 @@ class Pair:
 
 
 def new_bench(first_producer_id: int = 0) -> BrokerBench:
-    """Return a reference broker with coordinators; the first producer id is at least the given one."""
+    """Return a reference broker with coordinators; its first producer id is at least the given one."""
     bench = BrokerBench(MemoryDisk(), offsets_topic_num_partitions=OFFSETS_PARTITIONS)
     bench.now_ms = now_ms()
     for kind in (CoordinatorType.GROUP, CoordinatorType.TRANSACTION):
@@ -352,7 +352,7 @@ def new_bench(first_producer_id: int = 0) -> BrokerBench:
 
 
 def open_line(bootstrap: str) -> Line:
-    """Return a connection to Apache Kafka, once it has the topics of both coordinators, and producer ids."""
+    """Return a connection to Apache Kafka, once it has both coordinators' topics, and producer ids."""
     asyncio.run(_warm_up(bootstrap))
     return Line(address_of(bootstrap))
 

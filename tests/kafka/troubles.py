@@ -1,4 +1,4 @@
-"""Functions for the tests of troubles: a time limit, topics, the next records."""
+"""Functions for the troubleshooting tests: a time limit, topics, the next records."""
 
 from __future__ import annotations
 

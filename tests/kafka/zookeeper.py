@@ -1,7 +1,7 @@
-"""A real ZooKeeper on loopback, and nodes of Apache Kafka 3.9, the last release that kept its metadata there.
+"""A real ZooKeeper on loopback, and nodes of Apache Kafka 3.9, the last release that kept its metadata in ZooKeeper.
 
-Both come from the jars of that release. A ZooKeeper can be paused, killed and started again on its files; sessions can
-be ended as if they had been silent.
+Both come from the jars of that release. A ZooKeeper can be paused, killed and restarted with its files; sessions can
+be ended as if they had gone silent.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SETTINGS = {
 
 
 class _Server:
-    """A process of Java with a port and a folder of its own, up inside a `with` block.
+    """A Java process with its own port and folder, running inside a `with` block.
 
     Attributes:
         port: on 127.0.0.1.
@@ -55,7 +55,7 @@ class _Server:
 
     @property
     def address(self) -> str:
-        """What clients connect to."""
+        """The address that clients connect to."""
         return f"127.0.0.1:{self.port}"
 
     def arguments(self, folder: Path) -> list[str]:
@@ -77,7 +77,7 @@ class _Server:
         self.stop()
 
     def start(self) -> None:
-        """Start the server on its files and wait until it takes connections."""
+        """Start the server with its files and wait until it accepts connections."""
         folder = self._folder
         assert folder is not None, "the server is used inside `with`"
         command = [*java_command(folder, self._heap, ZOOKEEPER_RELEASE), *self.arguments(folder)]
@@ -87,21 +87,21 @@ class _Server:
         await_port(self.port, self._process, log)
 
     def pause(self) -> None:
-        """Have the server do nothing, with its connections open."""
+        """Pause the server, leaving its connections open."""
         self._running.send_signal(signal.SIGSTOP)
         await_stop(self._running.pid)
 
     def resume(self) -> None:
-        """Have a paused server go on."""
+        """Resume a paused server."""
         self._running.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """End the server as a crash would."""
+        """Kill the server, to simulate a crash."""
         self._running.kill()
         self._running.wait()
 
     def shut_down(self) -> None:
-        """Have the server end by itself, and kill it if that takes too long; its files are kept."""
+        """Shut the server down cleanly, or kill it if that takes too long; its files are kept."""
         process, self._process = self._process, None
         if process is not None and process.poll() is None:
             process.send_signal(signal.SIGCONT)
@@ -129,10 +129,10 @@ class ZooKeeper(_Server):
 
     Args:
         users: names and passwords for SASL with DIGEST-MD5; empty for none.
-        certificates: those of a second port with TLS, for clients that have a certificate; None for no such port.
+        certificates: the certificates for a second, TLS port, for clients with a certificate; None for no such port.
 
     Attributes:
-        secure_port: on localhost, as its certificate says.
+        secure_port: the TLS port, on localhost as in its certificate.
     """
 
     def __init__(self, users: dict[str, str] | None = None, certificates: Certificates | None = None) -> None:
@@ -160,7 +160,7 @@ class ZooKeeper(_Server):
             jaas.write_text(f"Server {{ org.apache.zookeeper.server.auth.DigestLoginModule required{users}; }};\n")
             options.append(f"-Djava.security.auth.login.config={jaas}")
         if self._certificates is not None:
-            authority = folder / "authority.pem"  # the name tells the type
+            authority = folder / "authority.pem"  # the name indicates the type
             authority.write_text(self._certificates.authority.read_text())
             settings |= {
                 "secureClientPort": str(self.secure_port),
@@ -181,8 +181,8 @@ class ZooKeeperKafka(_Server):
     Args:
         broker_id: its id.
         connect: `zookeeper.connect`.
-        settings: server properties beside those that are needed.
-        login: a file of login modules with its login to ZooKeeper; None for none.
+        settings: server properties in addition to the required ones.
+        login: a login module file with its login to ZooKeeper; None for none.
     """
 
     def __init__(
@@ -196,7 +196,7 @@ class ZooKeeperKafka(_Server):
 
     @property
     def bootstrap(self) -> str:
-        """What clients connect to."""
+        """The address that clients connect to."""
         return self.address
 
     def arguments(self, folder: Path) -> list[str]:

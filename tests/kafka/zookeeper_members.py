@@ -1,6 +1,6 @@
-"""Members of one group in ZooKeeper, each a process: ours, and the consumer of Kafka 1.1; what they read and own.
+"""Members of one group in ZooKeeper, each a process: ours and Kafka 1.1's consumer; what they read and own.
 
-Every time is that of the machine's monotonic clock, in ns, so that the reports of several processes can be compared.
+All times are from the machine's monotonic clock, in ns, so that reports of different processes can be compared.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ __all__ = ["Member", "Owners", "Place", "Seen", "await_so"]
 #: The last release with the consumer that registers in ZooKeeper.
 OLD_RELEASE = "1.1.1"
 
-#: A step that has not come by then never will; Java starts slowly on a loaded machine.
+#: A step that has not happened after this time never will; Java starts slowly on a loaded machine.
 TIMEOUT_SECONDS = 60
 
-#: Between two looks at the owners.
+#: The pause between two looks at the owners.
 _LOOK_SECONDS = 0.02
 
 _ROOT = Path(__file__).parents[2]
@@ -41,16 +41,16 @@ log4j.appender.err.layout.ConversionPattern=%d %p %m (%c)%n
 
 
 class Place(NamedTuple):
-    """Where a group reads.
+    """Where a group reads from.
 
     Attributes:
         bootstrap: a broker.
         connect: `zookeeper.connect`.
         topic: the topic that all members read.
         group: the group.
-        partitions: the number of partitions of the topic.
-        white_list: an expression that the members have instead of the topic; empty for none.
-        black_list: likewise.
+        partitions: the topic's number of partitions.
+        white_list: an expression that the members use instead of the topic; empty for none.
+        black_list: likewise, for excluded topics.
     """
 
     bootstrap: str
@@ -83,15 +83,15 @@ class Member:
 
     Args:
         place: where it reads.
-        seen: takes the records.
-        name: is part of its id in ZooKeeper.
-        folder: for its logs.
+        seen: receives the records.
+        name: part of its id in ZooKeeper.
+        folder: the folder for its logs.
         is_ours: whether it is this package's consumer.
-        settings: more options, under Kafka's names.
-        session_timeout_ms: of the session with ZooKeeper.
+        settings: more options, by Kafka's names.
+        session_timeout_ms: the timeout of its ZooKeeper session.
 
     Attributes:
-        owned: times between which this member was told that it has a partition, `[partition]`: begin, and end or None;
+        owned: the times during which this member was told it has a partition, by partition: begin, and end or None;
             only our members report this.
         ended_ns: when the process was killed.
     """
@@ -126,17 +126,17 @@ class Member:
         self._reading.start()
 
     def stop(self) -> None:
-        """Have it leave, and wait for that."""
+        """Make it leave, and wait until it has."""
         self._process.terminate()
         self._end()
 
     def kill(self) -> None:
-        """End it as a crash would."""
+        """Kill it, to simulate a crash."""
         self._process.kill()
         self._end()
 
     def check(self) -> None:
-        """Fail if the process has ended by itself."""
+        """Fail if the process has ended on its own."""
         assert self._process.poll() is None, f"{self.name} has ended: {self._log.read_text()[-2_000:]}"
 
     def _end(self) -> None:
@@ -184,8 +184,8 @@ def _theirs(place: Place, name: str, options: Mapping[str, str], folder: Path) -
     logging = folder / "log4j.properties"
     logging.write_text(_LOGGING)
     java = ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Dlog4j.configuration=file:{logging}"]
-    # The tool refuses to begin at the smallest offset if the group has offsets, which it must have here: without them,
-    # this member begins at the end, and misses what was written before.
+    # The tool refuses to begin at the smallest offset if the group has offsets, which it must here: without them,
+    # this member begins at the end, and misses earlier records.
     given = {"consumer.id": name, "rebalance.backoff.ms": "500", "rebalance.max.retries": "20", **options}
     properties = [each for key, value in given.items() for each in ("--consumer-property", f"{key}={value}")]
     topics = ["--topic", place.topic]
@@ -196,13 +196,13 @@ def _theirs(place: Place, name: str, options: Mapping[str, str], folder: Path) -
 
 
 class Owners(threading.Thread):
-    """Looks at the owners of all partitions again and again, while a `with` block runs.
+    """Watches the owners of all partitions while a `with` block runs.
 
     Args:
-        place: what to look at.
+        place: the group to watch.
 
     Attributes:
-        looks: times before and after each look, and what it found: the owner of each partition, or None for none.
+        looks: the times before and after each look, and the owner found for each partition, or None.
     """
 
     def __init__(self, place: Place) -> None:
@@ -242,7 +242,7 @@ class Owners(threading.Thread):
         return data.decode()
 
     def members(self) -> Counter[str | None]:
-        """Return how many partitions each member owns now, or None for those that nobody owns."""
+        """Return how many partitions each member owns now, and, under None, how many have no owner."""
         found = self.looks[-1][2] if self.looks else (None,) * self._place.partitions
         return Counter(None if owner is None else owner.rpartition("-")[0] for owner in found)
 
@@ -260,13 +260,13 @@ class Owners(threading.Thread):
         return offsets
 
     def nodes(self) -> list[str]:
-        """Return the ids and the owners that are left of a group."""
+        """Return the ids and owners that a group has left behind."""
         base = f"/consumers/{self._place.group}"
         owners = self._client.get_children(f"{base}/owners/{self._place.topic}")
         return [*self._client.get_children(f"{base}/ids"), *owners]
 
     def longest_gap_ms(self) -> float:
-        """Return the longest time for which a partition that had an owner had none."""
+        """Return the longest time that a previously owned partition had no owner."""
         longest_ns = 0
         for partition in range(self._place.partitions):
             lost_ns: int | None = None
@@ -280,7 +280,7 @@ class Owners(threading.Thread):
         return longest_ns / 1e6
 
     def conflicts(self, members: Sequence[Member]) -> Iterator[str]:
-        """Yield the times at which a partition was read by one of ours, and by another member, too."""
+        """Yield the times when a partition was read by both one of our members and another member."""
         ours = [member for member in members if member.is_ours]
         theirs = {f"{self._place.group}_{member.name}" for member in members if not member.is_ours}
         for partition in range(self._place.partitions):
@@ -295,10 +295,10 @@ class Owners(threading.Thread):
 
 
 def await_so(is_so: Callable[[], bool], what: str | Callable[[], str], members: Sequence[Member]) -> None:
-    """Wait until something is the case.
+    """Wait until a condition holds.
 
     Raises:
-        AssertionError: it never is, or a member has ended by itself.
+        AssertionError: it does not hold in time, or a member has ended on its own.
     """
 
     def is_so_with_all() -> bool:

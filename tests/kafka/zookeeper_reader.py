@@ -1,8 +1,8 @@
 """A program that reads as a member of a group in ZooKeeper, until SIGTERM: TOPIC OPTIONS
 
-OPTIONS, as JSON, are those of the consumer; with `pattern` or `excluded_pattern` it reads these topics instead.
+OPTIONS, as JSON, are the consumer's options; with `pattern` or `excluded_pattern` it reads those topics instead.
 
-It prints a line for each record and for each change of its partitions, with the time of the machine's monotonic clock:
+It prints a line for each record and for each change of its partitions, with the machine's monotonic time:
 
     r VALUE
     + NANOSECONDS PARTITION…
@@ -24,7 +24,7 @@ __all__: list[str] = []
 
 
 class _Listener:
-    """Prints what it is told."""
+    """Prints the events that it is told of."""
 
     def on_assigned(self, partitions: frozenset[TopicPartition]) -> None:
         _show("+", partitions)

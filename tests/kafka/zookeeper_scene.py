@@ -1,4 +1,4 @@
-"""A group in ZooKeeper whose members are processes, and what is written for it while they come and go."""
+"""A group in ZooKeeper whose members are processes, and the records written for it while they come and go."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PARTITIONS = 6
 
 SESSION_TIMEOUT_MS = 2_000
 
-#: Between two records.
+#: The pause between two records.
 _PAUSE_SECONDS = 0.01
 
 _groups = count()
@@ -54,7 +54,7 @@ class Writing:
         self._thread.start()
 
     def pause(self) -> range:
-        """Write no more for now; return the numbers that were written."""
+        """Pause writing, and return the numbers written so far."""
         self._may_write.clear()
         self._is_paused.wait()
         return range(self.written)
@@ -64,7 +64,7 @@ class Writing:
         self._may_write.set()
 
     def await_more(self, count: int) -> None:
-        """Wait until so many more are written."""
+        """Wait until this many more numbers have been written."""
         target = self.written + count
         until(lambda: self.written >= target, "the producer writes no more")
 
@@ -77,12 +77,12 @@ class Writing:
 
 
 class Scene:
-    """A group, its members, and what is written for it.
+    """A group, its members, and the records written for it.
 
     Args:
         servers: the ZooKeeper, and a broker.
-        folder: for logs.
-        expressions: `white_list` or `black_list`, with `{topic}` for the topic; without one, members have the topic.
+        folder: the folder for logs.
+        expressions: `white_list` or `black_list`, with `{topic}` for the topic; without one, members read the topic.
     """
 
     def __init__(self, servers: tuple[ZooKeeper, ZooKeeperKafka], folder: Path, **expressions: str) -> None:
@@ -102,7 +102,7 @@ class Scene:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Watch the owners, and end the members that still run."""
+        """Watch the owners, and at the end stop the members that are still running."""
         with self.owners:
             try:
                 yield
@@ -111,7 +111,7 @@ class Scene:
                     member.kill()
 
     def join(self, is_ours: bool, **settings: str) -> Member:
-        """Have a member join, and wait until each member has its part."""
+        """Make a member join, and wait until each member has its share."""
         name = f"{'ours' if is_ours else 'theirs'}{len(self.all)}"
         given = {key.replace("_", "."): value for key, value in settings.items()}
         member = Member(
@@ -129,13 +129,13 @@ class Scene:
         return member
 
     def begin(self, **settings: str) -> None:
-        """Write, and have one of ours read, until each partition has an offset."""
+        """Write, and let one of our members read, until each partition has an offset."""
         self.writing.begin()
         self.join(is_ours=True, **settings)
         await_so(lambda: None not in self.owners.offsets(), "not all offsets were committed", self.members)
 
     def leave(self, member: Member, is_killed: bool = False) -> None:
-        """Have a member end, and wait until the others have its part."""
+        """Make a member end, and wait until the others have taken over its share."""
         self.members.remove(member)
         if is_killed:
             member.kill()

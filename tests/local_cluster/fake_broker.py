@@ -1,8 +1,8 @@
-"""A stand-in for a broker, which starts in a tenth of the time: it reads its properties, listens, and knows brokers.
+"""A stand-in for a broker that starts in a tenth of the time: it reads its properties, listens, and knows brokers.
 
-It answers ApiVersions and Metadata, and names all brokers that have a file of properties. The property `fake.fails` has
-it end at once with this exit status, after a line in its log; `fake.hangs` has it neither listen nor take SIGTERM.
-`fake.alone` has it name itself alone, and `fake.unannounced` nobody, in so many of its first answers to Metadata.
+It answers ApiVersions and Metadata, and names all brokers that have a properties file. The property `fake.fails` makes
+it log a line and exit immediately with this status; with `fake.hangs` it neither listens nor reacts to SIGTERM.
+In this many of its first Metadata responses it names itself alone (`fake.alone`) or no brokers (`fake.unannounced`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__: list[str] = []
 
 API_VERSIONS, METADATA = 18, 3
 
-#: Another version of ApiVersions is answered with the error UNSUPPORTED_VERSION, and with what there is.
+#: Other versions of ApiVersions get the error UNSUPPORTED_VERSION, along with the supported versions.
 UNSUPPORTED_VERSION = 35
 SERVED = ((API_VERSIONS, 0, 0), (METADATA, 1, 1))
 
@@ -48,7 +48,7 @@ class Broker:
         return struct.pack(">i", len(known)) + brokers + struct.pack(">ii", self.id, 0)
 
     def serve(self, client: socket.socket) -> None:
-        """Answer until the client is gone."""
+        """Answer until the client disconnects."""
         with client, client.makefile("rb") as requests:
             while len(start := requests.read(12)) == 12:
                 length, api_key, version, correlation_id = struct.unpack(">ihhi", start)

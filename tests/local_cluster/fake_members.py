@@ -11,12 +11,12 @@ from typing import Final
 
 __all__ = ["FAKE_BROKER", "FakeZooKeeper", "listening_address"]
 
-#: What runs a stand-in, before `--config FILE`.
+#: The command that runs a stand-in, before `--config FILE`.
 FAKE_BROKER: Final = (sys.executable, "-I", "-S", str(Path(__file__).with_name("fake_broker.py")))
 
 
 class FakeZooKeeper:
-    """A stand-in for ZooKeeper's program, see `ZooKeeperProgram`."""
+    """A stand-in for ZooKeeper's program; see `ZooKeeperProgram`."""
 
     def command(self, config: str) -> list[str]:
         """Return the command of a process that listens on the port in the properties."""
@@ -28,6 +28,6 @@ class FakeZooKeeper:
 
 @contextmanager
 def listening_address() -> Iterator[str]:
-    """Listen on a free port, and give its address."""
+    """Listen on a free port, and provide its address."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"127.0.0.1:{server.getsockname()[1]}"

@@ -1,6 +1,6 @@
-"""The properties of a broker are Kafka's, and what distinguishes the brokers cannot be overridden.
+"""A broker's properties are Kafka's, and those that tell brokers apart cannot be overridden.
 
-Method: the mapping; its file is written and read by the functions that have tests of their own.
+Method: the mapping is checked; the functions that write and read its file have their own tests.
 """
 
 from __future__ import annotations
@@ -41,5 +41,5 @@ def test_options_override_defaults() -> None:
 
 @pytest.mark.parametrize("name", ["broker.id", "zookeeper.connect", "listeners", "log.dirs", "log.dir"])
 def test_options_that_the_cluster_sets(name: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"^{name}='x': the cluster sets this property of each broker"):
+    with pytest.raises(ConfigurationError, match=f"^{name}='x': the cluster sets this property on each broker"):
         checked_options({name: "x"})

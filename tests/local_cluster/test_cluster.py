@@ -51,7 +51,7 @@ def test_commands_reach_it(tmp_path: Path, zookeeper: str) -> None:
     with Cluster(tmp_path, brokers=1, zookeeper=zookeeper) as cluster:
         act_on(ClusterFolder(tmp_path), "kill", "1")
         assert cluster.states == {1: "killed"}
-        with pytest.raises(LocalProtocolError, match="the cluster is running already"):
+        with pytest.raises(LocalProtocolError, match="the cluster is already running"):
             cluster.start()
 
 
@@ -110,7 +110,7 @@ def test_arguments_that_cannot_be(given: dict[str, Any], text: str) -> None:
         Cluster(**given)
 
 
-#: Ends without a word to its cluster, from which a child has been forked.
+#: Forks a child, then ends without closing its cluster.
 PROGRAM = """
 import json, os, sys
 from kafkawire.local_cluster import supervisor

@@ -1,6 +1,6 @@
-"""`cluster.json` gives back what was written, is replaced as a whole, and a damaged one is refused by name.
+"""`cluster.json` returns what was written and is replaced as a whole, and an error names a damaged one.
 
-Method: a folder of the test; a supervisor is a held lock.
+Method: a temporary folder; a held lock stands in for a supervisor.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def test_the_form_of_the_file(tmp_path: Path) -> None:
 def test_a_damaged_file_is_named(tmp_path: Path, content: str) -> None:
     folder = ClusterFolder(tmp_path)
     folder.record_path.write_text(content)
-    with pytest.raises(ClusterError, match=r"cluster\.json is not the record of a cluster"):
+    with pytest.raises(ClusterError, match=r"cluster\.json is not a valid record of a cluster"):
         folder.read()
 
 

@@ -1,6 +1,6 @@
-"""A request of a command is carried out once, its error comes back, and nobody without the secret is heard.
+"""A command's request is performed once, its error comes back, and requests without the secret are ignored.
 
-Method: a server on an event loop, and requests from a thread, as from a process.
+Method: a server on an event loop, with requests from a thread as if from another process.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def serve(folder: ClusterFolder, ask: Callable[[], object]) -> list[tuple[str, s
 
     async def whole() -> None:
         server = ControlServer(folder, act)
-        await server.close()  # before the start it has nothing to close
+        await server.close()  # before the start there is nothing to close
         await server.start()
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
@@ -86,7 +86,7 @@ def test_others_get_no_answer(tmp_path: Path, line: bytes) -> None:
             connection.sendall(line)
             try:
                 assert connection.recv(100) == b""
-            except ConnectionResetError:  # the server closed with bytes unread
+            except ConnectionResetError:  # the server closed the connection with bytes unread
                 return
 
     assert serve(folder, ask) == []
@@ -108,7 +108,7 @@ def test_a_supervisor_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.M
             connection, _ = await asyncio.to_thread(server.accept)
             connection.recv(1_000)
             connection.close()
-            with pytest.raises(ClusterError, match="ended before it answered"):
+            with pytest.raises(ClusterError, match="ended before answering"):
                 await asked
 
         monkeypatch.setattr(module, "_ANSWER_SECONDS", PATIENCE_SECONDS)

@@ -1,6 +1,6 @@
-"""A broker is asked which brokers it knows, and one that does not answer knows none.
+"""A broker is asked which brokers it knows, and if it does not answer, it counts as knowing none.
 
-Method: the reference broker in this process, and sockets that do not answer.
+Method: the reference broker runs in this process, alongside sockets that do not answer.
 """
 
 from __future__ import annotations

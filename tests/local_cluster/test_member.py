@@ -1,6 +1,6 @@
-"""A member has the state of its process, also where another program changes it, and says why a start failed.
+"""A member reflects its process's state, even if another program changes it, and reports why a start failed.
 
-Method: stand-ins for brokers as processes of this one, and signals from the test as from another program.
+Method: stand-ins for brokers as child processes, and signals from the test as if from another program.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from kafkawire.local_cluster.process_identity import ProcessIdentity, is_running
 from kafkawire.sdk.transport.wire import Address
 from tests.local_cluster.fake_members import FAKE_BROKER
 
-#: Nothing here takes as long unless it hangs.
+#: Nothing here takes this long unless it hangs.
 PATIENCE_SECONDS = 30
 
 
 class Scene:
-    """A member on a port of its own, with all states that it has had."""
+    """A member on its own port, with all the states it has had."""
 
     def __init__(self, folder: Path, **properties: object) -> None:
         self.port = reserve_free_port()
@@ -83,7 +83,7 @@ class Scene:
 
 
 def run(folder: Path, steps: Callable[[Scene], Awaitable[None]], **properties: object) -> Scene:
-    """Run steps with a member, and kill what they leave."""
+    """Run steps with a member, and kill any process they leave."""
 
     async def whole() -> Scene:
         scene = Scene(folder, **properties)
@@ -140,7 +140,7 @@ def test_what_others_do_to_the_process_is_seen(tmp_path: Path) -> None:
 
 def test_a_failed_start_names_the_log_and_its_end(tmp_path: Path) -> None:
     async def steps(scene: Scene) -> None:
-        text = r"^broker 1 ended with exit status 7 during its start; its log .*log ends: it cannot go on$"
+        text = r"^broker 1 ended with exit status 7 during startup; its log .*log ends: it cannot go on$"
         with pytest.raises(ClusterError, match=text):
             await scene.member.start()
         assert scene.member.record.exit_status == 7
@@ -162,7 +162,7 @@ def test_a_member_that_does_not_listen(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(module, "_START_SECONDS", 0.0)
 
     async def steps(scene: Scene) -> None:
-        with pytest.raises(ClusterError, match=r"broker 1 cannot be used on .* after 0 s; its log is "):
+        with pytest.raises(ClusterError, match=r"broker 1 was not ready on .* within 0 s; its log is "):
             await scene.member.start()
         await scene.until(MemberState.RUNNING)
 
@@ -179,7 +179,7 @@ def test_a_member_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         await scene.member.pause()
         await scene.member.resume()
         await scene.member.stop()
-        with pytest.raises(ClusterError, match=r"^broker 1 is stopping during its start"):
+        with pytest.raises(ClusterError, match=r"^broker 1 is stopping during startup"):
             await start
 
     assert run(tmp_path, steps, **{"fake.hangs": 1}).states == [
@@ -236,7 +236,7 @@ def test_actions_that_do_not_fit_the_state(tmp_path: Path) -> None:
         await member.kill()
         assert scene.states == []
         member.may_start = False
-        with pytest.raises(ClusterError, match=r"^broker 1 is not started: the cluster stops$"):
+        with pytest.raises(ClusterError, match=r"^broker 1 cannot start: the cluster is stopping$"):
             await member.start()
         member.may_start = True
         await member.start()

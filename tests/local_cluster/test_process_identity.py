@@ -1,6 +1,6 @@
-"""A process is told from a later one with its pid, and gets no signal once it has ended.
+"""A process is distinguished from a later one with its pid, and gets no signal once it has ended.
 
-Method: children of this process; a reused pid is an identity with the pid of a live process and another start.
+Method: children of this process; a live process's pid with a different start time stands for a reused pid.
 """
 
 from __future__ import annotations

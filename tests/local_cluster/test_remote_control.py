@@ -1,6 +1,6 @@
-"""Commands act on a cluster of another process, correct the record of one whose supervisor was killed, and say no else.
+"""Commands act on another process's cluster, and correct the record if its supervisor was killed; else they refuse.
 
-Method: a supervisor in a process of its own, with stand-ins for brokers.
+Method: a supervisor in its own process, with stand-ins for brokers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kafkawire.local_cluster.process_identity import is_running
 from kafkawire.local_cluster.remote_control import act_on, current_record
 from tests.local_cluster.fake_members import FAKE_BROKER
 
-#: Runs a cluster until `stop`, and tells when it is up.
+#: Runs a cluster until `stop`, and reports when it is up.
 SUPERVISOR = """
 import asyncio, sys
 from kafkawire.local_cluster.cluster_folder import ClusterFolder
@@ -39,7 +39,7 @@ asyncio.run(run())
 
 @pytest.fixture
 def supervisor(tmp_path: Path, zookeeper: str) -> Iterator[subprocess.Popen[bytes]]:
-    """The process of a cluster of two in the folder of the test."""
+    """The process of a two-broker cluster in the test's folder."""
     command = [sys.executable, "-c", SUPERVISOR, str(tmp_path), zookeeper, *FAKE_BROKER]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -69,7 +69,7 @@ def test_actions_from_another_process(tmp_path: Path, supervisor: subprocess.Pop
     act_on(folder, "stop", None)
     assert supervisor.wait() == 0
     assert states(folder) == ["stopped", "stopped"]
-    with pytest.raises(ClusterError, match=r"^no cluster runs in "):
+    with pytest.raises(ClusterError, match=r"^no cluster is running in "):
         act_on(folder, "kill", "1")
 
 
@@ -101,5 +101,5 @@ def test_a_supervisor_that_takes_no_requests(
     monkeypatch.setattr(module, "_PATIENCE_SECONDS", 0.0)
     folder = ClusterFolder(tmp_path)
     folder.control_path.unlink()
-    with pytest.raises(ClusterError, match=r"takes no requests$"):
+    with pytest.raises(ClusterError, match=r"does not accept requests$"):
         act_on(folder, "kill", "1")

@@ -1,7 +1,7 @@
 """A cluster starts and stops as a whole, keeps its ports and its record, and leaves no process behind.
 
-Method: stand-ins for brokers, and a socket in place of ZooKeeper; where the order of a stop matters, a stand-in for
-ZooKeeper's program, too.
+Method: stand-ins for brokers, and a socket in place of ZooKeeper, or a stand-in for its program where the order of
+stopping matters.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def run(
 
 
 async def nothing(supervisor: Supervisor) -> None:
-    """Stop at once."""
+    """Do nothing, so that the cluster stops immediately."""
 
 
 def states(folder: ClusterFolder) -> list[str]:
@@ -78,7 +78,7 @@ def test_a_cluster_and_its_next_start(tmp_path: Path, zookeeper: str) -> None:
     run(folder, zookeeper, steps)
     run(folder, zookeeper, steps, brokers=3)
     assert addresses[0] == addresses[1] == addresses[2][:2]
-    with pytest.raises(ConfigurationError, match=r"brokers=2: .* has 3 brokers, and a cluster does not lose one"):
+    with pytest.raises(ConfigurationError, match=r"brokers=2: .* has 3 brokers, and a cluster cannot be started"):
         run(folder, zookeeper, nothing, brokers=2)
 
 
@@ -114,7 +114,7 @@ def test_a_second_supervisor_is_refused_and_changes_nothing(
 
 def test_a_member_that_fails_ends_the_start(tmp_path: Path, zookeeper: str) -> None:
     folder = ClusterFolder(tmp_path)
-    with pytest.raises(ClusterError, match="ended with exit status 3 during its start"):
+    with pytest.raises(ClusterError, match="ended with exit status 3 during startup"):
         run(folder, zookeeper, nothing, brokers=2, options={"fake.fails": "3"})
     assert "ended" in states(folder)
     assert set(states(folder)) <= {"ended", "stopped"}  # the first failure stops the others
@@ -172,7 +172,7 @@ def test_a_start_waits_until_each_broker_knows_all(tmp_path: Path, zookeeper: st
 
 def test_a_broker_that_never_hears_of_another(tmp_path: Path, zookeeper: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_KNOWN_SECONDS", 0.0)
-    with pytest.raises(ClusterError, match=r"^broker 1 does not know the brokers 2 after 0 s$"):
+    with pytest.raises(ClusterError, match=r"^broker 1 has not learned of brokers 2 within 0 s$"):
         run(ClusterFolder(tmp_path), zookeeper, nothing, brokers=2, options={"fake.alone": "1000000"})
 
 
@@ -181,9 +181,9 @@ def test_actions_that_are_refused(tmp_path: Path, zookeeper: str) -> None:
 
     async def steps(supervisor: Supervisor) -> None:
         for action, name, text in (
-            ("kill", "7", "the cluster has no member 7; there are 1"),
-            ("kill", None, "kill needs the id of a member"),
-            ("paint", "1", "there is no action paint"),
+            ("kill", "7", "the cluster has no member 7; its members are 1"),
+            ("kill", None, "kill needs a member's id"),
+            ("paint", "1", "unknown action paint"),
             ("resume", "1", "broker 1 is running"),
         ):
             with pytest.raises(ClusterError, match=rf"^{text}$"):
@@ -193,7 +193,7 @@ def test_actions_that_are_refused(tmp_path: Path, zookeeper: str) -> None:
             with pytest.raises(ClusterError, match=r"^broker 1 is stopped$"):
                 await supervisor.act(action, "1")
         await supervisor.act("stop", None)
-        with pytest.raises(ClusterError, match=r"^the cluster stops$"):
+        with pytest.raises(ClusterError, match=r"^the cluster is stopping$"):
             await supervisor.act("restart", "1")
 
     run(folder, zookeeper, steps, brokers=1)
@@ -220,7 +220,7 @@ def test_a_zookeeper_where_nothing_listens(tmp_path: Path) -> None:
 
 
 def test_members_that_were_left_are_ended_and_others_are_not(tmp_path: Path) -> None:
-    """A record names two live processes: one as it is, one with the pid of another process."""
+    """A record names two live processes: one correctly, the other with a different process's pid."""
     folder = ClusterFolder(tmp_path)
     assert end_left_members(folder) is None
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as left:

@@ -1,6 +1,6 @@
-"""A ZooKeeper is found in Spark's jars or Debian's, and where a part is missing, a sentence says what to install.
+"""A ZooKeeper is found in Spark's jars or Debian's; if a part is missing, the error says what to install.
 
-Method: folders that look like an installation; then the real program, where this machine has one.
+Method: folders that look like an installation; then the real program, if this machine has one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ JARS = [
 
 
 class Machine:
-    """A machine with nothing installed, to which parts are added."""
+    """A machine that starts with nothing installed, and gets parts added."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._folder = folder
@@ -70,17 +70,17 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 def test_what_is_missing_is_named(machine: Machine) -> None:
     with pytest.raises(
-        ClusterError, match=r"without Java \(.*default-jre-headless\) and its jars \(pip .*'\w+\[spark\]'"
+        ClusterError, match=r"needs Java \(.*default-jre-headless\) and its jars \(pip .*'\w+\[spark\]'"
     ):
         find_zookeeper()
     machine.add_java("bin")
-    with pytest.raises(ClusterError, match=r"without its jars \(pip .*apt-get install zookeeper\); the address"):
+    with pytest.raises(ClusterError, match=r"needs its jars \(pip .*apt-get install zookeeper\); or pass"):
         find_zookeeper()
 
 
 def test_java_alone_is_missing(machine: Machine) -> None:
     machine.add_debian()
-    with pytest.raises(ClusterError, match=r"without Java \([^)]*\); the address"):
+    with pytest.raises(ClusterError, match=r"needs Java \([^)]*\); or pass"):
         find_zookeeper()
 
 
@@ -120,7 +120,7 @@ def test_it_listens_on_loopback_alone() -> None:
 
 @SPARK.mark
 def test_the_classes_of_the_real_program_are_there(tmp_path: Path) -> None:
-    """The server refuses a configuration that does not exist, which takes all that it loads before it listens."""
+    """The server refuses a missing configuration file; getting that far needs everything it loads before it listens."""
     program = find_zookeeper()
     assert shutil.which(str(program.java)) is not None
     ran = subprocess.run(

@@ -1,6 +1,6 @@
 """Parse the arguments of the core's commands, `kafkawire broker` and `kafkawire dump`.
 
-They need only the standard library, so they run without the extra `cli` and start quickly. Every other command is a
+They need only the standard library, so they run without the `cli` extra and start quickly. Every other command is a
 Typer app, which `terminal.py` makes and runs (docs/decisions/0038-typer-for-the-extra-cli.md).
 """
 
@@ -15,7 +15,7 @@ __all__ = ["Option", "Parser"]
 
 
 class Option(NamedTuple):
-    """An option of a command, for the completion of command lines.
+    """A command's option, for command-line completion.
 
     Attributes:
         name: the option as the user writes it.
@@ -41,7 +41,7 @@ class Parser(argparse.ArgumentParser):
 
     @property
     def options(self) -> list[Option]:
-        """The options of the command, for completion."""
+        """The command's options, for completion."""
         return [
             Option(name, action.nargs != 0, (action.help or "") % vars(action))
             for action in self._actions

@@ -29,7 +29,7 @@ def complete(modules: Mapping[str, str], arguments: Sequence[str]) -> int:
 
     Args:
         modules: the module of each command, by its name.
-        arguments: `--install-completion` or `--show-completion`; empty if a shell requests words by its environment.
+        arguments: `--install-completion` or `--show-completion`; empty if a shell requests words.
     """
 
     class Commands(TyperGroup):
@@ -47,7 +47,7 @@ def complete(modules: Mapping[str, str], arguments: Sequence[str]) -> int:
 
 
 def _nothing() -> None:
-    """Represent the program itself, which has only Typer's options."""
+    """Stand for the program itself, which has only Typer's options."""
 
 
 def _app(name: str, module: str) -> typer.Typer:
@@ -70,7 +70,7 @@ def _app_of(parser: Parser) -> typer.Typer:
 
     def command(**given: object) -> None: ...
 
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # Typer reads it here
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # Typer reads the attribute here
     command.__annotations__ = {each.name: each.annotation for each in parameters}
     app = new_app()
     app.command()(command)

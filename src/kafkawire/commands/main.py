@@ -1,7 +1,7 @@
 """The command `kafkawire`: a table of all commands, each loaded when it is called.
 
-Finding a command needs only the standard library. So `kafkawire --help` answers quickly, the broker starts without
-the dependencies of other commands, and a missing optional dependency is a one-line error of the command that needs it.
+Finding a command needs only the standard library. `kafkawire --help` is therefore quick, the broker starts without the
+dependencies of other commands, and a missing optional dependency is a one-line error of the command that needs it.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from kafkawire.sdk.version import __version__
 
 __all__ = ["COMMANDS", "INTERRUPTED", "Command", "main"]
 
-#: The exit status of a program that SIGINT ended: 128 plus the number of the signal, as in shells.
+#: The exit status of a program ended by SIGINT: 128 plus the number of the signal, as in shells.
 INTERRUPTED: Final = 130
 
 #: The triggers of completion: an option from the user, later a variable from the shell.
 _COMPLETION_OPTIONS: Final = ("--install-completion", "--show-completion")
 _COMPLETION_VARIABLE: Final = "_KAFKAWIRE_COMPLETE"
 
-#: Maximum number of characters of a name that an error repeats.
+#: Maximum number of characters of a name quoted in an error.
 _NAME_CHARACTERS_MAX: Final = 60
 
 
@@ -35,8 +35,8 @@ class Command(NamedTuple):
     Attributes:
         module: the module with its `run(program, arguments)`.
         help: its help text.
-        extras: the extras in pyproject.toml for all its functions, joined by commas.
-        is_service: whether it continues if its output has no reader.
+        extras: the pyproject.toml extras that all its functions need, joined by commas.
+        is_service: whether it keeps running without a reader of its output.
     """
 
     module: str
@@ -73,7 +73,7 @@ COMMANDS: Final = {
     ),
 }
 
-#: The import names of the packages of the extra `cli`. The commands `broker` and `dump` do not need them.
+#: The import names of the packages in the `cli` extra. The commands `broker` and `dump` do not need them.
 _CLI_PACKAGES: Final = frozenset({"jinja2", "rich", "typer", "yaml"})
 
 
@@ -111,13 +111,13 @@ def _run(name: str, arguments: Sequence[str]) -> int:
         print(f"kafkawire {__version__}")
         return 0
     if name not in COMMANDS:
-        from kafkawire.sdk.near_names import did_you_mean  # not loaded for the help
+        from kafkawire.sdk.near_names import did_you_mean  # not needed for the help
 
-        hint = did_you_mean(name, COMMANDS) or f"; there are {', '.join(COMMANDS)}"
+        hint = did_you_mean(name, COMMANDS) or f"; expected one of {', '.join(COMMANDS)}"
         shown = name if len(name) <= _NAME_CHARACTERS_MAX else f"{name[:_NAME_CHARACTERS_MAX]}…"
         say("kafkawire", f"no such {'option' if name.startswith('-') else 'command'}: {shown}{hint}")
         return 2
-    from kafkawire.sdk.errors import ConfigurationError  # not loaded for the help
+    from kafkawire.sdk.errors import ConfigurationError  # not needed for the help
 
     try:
         status: int = import_module(COMMANDS[name].module).run(f"kafkawire {name}", arguments)
@@ -131,14 +131,14 @@ def _run(name: str, arguments: Sequence[str]) -> int:
 
 def _complete(arguments: Sequence[str]) -> int:
     try:
-        from kafkawire.commands.completion import complete  # also loads typer
+        from kafkawire.commands.completion import complete  # this also loads typer
     except ModuleNotFoundError as error:
         return _without_extra("kafkawire", "cli", error)
     return complete({name: command.module for name, command in COMMANDS.items()}, arguments)
 
 
 def _without_extra(program: str, extras: str, error: ModuleNotFoundError) -> int:
-    """Report the needed extras and return the exit status; raise the error if a defect caused it."""
+    """Report the needed extras and return the exit status; re-raise the error if it is a defect."""
     package = (error.name or "").partition(".")[0]
     if package not in _CLI_PACKAGES:
         raise error
@@ -157,8 +157,8 @@ def _help() -> str:
         "",
         "options:",
         "  --version              Print the version.",
-        "  --install-completion   Complete command lines in this shell; needs the extra `cli`.",
-        "  --show-completion      Print the script that completes them.",
+        "  --install-completion   Complete command lines in this shell; needs the `cli` extra.",
+        "  --show-completion      Print the completion script.",
         "  -h, --help             Print this help; `kafkawire COMMAND --help` explains a command.",
     ]
     return "\n".join(lines)

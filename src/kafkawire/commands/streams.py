@@ -1,5 +1,5 @@
-"""Standard output and standard error of every command: a failed write ends all commands alike, and errors are lines
-that are safe for a terminal.
+"""Standard output and standard error of every command: a failed write ends every command the same way, and error lines
+are safe for a terminal.
 
 This module needs only the standard library, as `main.py` requires.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PIPE_CLOSED", "OutputError", "announce", "printable", "say", "with_checked_output"]
 
-#: The exit status of a program that SIGPIPE ended, as in shells: the reader is gone, as with `head`.
+#: The exit status of a program ended by SIGPIPE, as in shells: the reader is gone, as with `head`.
 PIPE_CLOSED: Final = 141
 
 #: Maximum number of characters of a line on standard error: a path has up to 4,096.
@@ -27,7 +27,7 @@ _LINE_CHARACTERS_MAX: Final = 5_000
 class OutputError(Exception):
     """Standard output cannot be written.
 
-    It is not an OSError, which means an unreadable file, and with which Typer and rich end a program in their own ways.
+    Not an OSError: that means an unreadable file, and Typer and rich end a program on one in their own ways.
 
     Attributes:
         is_pipe_closed: whether the reader is gone.
@@ -71,7 +71,7 @@ def with_checked_output(program: str, run: Callable[[], int], *, is_service: boo
     Args:
         program: the prefix of lines on standard error.
         run: the command.
-        is_service: whether it continues if standard output is closed.
+        is_service: whether it keeps running if standard output is closed.
     """
     before = sys.stdout
     output = _checked(before, is_service)
@@ -88,12 +88,12 @@ def with_checked_output(program: str, run: Callable[[], int], *, is_service: boo
         return 1
     finally:
         if output is not None:
-            output.is_dropped = True  # the rest of a buffer is written again when the buffer is discarded
+            output.is_dropped = True  # a discarded buffer would try to write its rest again
             sys.stdout = before
 
 
 def _checked(stdout: Any, is_service: bool) -> _Output | None:
-    """Replace standard output by an `_Output`; return None if it is not a stream of the process, as in a test."""
+    """Replace standard output with an `_Output`; return None if it is not a stream of the process, as in a test."""
     if stdout is None:
         if is_service:
             return None
@@ -117,27 +117,27 @@ def _checked(stdout: Any, is_service: bool) -> _Output | None:
 
 
 def announce(line: str, log: Logger) -> None:
-    """Write a line of a service to standard output; log that if it is full, or a pipe without a reader.
+    """Write a line of a service to standard output; log a warning if it is full, or a pipe without a reader.
 
-    The line is written immediately, without `print`: the interpreter would try again at its end, and fail.
+    The line is written immediately, without `print`: the interpreter would try again at exit, and fail.
 
     Args:
         line: the line, without its end.
-        log: takes the warning.
+        log: receives the warning.
     """
     if sys.stdout is not None:
         try:
             os.write(sys.stdout.fileno(), f"{line}\n".encode(sys.stdout.encoding, "replace"))
         except OSError as error:
-            log.warning("standard output takes no lines: %s", error)
+            log.warning("cannot write to standard output: %s", error)
 
 
 def say(program: str, text: object) -> None:
-    """Write an error line without control codes to standard error, if that is open.
+    """Write an error line without control codes to standard error, if it is open.
 
     Args:
         program: the program's name as the user called it.
-        text: the text of the line; a very long one is cut.
+        text: the text of the line; it is cut if very long.
     """
     if sys.stderr is None:
         return

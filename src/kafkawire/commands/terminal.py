@@ -20,14 +20,14 @@ from kafkawire.commands.streams import say
 
 __all__ = ["counted", "errors_on_one_line", "new_app", "print_line", "print_table", "run_app"]
 
-#: Typer's error for unusable arguments. Not every release of Typer exports the class.
+#: Typer's error for invalid arguments; not every release of Typer exports it.
 _UsageError = cast(
     "type[typer.BadParameter]", next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 )
 
 
 def new_app(text: str | None = None) -> typer.Typer:
-    """Return the app of a command; one with several subcommands prints its help if called without any.
+    """Return the app of a command; an app with several subcommands prints its help if called without one.
 
     Args:
         text: the help text for all its subcommands; None if it has only one, whose docstring is the help.

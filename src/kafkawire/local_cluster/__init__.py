@@ -1,1 +1,1 @@
-"""A cluster of brokers on this machine: processes, their ZooKeeper, and the supervisor that starts and stops them."""
+"""A cluster on this machine: broker processes, their ZooKeeper, and the supervisor that starts and stops them."""

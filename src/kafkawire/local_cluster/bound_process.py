@@ -1,7 +1,7 @@
 """Run a program that ends with its parent: `python -I -S bound_process.py PARENT_PID COMMAND ARGUMENT…`.
 
-The kernel is asked to send SIGKILL to this process once its parent is gone, and the program then takes its place. Only
-Linux has such a request. This file is run as a script, for each member of a cluster, and imports little.
+This process asks the kernel to send it SIGKILL once its parent is gone, and the program then takes its place. Only
+Linux offers that. This file runs as a script, once for each member of a cluster, and imports little.
 
 Source: `PR_SET_PDEATHSIG` in prctl(2).
 """
@@ -19,18 +19,18 @@ _PR_SET_PDEATHSIG = 1
 
 
 def run_bound(parent_pid: int, command: list[str]) -> None:
-    """Replace this process by a program, and end it with its parent.
+    """Replace this process with a program that ends with its parent.
 
     Args:
-        parent_pid: the process that is this one's parent, or was.
-        command: the program, as a path, and its arguments.
+        parent_pid: the present or former parent of this process.
+        command: the program's path and its arguments.
 
     Raises:
         OSError: the program cannot be run.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent_pid:  # the parent was gone before the request
+    if os.getppid() != parent_pid:  # the parent ended before the request
         return
     os.execv(command[0], command)
 

@@ -1,7 +1,7 @@
-"""The properties of a broker in a cluster on this machine, under Kafka's names.
+"""The properties of a broker in a cluster on this machine, by Kafka's names.
 
-What is not set here has Kafka's default. Every topic has three replicas, or one on each broker of a smaller cluster.
-Sessions are shorter, so that the cluster notices a killed member sooner.
+Other properties keep Kafka's defaults. Every topic has three replicas, or one on each broker of a smaller cluster.
+Sessions are shorter, so the cluster notices a killed member sooner.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _MIN_IN_SYNC: Final = 2
 #: A third of Kafka's default.
 _SESSION_TIMEOUT_MS: Final = 6_000
 
-#: Brokers start beside their ZooKeeper, which needs a second, on a loaded machine many times that.
+#: Brokers start along with their ZooKeeper, which takes a second, or many times that on a loaded machine.
 _CONNECTION_TIMEOUT_MS: Final = 30_000
 
-#: A tenth of Kafka's default: where all brokers stop at once, the last ones find no other leader, and ask in vain.
+#: A tenth of Kafka's default: when all brokers stop together, the last ones find no other leader and retry in vain.
 _SHUTDOWN_BACKOFF_MS: Final = 500
 
-#: A tenth of Kafka's default: a follower that hears of a new topic before its leader does is refused once, and would
-#: keep the first acknowledgement of all replicas waiting.
+#: A tenth of Kafka's default: a follower that learns of a new topic before its leader does is refused once, which would
+#: delay the first acks=all acknowledgement.
 _FETCH_BACKOFF_MS: Final = 100
 
-#: What distinguishes the brokers of a cluster, and what belongs to its files.
+#: Properties that differ between the brokers of a cluster, or that concern its files.
 _OWN: Final = frozenset(
     {
         "broker.id",
@@ -50,14 +50,14 @@ def checked_options(options: Mapping[str, str]) -> dict[str, str]:
     """Return options for all brokers of a cluster.
 
     Args:
-        options: under Kafka's names.
+        options: by Kafka's names.
 
     Raises:
-        ConfigurationError: the cluster itself sets one of them.
+        ConfigurationError: the cluster sets one of them itself.
     """
     for name, value in options.items():
         if name in _OWN:
-            raise ConfigurationError(name, value, "the cluster sets this property of each broker")
+            raise ConfigurationError(name, value, "the cluster sets this property on each broker")
     return dict(options)
 
 
@@ -70,9 +70,9 @@ def broker_properties(
         broker_id: its id.
         address: where it listens, as `host:port`.
         zookeeper_connect: the ZooKeeper of the cluster.
-        data: the folder of its files.
+        data: the folder for its files.
         brokers: the number of brokers in the cluster.
-        options: for all brokers, see `checked_options`.
+        options: options for all brokers; see `checked_options`.
     """
     replicas = str(min(_REPLICATION_FACTOR, brokers))
     return {

@@ -1,10 +1,10 @@
-"""A cluster of brokers in processes of this machine, started and stopped by this program.
+"""A cluster of broker processes on this machine, started and stopped by this program.
 
     with Cluster(brokers=3) as cluster:
         cluster.kill(1)
         cluster.restart(1)
 
-The supervisor runs on an event loop in a thread of its own, which the kernel takes for the parent of the members.
+The supervisor runs on an event loop in its own thread, which the kernel regards as the members' parent.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ from kafkawire.sdk.transport import fork
 
 __all__ = ["Cluster"]
 
-#: An id of a broker, or the ZooKeeper that the cluster has started.
+#: A broker's id, or the ZooKeeper that the cluster has started.
 Member = int | Literal["zookeeper"]
 
-#: A start or a stop of any member ends before this by itself.
+#: Every start or stop of a member finishes within this time.
 _TIMEOUT_SECONDS: Final = 200.0
 
 
 class Cluster:
-    """Run a cluster of brokers, each in a process of its own, with a ZooKeeper.
+    """Run a cluster of brokers, each in its own process, with a ZooKeeper.
 
-    All methods block, may be called from any thread, and have the effect of the commands `kafkawire cluster …`, which
-    work on this cluster, too. The names of members are the ids of brokers, from 1 on, and "zookeeper".
+    All methods block, can be called from any thread, and act like the commands `kafkawire cluster …`, which also
+    work on this cluster. Members are named by broker id, from 1, or "zookeeper".
 
     Args:
-        data_dir: the folder of its files, created if it does not exist; None for a temporary one, created by `start`
+        data_dir: the folder for its files, created if it does not exist; None for a temporary one, created by `start`
             and removed by `close` or at the end of the program.
-        brokers: the number of brokers; None for those that the folder has, or three.
+        brokers: the number of brokers; None for as many as the folder has, or three.
         zookeeper: where a ZooKeeper runs, as `host:port,host:port/chroot`; None to start one, which needs Java, and
-            the jars of pyspark or Debian's package `zookeeper`.
-        options: of all brokers, under the dotted names of Kafka's documentation.
+            the jars from pyspark or from Debian's package `zookeeper`.
+        options: options for all brokers, by the dotted names from Kafka's documentation.
 
     Raises:
-        ConfigurationError: an argument is invalid, or an option is one that the cluster sets itself.
+        ConfigurationError: an argument is invalid, or the cluster sets one of the options itself.
     """
 
     def __init__(
@@ -67,11 +67,11 @@ class Cluster:
         self._settings = ClusterSettings(brokers, zookeeper, texts)
         self._temporary = Path(tempfile.gettempdir(), f"kafkawire-{uuid4().hex}") if data_dir is None else None
         self._folder = ClusterFolder(self._temporary or Path(str(data_dir)))
-        Supervisor(self._folder, self._settings)  # checks the settings
+        Supervisor(self._folder, self._settings)  # this checks the settings
         self._supervisor: Supervisor | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._changing = threading.Lock()  # held while the cluster is started or ended
+        self._changing = threading.Lock()  # held while the cluster starts or stops
         self._process = fork.generation()
 
     def __repr__(self) -> str:
@@ -82,12 +82,12 @@ class Cluster:
 
     @property
     def data_dir(self) -> Path:
-        """The folder of the cluster's files, with `cluster.json`, and the logs of the members below logs/."""
+        """The folder of the cluster's files, with `cluster.json`, and the members' logs below logs/."""
         return self._folder.path
 
     @property
     def bootstrap(self) -> str:
-        """The addresses of all brokers, as `host:port,host:port`; they stay the same over restarts.
+        """The addresses of all brokers, as `host:port,host:port`; they survive restarts.
 
         Raises:
             Closed: the cluster is not running.
@@ -114,7 +114,7 @@ class Cluster:
 
     @property
     def states(self) -> dict[int, str]:
-        """What each broker does, by its id: starting, running, paused, stopping, stopped, killed or ended.
+        """The state of each broker, by its id: starting, running, paused, stopping, stopped, killed or ended.
 
         Raises:
             Closed: the cluster is not running.
@@ -126,14 +126,14 @@ class Cluster:
 
         Raises:
             LocalProtocolError: the cluster is already running.
-            ClusterError: another process runs a cluster in this folder, a member could not be started, or there is no
-                program for ZooKeeper on this machine; the text then says what to install.
-            ConfigurationError: the folder has more brokers, or nothing listens at the address of ZooKeeper.
+            ClusterError: another process runs a cluster in this folder, a member could not be started, or this machine
+                has no ZooKeeper program; the text then says what to install.
+            ConfigurationError: the folder has more brokers, or nothing listens at ZooKeeper's address.
             OSError: the folder cannot be written.
         """
         with self._changing:
             if self._loop is not None:
-                raise LocalProtocolError("the cluster is running already")
+                raise LocalProtocolError("the cluster is already running")
             self._loop = asyncio.SelectorEventLoop()
             self._thread = threading.Thread(target=self._loop.run_forever, name="kafkawire-cluster", daemon=True)
             self._thread.start()
@@ -156,7 +156,7 @@ class Cluster:
             member: the member; None for all.
 
         Raises:
-            ClusterError: the member does not run.
+            ClusterError: the member is not running.
             Closed: the cluster is not running, and a member was named.
         """
         if member is not None:
@@ -169,7 +169,7 @@ class Cluster:
                 self._end_thread()
 
     def kill(self, member: Member) -> None:
-        """End the process of a member as a crash would.
+        """Kill a member's process, to simulate a crash.
 
         Raises:
             ClusterError: the member has no process.
@@ -178,16 +178,16 @@ class Cluster:
         self._act("kill", member)
 
     def pause(self, member: Member) -> None:
-        """Stop the process of a member with SIGSTOP; its connections stay open.
+        """Pause a member's process with SIGSTOP; its connections stay open.
 
         Raises:
-            ClusterError: the member does not run.
+            ClusterError: the member is not running.
             Closed: the cluster is not running.
         """
         self._act("pause", member)
 
     def resume(self, member: Member) -> None:
-        """Have a paused member go on.
+        """Resume a paused member.
 
         Raises:
             ClusterError: the member is not paused.
@@ -196,10 +196,10 @@ class Cluster:
         self._act("resume", member)
 
     def restart(self, member: Member) -> None:
-        """Start a member on its files and its port, and wait until it can be used; stop it first if it runs.
+        """Start a member with its existing files and port, and wait until it is ready; stop it first if it is running.
 
         Raises:
-            ClusterError: the member could not be started; the text has the end of its log.
+            ClusterError: the member could not be started; the text includes the end of its log.
             Closed: the cluster is not running.
         """
         self._act("restart", member)

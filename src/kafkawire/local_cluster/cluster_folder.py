@@ -1,13 +1,13 @@
 """The folder of a cluster on this machine: its files, the lock of its supervisor, and `cluster.json`.
 
-    cluster.json        every member with its address, pid and state; replaced as a whole at each change
-    control.json        how commands reach the supervisor, readable by its user only
-    config/             a file of properties for each member
-    logs/               what each member prints
-    broker-ID/          the files of a broker
-    zookeeper/          those of ZooKeeper
+    cluster.json        every member with its address, pid and state; replaced as a whole on each change
+    control.json        how commands reach the supervisor; readable only by its user
+    config/             a properties file for each member
+    logs/               the output of each member
+    broker-ID/          a broker's files
+    zookeeper/          ZooKeeper's files
 
-The supervisor holds a lock, which the kernel ends with its process. So a command knows whether there is one.
+The supervisor holds a lock that the kernel releases when its process ends, so commands know whether there is one.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from kafkawire.sdk.errors import KafkaWireError
 
 __all__ = ["ZOOKEEPER", "ClusterError", "ClusterFolder", "ClusterRecord", "MemberRecord", "replace_file"]
 
-#: The name of the member that is no broker.
+#: The name of the only member that is not a broker.
 ZOOKEEPER: Final = "zookeeper"
 
-#: Commands hold the lock for some milliseconds, to correct the record of a cluster without a supervisor.
+#: Commands hold the lock for a few milliseconds, to correct the record of a cluster without a supervisor.
 _LOCK_SECONDS: Final = 2.0
 _PAUSE_SECONDS: Final = 0.02
 
 
 class ClusterError(KafkaWireError):
-    """A cluster on this machine cannot do what was asked; the text says why."""
+    """A cluster on this machine cannot do what was requested; the text says why."""
 
 
 class MemberRecord(NamedTuple):
-    """What `cluster.json` says about a member.
+    """A member as recorded in `cluster.json`.
 
     Attributes:
-        name: the id of a broker as text, or `ZOOKEEPER`.
+        name: a broker's id as text, or `ZOOKEEPER`.
         address: where it listens, as `host:port`.
-        state: what it does.
+        state: its state.
         process: its process; None if it has none.
-        exit_status: of its last process, negative for the number of a signal; None while it runs, and before.
+        exit_status: that of its last process, or minus the signal that ended it; None before and while it runs.
     """
 
     name: str
@@ -58,11 +58,11 @@ class MemberRecord(NamedTuple):
 
     @property
     def full_name(self) -> str:
-        """Its name in sentences."""
+        """Its name for use in sentences."""
         return "ZooKeeper" if self.name == ZOOKEEPER else f"broker {self.name}"
 
     def without_process(self, state: MemberState) -> MemberRecord:
-        """Return the record of the member after the end of its process, whose exit status is not known."""
+        """Return the member's record after its process has ended with an unknown exit status."""
         return self._replace(state=state, process=None, exit_status=None)
 
 
@@ -70,9 +70,9 @@ class ClusterRecord(NamedTuple):
     """The content of `cluster.json`.
 
     Attributes:
-        brokers: in the order of their ids.
+        brokers: in order of their ids.
         zookeeper: the ZooKeeper of the cluster; None if it uses another one.
-        zookeeper_connect: where brokers reach ZooKeeper, as `zookeeper.connect`.
+        zookeeper_connect: where brokers reach ZooKeeper, in the form of `zookeeper.connect`.
     """
 
     brokers: tuple[MemberRecord, ...]
@@ -94,7 +94,7 @@ class ClusterFolder:
     """The folder of a cluster.
 
     Args:
-        path: the folder; `create` makes it.
+        path: its path; `create` creates it.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -112,11 +112,11 @@ class ClusterFolder:
 
     @property
     def zookeeper_data(self) -> Path:
-        """The folder of ZooKeeper's files."""
+        """The folder for ZooKeeper's files."""
         return self.path / ZOOKEEPER
 
     def broker_data(self, broker_id: int) -> Path:
-        """Return the folder of a broker's files."""
+        """Return the folder for a broker's files."""
         return self.path / f"broker-{broker_id}"
 
     def config_path(self, name: str) -> Path:
@@ -124,26 +124,26 @@ class ClusterFolder:
         return self.path / "config" / f"{_file_stem(name)}.properties"
 
     def log_path(self, name: str) -> Path:
-        """Return the file with what a member prints."""
+        """Return the file with a member's output."""
         return self.path / "logs" / f"{_file_stem(name)}.log"
 
     def create(self) -> None:
-        """Make the folder and those in it that do not exist.
+        """Create the folder and its subfolders where missing.
 
         Raises:
-            OSError: they cannot be made.
+            OSError: a folder cannot be created.
         """
         for folder in (self.path, self.path / "config", self.path / "logs"):
             folder.mkdir(parents=True, exist_ok=True)
 
     def lock(self, patience_seconds: float = _LOCK_SECONDS) -> int | None:
-        """Take the lock of the supervisor, and return its descriptor; None if another process keeps it.
+        """Take the supervisor's lock, and return its descriptor; None if another process holds it.
 
         Args:
-            patience_seconds: how long to wait for a process that keeps it.
+            patience_seconds: how long to wait for a process that holds it.
 
         Raises:
-            OSError: there is no such folder, or the lock cannot be written.
+            OSError: the folder does not exist, or the lock cannot be written.
         """
         lock = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         deadline = time.monotonic() + patience_seconds
@@ -159,7 +159,7 @@ class ClusterFolder:
                 return lock
 
     def read(self) -> ClusterRecord | None:
-        """Return the content of `cluster.json`, None if there is none.
+        """Return the content of `cluster.json`; None if the file does not exist.
 
         Raises:
             ClusterError: the file is damaged.
@@ -177,7 +177,7 @@ class ClusterFolder:
             return ClusterRecord(tuple(brokers), own, str(zookeeper["address"]))
         except (KeyError, TypeError, ValueError) as error:
             reason = f"{type(error).__name__}: {error}"
-            raise ClusterError(f"{self.record_path} is not the record of a cluster ({reason})") from None
+            raise ClusterError(f"{self.record_path} is not a valid record of a cluster ({reason})") from None
 
     def write(self, record: ClusterRecord) -> None:
         """Replace `cluster.json`.
@@ -192,7 +192,7 @@ class ClusterFolder:
 
 
 def replace_file(path: Path, text: str, mode: int = 0o644) -> None:
-    """Replace a file as a whole: a reader finds the old content, or the new one.
+    """Replace a file as a whole: a reader sees either the old content or the new.
 
     Args:
         path: the file.

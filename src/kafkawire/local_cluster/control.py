@@ -1,7 +1,7 @@
-"""How commands reach the supervisor of a cluster: a line of JSON over loopback, and a line back.
+"""How commands reach the supervisor of a cluster: one line of JSON over loopback, answered by another.
 
-The port and a secret are in `control.json`, which only the user of the supervisor can read. A socket file would need
-none, but its path has 107 bytes at most. The answer comes once the action is done.
+The port and a secret are in `control.json`, which only the supervisor's user can read. A socket file would need no
+secret, but its path is limited to 107 bytes. The answer is sent once the action is done.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ __all__ = ["ControlServer", "request_action"]
 
 _HOST: Final = "127.0.0.1"
 
-#: Requests are a hundred bytes long.
+#: Requests are about a hundred bytes long.
 _LINE_BYTES_MAX: Final = 4_096
 
-#: A command writes its request at once.
+#: A command sends its request as soon as it connects.
 _REQUEST_SECONDS: Final = 5.0
 
-#: A restart takes as long as a stop and a start may take together, and a stop of all that of a broker and of ZooKeeper.
+#: A restart can take as long as a stop and a start; stopping all can take as long as stopping a broker, then ZooKeeper.
 _ANSWER_SECONDS: Final = 180.0
 
 
@@ -34,7 +34,7 @@ class ControlServer:
 
     Args:
         folder: the folder of the cluster.
-        act: carries out an action on a member, None for the whole cluster; its `ClusterError` goes to the command.
+        act: performs an action on a member (None: the whole cluster); its `ClusterError` is sent to the command.
     """
 
     def __init__(self, folder: ClusterFolder, act: Callable[[str, str | None], Awaitable[None]]) -> None:
@@ -55,8 +55,8 @@ class ControlServer:
         replace_file(self._folder.control_path, json.dumps({"port": port, "secret": self._secret}) + "\n", 0o600)
 
     async def close(self) -> None:
-        """Remove the file, answer what was asked, and stop listening; do nothing before `start`."""
-        if self._server is None:  # the file may be that of another supervisor
+        """Remove the file, answer pending requests, and stop listening; do nothing before `start`."""
+        if self._server is None:  # the file may belong to another supervisor
             return
         self._folder.control_path.unlink(missing_ok=True)
         self._server.close()
@@ -65,7 +65,7 @@ class ControlServer:
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
-        assert task is not None, "the server made one"
+        assert task is not None, "the server created a task"
         self._answering.add(task)
         try:
             async with asyncio.timeout(_REQUEST_SECONDS):
@@ -73,21 +73,21 @@ class ControlServer:
             error = await self._done(line)
             writer.write(json.dumps({"error": error}).encode() + b"\n")
             await writer.drain()
-        except (OSError, TimeoutError, ValueError):  # the command is gone, or is none of ours
+        except (OSError, TimeoutError, ValueError):  # the command has gone, or is not one of ours
             return
         finally:
             self._answering.discard(task)
             writer.close()
 
     async def _done(self, line: bytes) -> str | None:
-        """Carry out a request, and return what went wrong.
+        """Perform a request; return the error, or None.
 
         Raises:
-            ValueError: the line is no request, or has not the secret.
+            ValueError: the line is not a request, or lacks the secret.
         """
         request = json.loads(line)
         if not isinstance(request, dict) or not secrets.compare_digest(str(request.get("secret")), self._secret):
-            raise ValueError("no request of a command")
+            raise ValueError("not a command's request")
         try:
             await self._act(str(request["action"]), request["member"])
         except (ClusterError, OSError) as error:
@@ -96,7 +96,7 @@ class ControlServer:
 
 
 def request_action(folder: ClusterFolder, action: str, member: str | None) -> bool:
-    """Have the supervisor of a cluster carry out an action, and wait until it is done.
+    """Have the supervisor of a cluster perform an action, and wait until it is done.
 
     Args:
         folder: the folder of the cluster.
@@ -104,10 +104,10 @@ def request_action(folder: ClusterFolder, action: str, member: str | None) -> bo
         member: the name of the member; None for the whole cluster.
 
     Returns:
-        Whether there is a supervisor that takes requests.
+        Whether there is a supervisor that accepts requests.
 
     Raises:
-        ClusterError: it refuses, the action failed, or the supervisor ended meanwhile.
+        ClusterError: the supervisor refuses, the action failed, or the supervisor ended in the meantime.
     """
     try:
         control = json.loads(folder.control_path.read_bytes())
@@ -123,7 +123,7 @@ def request_action(folder: ClusterFolder, action: str, member: str | None) -> bo
         except OSError as error:
             raise ClusterError(f"the supervisor of {folder.path} does not answer: {error}") from error
     if not line:
-        raise ClusterError(f"the supervisor of {folder.path} ended before it answered")
+        raise ClusterError(f"the supervisor of {folder.path} ended before answering")
     failure = json.loads(line)["error"]
     if failure is not None:
         raise ClusterError(str(failure))

@@ -1,6 +1,6 @@
-"""Which brokers a broker knows: a new one takes requests before the controller of its cluster has announced it.
+"""Which brokers a broker knows: a new broker accepts requests before its cluster's controller has announced it.
 
-Until then clients of the cluster do not find it, and no replica can be placed on it.
+Until then, clients of the cluster cannot find it, and no replica can be placed on it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["ANSWER_MS", "answer_of", "known_brokers"]
 
-#: A broker that is paused, or that does not take requests yet, does not answer.
+#: A paused broker, or one that does not accept requests yet, does not answer.
 ANSWER_MS: Final = 1_000
 _SETTINGS: Final = ConnectionSettings("kafkawire-cluster", ANSWER_MS, ANSWER_MS)
 
@@ -42,12 +42,12 @@ async def known_brokers(address: Address) -> frozenset[int]:
 
 
 async def answer_of(connection: BrokerConnection, request: Message, response: type[Response]) -> Response | None:
-    """Send a request and return the response; None if there is none in time.
+    """Send a request and return the response; None if none arrives in time.
 
     Args:
-        connection: to the broker.
+        connection: the connection to the broker.
         request: the request.
-        response: the type of its response.
+        response: the type of the response.
     """
     answered: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
 
@@ -57,7 +57,7 @@ async def answer_of(connection: BrokerConnection, request: Message, response: ty
 
     try:
         connection.begin(request, settle)
-    except KafkaWireError:  # the connection has ended, or the broker has no version of the request
+    except KafkaWireError:  # the connection ended, or the broker supports no version of the request
         return None
     answer = await answered
     return answer if isinstance(answer, response) else None

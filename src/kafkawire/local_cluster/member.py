@@ -1,10 +1,10 @@
 """A member of a cluster on this machine: one process at a time, its log and its state.
 
-It runs once it can be used, which its owner decides: a ZooKeeper listens, a broker is announced in its cluster.
+A member is running once its owner considers it ready: a ZooKeeper listens, or a broker is announced in its cluster.
 
-All calls come from the thread of one event loop, which lives as long as the member has a process: on Linux, the kernel
-kills the process when the thread that started it ends. A thread beside it waits for the end of the process. While a
-member stops, only its process decides when that is done.
+All calls come from one event loop's thread, which lives as long as the member has a process: on Linux, the kernel
+kills the process when the thread that started it ends. A separate thread waits for the process to end. While a
+member is stopping, only the end of its process completes the stop.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["Member", "listens"]
 
-#: A broker needs half a second on an idle machine, ZooKeeper one; a loaded machine takes longer.
+#: A broker takes half a second on an idle machine and ZooKeeper one; a loaded machine takes longer.
 _START_SECONDS: Final = 60.0
 
-#: A broker gives its leaderships to others, and syncs its logs, for up to a minute altogether.
+#: A broker hands over its leaderships and syncs its logs, which takes up to a minute in all.
 _STOP_SECONDS: Final = 75.0
 
-#: A signal stops each thread of a process when that runs next, on a loaded machine later.
+#: A signal stops each thread the next time it runs, which can be late on a loaded machine.
 _SIGNAL_SECONDS: Final = 10.0
 
 _ATTEMPT_SECONDS: Final = 0.02
 
-#: What an error shows of the end of a log.
+#: How much of the end of a log an error shows.
 _LOG_BYTES: Final = 4_096
 _LOG_CHARACTERS: Final = 300
 
@@ -48,15 +48,15 @@ class Member:
     """A member of a cluster.
 
     Args:
-        record: its name and its address; its state is that of a member without a process.
-        command: what runs it.
-        log: the file to which its output is appended.
+        record: its name and address, in a state without a process.
+        command: the command that runs it.
+        log: the file that its output is appended to.
         on_change: called after each change of the record.
-        can_be_used: tells whether the member can be used; see `listens`.
+        can_be_used: whether the member is ready; see `listens`.
 
     Attributes:
-        record: what it does now.
-        may_start: whether a process may be started; not while the cluster stops.
+        record: its current state.
+        may_start: whether a process may be started; false while the cluster is stopping.
     """
 
     def __init__(
@@ -82,40 +82,40 @@ class Member:
 
     @property
     def state(self) -> MemberState:
-        """What it does now."""
+        """The current state."""
         return self.record.state
 
     async def start(self) -> None:
-        """Start the process, and wait until it can be used.
+        """Start the process, and wait until it is ready.
 
         Raises:
-            ClusterError: the member has a process already, or the new one ended or cannot be used in time.
+            ClusterError: the member already has a process, or the new one ended or was not ready in time.
             OSError: the process cannot be started.
         """
         if self.state.has_process:
             raise ClusterError(f"{self.record.full_name} is {self.state.value}")
         if not self.may_start:
-            raise ClusterError(f"{self.record.full_name} is not started: the cluster stops")
+            raise ClusterError(f"{self.record.full_name} cannot start: the cluster is stopping")
         self._spawn()
         try:
             async with asyncio.timeout(_START_SECONDS):
                 while self.state in (MemberState.STARTING, MemberState.PAUSED) and not self._is_usable:
                     await self._changed.wait()
         except TimeoutError:
-            reason = f"cannot be used on {self.record.address} after {_START_SECONDS:.0f} s"
+            reason = f"was not ready on {self.record.address} within {_START_SECONDS:.0f} s"
             raise ClusterError(f"{self.record.full_name} {reason}; its log is {self.log}") from None
         if not self._is_usable:
             raise ClusterError(self._failure())
 
     async def stop(self) -> None:
-        """Have the process end as after SIGTERM; kill it if that takes too long. Do nothing if there is none."""
+        """Stop the process with SIGTERM; kill it if that takes too long. Do nothing if there is none."""
         process = self._process
         if process is None:
             return
         if self.state is not MemberState.STOPPING:
             self._become(MemberState.STOPPING)
             process.send_signal(signal.SIGTERM)
-            process.send_signal(signal.SIGCONT)  # a paused process gets no other signal
+            process.send_signal(signal.SIGCONT)  # a paused process receives no other signal
         try:
             async with asyncio.timeout(_STOP_SECONDS):
                 await self._ended.wait()
@@ -123,7 +123,7 @@ class Member:
             await self.kill()
 
     async def kill(self) -> None:
-        """End the process as a crash would. Do nothing if there is none."""
+        """Kill the process, to simulate a crash. Do nothing if there is none."""
         process = self._process
         if process is not None:
             self._is_killed = True
@@ -131,17 +131,17 @@ class Member:
             await self._ended.wait()
 
     async def pause(self) -> None:
-        """Stop the process with SIGSTOP; its connections stay open.
+        """Pause the process with SIGSTOP; its connections stay open.
 
         Raises:
-            ClusterError: the member does not run, or ends.
+            ClusterError: the member is not running, or ends.
         """
         if self.state not in (MemberState.STARTING, MemberState.RUNNING):
             raise ClusterError(f"{self.record.full_name} is {self.state.value}")
         await self._signal(signal.SIGSTOP, lambda: self.state is MemberState.PAUSED)
 
     async def resume(self) -> None:
-        """Have a paused process go on.
+        """Resume a paused process.
 
         Raises:
             ClusterError: the member is not paused, or ends.
@@ -151,18 +151,18 @@ class Member:
         await self._signal(signal.SIGCONT, lambda: self.state is not MemberState.PAUSED)
 
     async def restart(self) -> None:
-        """Stop the process, if there is one, and start another on the same files; see `start`."""
+        """Stop the process, if there is one, and start another with the same files; see `start`."""
         await self.stop()
         await self.start()
 
     def observe(self) -> None:
-        """Take over whether signals of other programs have stopped the process, or had it go on."""
+        """Notice whether another program's signal has paused or resumed the process."""
         process = self._process
         if process is None or self.state is MemberState.STOPPING or not hasattr(os, "waitid"):
             return
         try:
             found = os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WCONTINUED | os.WNOHANG)
-        except ChildProcessError:  # its end is on the way
+        except ChildProcessError:  # its end is about to be reported
             return
         if found is None or process.returncode is not None:
             return
@@ -177,7 +177,7 @@ class Member:
             bound = [sys.executable, "-I", "-S", bound_process.__file__, str(os.getpid())]
             command = [*bound, *command]
         with self.log.open("ab") as output:
-            # In a session of its own: Ctrl-C reaches the supervisor alone, which stops all in their order.
+            # In its own session, so Ctrl-C only reaches the supervisor, which stops the members in order.
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )
@@ -196,7 +196,7 @@ class Member:
         self._probe = asyncio.create_task(self._look_for_use(process))
 
     async def _look_for_use(self, process: subprocess.Popen[bytes]) -> None:
-        """Try until the member can be used."""
+        """Try until the member is ready."""
         address = Address.parse("address", self.record.address)
         while process is self._process and self.state is not MemberState.STOPPING:
             if not await self._can_be_used(address):
@@ -246,7 +246,7 @@ class Member:
     def _failure(self) -> str:
         status = self.record.exit_status
         how = f"ended with exit status {status}" if status is not None else f"is {self.state.value}"
-        return f"{self.record.full_name} {how} during its start; its log {self.log} ends: {_last_line(self.log)}"
+        return f"{self.record.full_name} {how} during startup; its log {self.log} ends: {_last_line(self.log)}"
 
 
 async def listens(address: Address) -> bool:

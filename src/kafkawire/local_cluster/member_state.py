@@ -11,21 +11,21 @@ __all__ = ["MEMBER_EDGES", "MemberState"]
 
 
 class MemberState(Enum):
-    """What a member does; the values are those in `cluster.json`."""
+    """The state of a member; the values are those in `cluster.json`."""
 
-    #: It has no process: it was not started yet, or was told to stop.
+    #: It has no process: it has not been started yet, or was told to stop.
     STOPPED = "stopped"
-    #: Its process runs, and cannot be used yet.
+    #: Its process is running but not ready yet.
     STARTING = "starting"
-    #: It can be used: a ZooKeeper accepts connections, and the controller has announced a broker.
+    #: It is ready: ZooKeeper accepts connections, or the controller has announced the broker.
     RUNNING = "running"
-    #: A signal has stopped its process; its connections stay open.
+    #: A signal has paused its process; its connections stay open.
     PAUSED = "paused"
-    #: It was told to stop, and its process still runs.
+    #: It was told to stop, but its process is still running.
     STOPPING = "stopping"
     #: It has no process: it was killed on request, or because it took too long to stop.
     KILLED = "killed"
-    #: It has no process, and nobody asked for that: it failed, or another program ended it.
+    #: It has no process, though no command asked for that: it failed, or another program ended it.
     ENDED = "ended"
 
     @property
@@ -44,19 +44,19 @@ MEMBER_EDGES: Final = Edges(
     {
         MemberState.STOPPED: _START,
         MemberState.STARTING: {
-            MemberState.RUNNING: "it can be used",
+            MemberState.RUNNING: "it is ready",
             MemberState.PAUSED: "pause, SIGSTOP",
             **_ENDS,
         },
         MemberState.RUNNING: {MemberState.PAUSED: "pause, SIGSTOP", **_ENDS},
         MemberState.PAUSED: {
             MemberState.RUNNING: "resume, SIGCONT",
-            MemberState.STARTING: "resume, SIGCONT, before it could be used",
+            MemberState.STARTING: "resume, SIGCONT, before it was ready",
             **_ENDS,
         },
         MemberState.STOPPING: {
             MemberState.STOPPED: "it ends",
-            MemberState.KILLED: "kill, or it does not end in time",
+            MemberState.KILLED: "kill, or stopping takes too long",
         },
         MemberState.KILLED: _START,
         MemberState.ENDED: _START,

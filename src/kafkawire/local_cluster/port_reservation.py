@@ -1,9 +1,9 @@
-"""Ports on loopback that stay with a cluster, also while one of its members is down.
+"""Ports on loopback that stay reserved for a cluster, even while one of its members is down.
 
-The kernel takes ports for outgoing connections, and for servers without a fixed port, from one range
-(`net.ipv4.ip_local_port_range`). A port that was found free there may be taken before its server listens, or while it
-is down between two starts; a client of the server then talks to another program. So these ports are below that range,
-and a locked file reserves each among the programs that use this module.
+The kernel picks ports for outgoing connections, and for servers without a fixed port, from one range
+(`net.ipv4.ip_local_port_range`). A free port in that range may be taken before its server listens, or while
+the server is restarting; its clients would then talk to another program. So these ports are below that range,
+and a locked file reserves each port among the programs that use this module.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _HOST = "127.0.0.1"
 
 
 class PortReservation:
-    """A port that no other holder of a reservation uses; made by the functions of this module.
+    """A port that no other holder of a reservation uses; created by the functions of this module.
 
     Args:
         port: the port.
-        lock: the descriptor of the locked file, which now belongs to this object.
+        lock: the descriptor of the locked file, owned by this object.
     """
 
     def __init__(self, port: int, lock: int) -> None:
@@ -39,7 +39,7 @@ class PortReservation:
         self._lock: int | None = lock
 
     def close(self) -> None:
-        """Give the port up; may be called more than once."""
+        """Release the port; may be called more than once."""
         lock, self._lock = self._lock, None
         if lock is not None:
             os.close(lock)
@@ -49,12 +49,12 @@ def reserve_port(port: int) -> PortReservation:
     """Reserve one port.
 
     Raises:
-        ClusterError: another program listens on it, or has reserved it.
+        ClusterError: another program is listening on it, or has reserved it.
         OSError: the locks cannot be written.
     """
     reservation = _try_to_reserve(port)
     if reservation is None:
-        raise ClusterError(f"another program uses port {port} of {_HOST}")
+        raise ClusterError(f"another program uses port {port} on {_HOST}")
     return reservation
 
 
@@ -62,14 +62,14 @@ def reserve_free_port() -> PortReservation:
     """Reserve a port on which nothing listens.
 
     Raises:
-        ClusterError: every port is taken.
+        ClusterError: no port is free.
         OSError: the locks cannot be written.
     """
     for port in random.sample(PORTS, len(PORTS)):
         reservation = _try_to_reserve(port)
         if reservation is not None:
             return reservation
-    raise ClusterError(f"no port of {PORTS.start} to {PORTS.stop - 1} is free")
+    raise ClusterError(f"no port from {PORTS.start} to {PORTS.stop - 1} is free")
 
 
 def _try_to_reserve(port: int) -> PortReservation | None:

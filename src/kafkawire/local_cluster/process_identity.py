@@ -1,7 +1,7 @@
-"""Which process a stored pid means: a pid is used again after its process has ended, the time of its start is not.
+"""Which process a stored pid means: a pid is reused once its process has ended, but its start time differs.
 
-A signal goes to a process only if it is still the same one. On Linux, nothing can happen between the check and the
-signal; elsewhere, a pid would have to be used again within microseconds.
+A process is signalled only if it is still the same one. On Linux, nothing can happen between the check and the
+signal; elsewhere, the pid would have to be reused within microseconds.
 
 Source: proc_pid_stat(5), pidfd_open(2).
 """
@@ -18,12 +18,12 @@ __all__ = ["ProcessIdentity", "identify", "is_running", "send_signal"]
 
 _PROC = Path("/proc")
 
-#: The place of the start time in `stat` behind the name of the program, in clock ticks after the boot.
+#: Where `stat` has the start time, in clock ticks since boot: the index of the field after the program's name.
 _START_FIELD = 19
 
 
 class ProcessIdentity(NamedTuple):
-    """A process, distinct from all others of this machine.
+    """A process, distinct from all others on this machine.
 
     Attributes:
         pid: its number.
@@ -35,7 +35,7 @@ class ProcessIdentity(NamedTuple):
 
 
 def identify(pid: int) -> ProcessIdentity | None:
-    """Return the identity of the process that has a pid now, None if there is none or it has ended."""
+    """Return the identity of the process that now has a pid; None if there is none or it has ended."""
     if pid <= 0:
         return None
     started = _started(pid) if (_PROC / "self" / "stat").exists() else _started_by_ps(pid)
@@ -43,12 +43,12 @@ def identify(pid: int) -> ProcessIdentity | None:
 
 
 def is_running(process: ProcessIdentity) -> bool:
-    """Return whether a process has not ended."""
+    """Return whether a process is still running."""
     return identify(process.pid) == process
 
 
 def send_signal(process: ProcessIdentity, number: signal.Signals) -> bool:
-    """Send a signal to a process, and return whether it was still there to get it.
+    """Send a signal to a process, and return whether it was still there to receive it.
 
     Raises:
         PermissionError: it belongs to another user.
@@ -76,8 +76,8 @@ def _started(pid: int) -> str:
         stat = (_PROC / str(pid) / "stat").read_text("utf-8", "replace")
     except OSError:
         return ""
-    fields = stat.rpartition(")")[2].split()  # the name of the program may contain spaces and brackets
-    if fields[0] in "ZX":  # it has ended, and its parent has not asked for its exit status
+    fields = stat.rpartition(")")[2].split()  # the program's name may contain spaces and brackets
+    if fields[0] in "ZX":  # it has ended, but its parent has not fetched its exit status
         return ""
     boot = (_PROC / "sys/kernel/random/boot_id").read_text("ascii").strip()
     return f"{boot} {fields[_START_FIELD]}"

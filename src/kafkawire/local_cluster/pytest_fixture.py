@@ -1,4 +1,4 @@
-"""The fixture `kafka_cluster` for pytest, which only this module imports."""
+"""The pytest fixture `kafka_cluster`; only this module imports pytest."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ __all__ = ["kafka_cluster"]
 
 @pytest.fixture
 def kafka_cluster() -> Iterator[Cluster]:
-    """Run a cluster of three brokers for a test, which may kill, pause and restart them."""
+    """Run a cluster of three brokers for a test, which may kill, pause and restart the brokers."""
     with Cluster(brokers=3) as cluster:
         yield cluster

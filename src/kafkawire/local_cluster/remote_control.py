@@ -1,7 +1,7 @@
-"""What commands do with a cluster that another process runs, or ran: read its record, act on its members.
+"""What commands do with a cluster that another process runs or used to run: read its record, act on its members.
 
-Each first looks for the supervisor. Where there is none, members that a killed supervisor has left are ended, and
-`cluster.json` is corrected.
+Each command first looks for the supervisor. If there is none, it kills any members left by a killed supervisor and
+corrects `cluster.json`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from kafkawire.local_cluster.supervisor import end_left_members
 
 __all__ = ["act_on", "current_record"]
 
-#: A supervisor takes requests some milliseconds after it has the lock, and gives the lock up as soon after its last.
+#: A supervisor accepts requests a few milliseconds after taking the lock, and releases it as soon after the last one.
 _PATIENCE_SECONDS: Final = 10.0
 _PAUSE_SECONDS: Final = 0.02
 
 
 def current_record(folder: ClusterFolder) -> tuple[ClusterRecord, bool]:
-    """Return what `cluster.json` says, and whether a supervisor keeps it true from now on.
+    """Return the content of `cluster.json`, and whether a supervisor keeps it up to date.
 
     Raises:
         ClusterError: there is no cluster in the folder, or the file is damaged.
@@ -42,23 +42,23 @@ def current_record(folder: ClusterFolder) -> tuple[ClusterRecord, bool]:
 
 
 def act_on(folder: ClusterFolder, action: str, member: str | None) -> None:
-    """Carry out an action on a member of a cluster that runs, and wait until it is done.
+    """Perform an action on a member of a running cluster, and wait until it is done.
 
     Args:
         folder: the folder of the cluster.
         action: kill, stop, pause, resume or restart.
-        member: the id of a broker, or "zookeeper"; None for a stop of the whole cluster.
+        member: a broker's id, or "zookeeper"; None to stop the whole cluster.
 
     Raises:
-        ClusterError: no cluster runs there, it refuses, or the action failed.
+        ClusterError: no cluster is running there, the cluster refuses, or the action failed.
         OSError: the folder cannot be read.
     """
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while not _request(folder, action, member):
         if time.monotonic() > deadline:
-            raise ClusterError(f"the cluster in {folder.path} takes no requests")
+            raise ClusterError(f"the cluster in {folder.path} does not accept requests")
         time.sleep(_PAUSE_SECONDS)
-    if member is None:  # until its process has let go of the folder
+    if member is None:  # wait until its process has released the folder
         lock = folder.lock(_PATIENCE_SECONDS)
         if lock is not None:
             os.close(lock)
@@ -67,5 +67,5 @@ def act_on(folder: ClusterFolder, action: str, member: str | None) -> None:
 def _request(folder: ClusterFolder, action: str, member: str | None) -> bool:
     _, runs = current_record(folder)
     if not runs:
-        raise ClusterError(f"no cluster runs in {folder.path}")
+        raise ClusterError(f"no cluster is running in {folder.path}")
     return request_action(folder, action, member)

@@ -1,8 +1,8 @@
-"""The supervisor of a cluster on this machine: it starts the members, keeps `cluster.json` true, and stops all.
+"""The supervisor of a cluster on this machine: it starts and stops the members, and keeps `cluster.json` up to date.
 
-One supervisor owns a folder at a time. It starts ZooKeeper beside the brokers and stops it after them. A member that
-ends by itself is shown as such, and not started again. If the supervisor itself is killed, Linux ends the members with
-it; on other systems, the next command for the folder does.
+One supervisor owns a folder at a time. It starts ZooKeeper together with the brokers and stops it last. A member that
+ends on its own is shown as such, and is not restarted. If the supervisor itself is killed, Linux ends the members with
+it; on other systems, the next command on the folder does so.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ __all__ = ["BROKERS_MAX", "BROKER_COMMAND", "ClusterSettings", "Supervisor", "en
 
 _log = logging.getLogger("kafkawire.cluster")
 
-#: What runs a broker, before `--config FILE`.
+#: The command that runs a broker, before `--config FILE`.
 BROKER_COMMAND: Final = (sys.executable, "-m", "kafkawire", "broker")
 
-#: Each is a process of some 60 MB; a machine runs tens of them.
+#: Each broker is a process of about 60 MB; a machine can run dozens.
 BROKERS_MAX: Final = 100
 
 #: The number of brokers of a new cluster.
 _BROKERS: Final = 3
 
-#: How often the supervisor looks for members that other programs have stopped with a signal.
+#: How often the supervisor looks for members that other programs have paused with a signal.
 _OBSERVE_SECONDS: Final = 0.5
 
-#: How long a ZooKeeper elsewhere may take to accept a connection.
+#: How long an external ZooKeeper may take to accept a connection.
 _ZOOKEEPER_SECONDS: Final = 5.0
 
-#: How long the brokers of a cluster may take to learn of one that was announced, and how often they are asked.
+#: How long the brokers of a cluster may take to learn of a newly announced one, and how often they are asked.
 _KNOWN_SECONDS: Final = 30.0
 _KNOWN_PAUSE_SECONDS: Final = 0.02
 
@@ -70,13 +70,13 @@ _PAUSE_SECONDS: Final = 0.01
 
 
 class ClusterSettings(NamedTuple):
-    """What a cluster is started with.
+    """The settings that a cluster is started with.
 
     Attributes:
-        brokers: the number of brokers; None for those that the folder has, or three.
-        zookeeper: where a ZooKeeper runs, as `host:port,host:port/chroot`; None for one of the cluster's own.
-        options: of all brokers, under Kafka's names.
-        broker_command: what runs a broker, before `--config FILE`; None for `BROKER_COMMAND`.
+        brokers: the number of brokers; None for as many as the folder has, or three.
+        zookeeper: where a ZooKeeper runs, as `host:port,host:port/chroot`; None to start one.
+        options: options for all brokers, by Kafka's names.
+        broker_command: the command that runs a broker, before `--config FILE`; None for `BROKER_COMMAND`.
     """
 
     brokers: int | None = None
@@ -90,7 +90,7 @@ class Supervisor:
 
     Args:
         folder: the folder of the cluster.
-        settings: what it is started with.
+        settings: the settings it is started with.
         on_change: called with a member after each change of its record.
 
     Attributes:
@@ -127,7 +127,7 @@ class Supervisor:
 
     @property
     def record(self) -> ClusterRecord:
-        """What `cluster.json` says now."""
+        """The current content of `cluster.json`."""
         records = {name: member.record for name, member in self._members.items()}
         zookeeper = records.pop(ZOOKEEPER, None)
         return ClusterRecord(tuple(records.values()), zookeeper, self._connect)
@@ -135,12 +135,12 @@ class Supervisor:
     async def start(self) -> None:
         """Start all members, and wait until each broker knows all others; stop all if one fails.
 
-        A stop meanwhile ends the wait without an error.
+        A stop in the meantime ends the wait without an error.
 
         Raises:
-            ClusterError: another process runs the cluster, a port is in use, there is no program for ZooKeeper here, or
+            ClusterError: another process runs the cluster, a port is in use, this machine has no ZooKeeper program, or
                 a member failed.
-            ConfigurationError: the folder has more brokers, or nothing listens at the address of ZooKeeper.
+            ConfigurationError: the folder has more brokers, or nothing listens at ZooKeeper's address.
             OSError: the folder cannot be written.
         """
         self.folder.create()
@@ -157,16 +157,16 @@ class Supervisor:
             raise
 
     async def _start_members(self) -> None:
-        """Start all members at once: brokers load their code while ZooKeeper does, and wait for it."""
+        """Start all members together: brokers load their code while ZooKeeper starts, and then wait for it."""
         try:
             await asyncio.gather(*(member.start() for member in self._members.values()))
             await self._make_known(name for name in self._members if name != ZOOKEEPER)
         except ClusterError:
-            if self._stopping is None:  # a stop makes each start fail
+            if self._stopping is None:  # stopping makes every start fail
                 raise
 
     async def _make_known(self, names: Iterable[str]) -> None:
-        """Wait until all brokers that run know some of them, so that these can get replicas."""
+        """Wait until all running brokers know the named ones, so that those can be given replicas."""
         wanted = {int(name) for name in names}
         deadline = time.monotonic() + _KNOWN_SECONDS
         while self._stopping is None:
@@ -186,11 +186,11 @@ class Supervisor:
             if time.monotonic() > deadline:
                 name, unknown = next(iter(missing.items()))
                 ids = ", ".join(map(str, sorted(unknown)))
-                raise ClusterError(f"{name} does not know the brokers {ids} after {_KNOWN_SECONDS:.0f} s")
+                raise ClusterError(f"{name} has not learned of brokers {ids} within {_KNOWN_SECONDS:.0f} s")
             await asyncio.sleep(_KNOWN_PAUSE_SECONDS)
 
     async def stop(self) -> None:
-        """Stop all brokers, then ZooKeeper, and give the folder up; may be called more than once."""
+        """Stop all brokers, then ZooKeeper, and release the folder; may be called more than once."""
         await asyncio.shield(self._begin_stop())
 
     def _begin_stop(self) -> asyncio.Task[None]:
@@ -203,25 +203,25 @@ class Supervisor:
         await asyncio.gather(*(member.kill() for member in self._members.values()))
 
     async def act(self, action: str, name: str | None) -> None:
-        """Carry out an action of a command, and wait until it is done.
+        """Perform a command's action, and wait until it is done.
 
         Args:
             action: kill, stop, pause, resume or restart.
-            name: the id of a broker as text, or `ZOOKEEPER`; None for a stop of the whole cluster.
+            name: a broker's id as text, or `ZOOKEEPER`; None to stop the whole cluster.
 
         Raises:
-            ClusterError: there is no such action or member, or the member is in another state; or it failed.
+            ClusterError: there is no such action or member, the member is in the wrong state, or the action failed.
             OSError: the process cannot be started.
         """
         if name is None:
             if action != "stop":
-                raise ClusterError(f"{action} needs the id of a member")
+                raise ClusterError(f"{action} needs a member's id")
             self._begin_stop()
             await self.stopped.wait()
             return
         member = self._members.get(name)
         if member is None:
-            hint = did_you_mean(name, self._members) or f"; there are {', '.join(self._members)}"
+            hint = did_you_mean(name, self._members) or f"; its members are {', '.join(self._members)}"
             raise ClusterError(f"the cluster has no member {name}{hint}")
         actions: dict[str, Callable[[], Awaitable[None]]] = {
             "kill": member.kill,
@@ -231,12 +231,12 @@ class Supervisor:
             "restart": member.restart,
         }
         if action not in actions:
-            raise ClusterError(f"there is no action {action}")
+            raise ClusterError(f"unknown action {action}")
         if self._stopping is not None:
-            raise ClusterError("the cluster stops")
+            raise ClusterError("the cluster is stopping")
         if action in ("kill", "stop") and not member.state.has_process:
             raise ClusterError(f"{member.record.full_name} is {member.state.value}")
-        if action == "kill":  # also while a start or a stop of it hangs
+        if action == "kill":  # even while its start or stop hangs
             await member.kill()
             return
         async with self._busy[name]:
@@ -245,11 +245,11 @@ class Supervisor:
                 await self._make_known([name])
 
     def _prepare(self) -> None:
-        """Choose the members with their ports, and write their configurations."""
+        """Choose the members and their ports, and write their configurations."""
         before = end_left_members(self.folder)
         count = self._settings.brokers or (_BROKERS if before is None else len(before.brokers))
         if before is not None and count < len(before.brokers):
-            reason = f"{self.folder.path} has {len(before.brokers)} brokers, and a cluster does not lose one by a start"
+            reason = f"{self.folder.path} has {len(before.brokers)} brokers, and a cluster cannot be started with fewer"
             raise ConfigurationError("brokers", count, reason)
         known = {} if before is None else {member.name: member for member in before.members}
         if self._settings.zookeeper is None:
@@ -272,7 +272,7 @@ class Supervisor:
         self.folder.write(self.record)
 
     def _placed(self, name: str, known: Mapping[str, MemberRecord]) -> MemberRecord:
-        """Return the record of a member that has no process yet, on its former port."""
+        """Return the record of a member that has no process yet, with its previous port."""
         if name in known:
             member = known[name]
             self._ports.append(reserve_port(Address.parse("address", member.address).port))
@@ -289,7 +289,7 @@ class Supervisor:
         def changed() -> None:
             try:
                 self.folder.write(self.record)
-            except OSError as error:  # the members go on, and the next change writes all of it
+            except OSError as error:  # the members keep running, and the next change writes the whole file
                 _log.warning("%s cannot be written: %s", self.folder.record_path, error)
             self._on_change(member.record)
 
@@ -324,10 +324,10 @@ class Supervisor:
 
 
 def end_left_members(folder: ClusterFolder) -> ClusterRecord | None:
-    """Kill the members that a killed supervisor has left, and correct `cluster.json`; the caller holds the lock.
+    """Kill the members that a killed supervisor left behind, and correct `cluster.json`; the caller holds the lock.
 
     Returns:
-        What the file says now; None if there is none.
+        The new content of the file; None if there is no file.
 
     Raises:
         ClusterError: a member does not end, or the file is damaged.
@@ -344,7 +344,7 @@ def end_left_members(folder: ClusterFolder) -> ClusterRecord | None:
     for member in record.members:
         while member.process is not None and is_running(member.process):
             if time.monotonic() > deadline:
-                raise ClusterError(f"{member.full_name}, process {member.process.pid}, does not end after SIGKILL")
+                raise ClusterError(f"{member.full_name}, process {member.process.pid}, has not ended after SIGKILL")
             time.sleep(_PAUSE_SECONDS)
         corrected[member.name] = member.without_process(MemberState.ENDED) if member.state.has_process else member
     brokers = tuple(corrected[broker.name] for broker in record.brokers)
@@ -354,7 +354,7 @@ def end_left_members(folder: ClusterFolder) -> ClusterRecord | None:
 
 
 async def _is_announced(broker_id: int, address: Address) -> bool:
-    """Tell whether the controller has announced a broker, and the broker has learned that."""
+    """Return whether the controller has announced a broker, and the broker knows that."""
     return broker_id in await known_brokers(address)
 
 

@@ -1,7 +1,7 @@
-"""A real ZooKeeper for a cluster on this machine: where its program is, its configuration, its command.
+"""A real ZooKeeper for a cluster on this machine: its program, configuration and command.
 
-The program comes from the jars that pyspark ships, or from Debian's package; either runs on any Java from 8 on. Its
-tick is 500 ms, so it grants sessions from a second on, and ends one within half a second of its timeout.
+The program comes from the jars that pyspark ships, or from Debian's package; either runs on Java 8 or later. Its
+tick is 500 ms, so it grants sessions of one second or more, and ends each within half a second of its timeout.
 
 Source: `QuorumPeerMain`, `ServerConfig` in Apache ZooKeeper; its administrator's guide.
 """
@@ -19,12 +19,12 @@ from kafkawire.local_cluster.cluster_folder import ClusterError
 
 __all__ = ["DEBIAN_JAR", "ZooKeeperProgram", "find_zookeeper", "zookeeper_properties"]
 
-#: Debian's jar names the other jars that it needs.
+#: Debian's jar lists the other jars that it needs.
 DEBIAN_JAR: Final = Path("/usr/share/java/zookeeper.jar")
 
 _DEBIAN_RUNTIMES: Final = Path("/usr/lib/jvm")
 
-#: Of the jars of Spark, those that the server needs, and those that write its log.
+#: Those of Spark's jars that the server needs, and those that write its log.
 _JARS: Final = (
     "zookeeper-[0-9]*.jar",
     "zookeeper-jute-*.jar",
@@ -37,21 +37,21 @@ _JARS: Final = (
     "log4j-core-*.jar",
 )
 
-#: The registry of a cluster is small and short-lived. Without the second compiler and the parallel collector, a start
+#: The registry of a cluster is small and short-lived. Without the JVM's second compiler and parallel collector, a start
 #: takes 0.65 s of CPU instead of 1.1 s.
 _JAVA: Final = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 _TICK_MS: Final = 500
 
-#: Brokers may ask for sessions of Kafka's default, 18 s, and longer ones.
+#: Brokers may ask for sessions of 18 s, Kafka's default, or longer.
 _SESSION_TIMEOUT_MAX_MS: Final = 120_000
 
 
 class ZooKeeperProgram(NamedTuple):
-    """The program of a server.
+    """A server's program.
 
     Attributes:
-        java: the command of Java.
+        java: the Java command.
         classpath: its jars.
     """
 
@@ -90,8 +90,8 @@ def find_zookeeper() -> ZooKeeperProgram:
         *(() if classpath else ("its jars (pip install 'kafkawire[spark]', or on Debian: apt-get install zookeeper)",)),
     ]
     raise ClusterError(
-        f"no ZooKeeper can be started on this machine without {' and '.join(missing)}; the address of one that runs "
-        "elsewhere will do, too"
+        f"starting a ZooKeeper on this machine needs {' and '.join(missing)}; or pass the address of one "
+        "that is already running"
     )
 
 
@@ -108,7 +108,7 @@ def zookeeper_properties(data: Path, port: int) -> Mapping[str, str]:
         "clientPort": str(port),
         "tickTime": str(_TICK_MS),
         "maxSessionTimeout": str(_SESSION_TIMEOUT_MAX_MS),
-        "maxClientCnxns": "0",  # no limit: all clients have the same address
+        "maxClientCnxns": "0",  # no limit, since all clients share one address
         "admin.enableServer": "false",
     }
 

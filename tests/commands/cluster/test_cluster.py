@@ -1,6 +1,6 @@
-"""`kafkawire cluster` runs a cluster until a signal or `stop`, and its other commands act on it and show it.
+"""`kafkawire cluster` runs a cluster until a signal or `stop`, and its other commands act on it or show it.
 
-Method: the command in a process of its own with stand-ins for brokers, and the others in this process.
+Method: `start` runs in its own process with stand-ins for brokers, and the other commands in this process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kafkawire.commands import main
 from kafkawire.commands.cluster import cluster as module
 from tests.local_cluster.fake_members import FAKE_BROKER, listening_address
 
-#: The command, with stand-ins for brokers, whose command has four words.
+#: The command, with stand-ins for brokers, whose own command has four words.
 PROGRAM = """
 import sys
 from kafkawire.local_cluster import supervisor
@@ -37,7 +37,7 @@ sys.exit(main(sys.argv[5:]))
 def started(
     folder: Path, zookeeper: str, *options: str, output: int = subprocess.PIPE
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run `kafkawire cluster start`, and kill it if the test leaves it."""
+    """Run `kafkawire cluster start`, and kill it if the test leaves it running."""
     arguments = ["cluster", "start", "--data", str(folder), "--zookeeper", zookeeper, *options]
     command = [sys.executable, "-c", PROGRAM, *FAKE_BROKER, *arguments]
     with subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT) as process:
@@ -49,7 +49,7 @@ def started(
 
 @pytest.fixture
 def zookeeper() -> Iterator[str]:
-    """The address of a socket that takes connections, as a ZooKeeper would."""
+    """The address of a socket that accepts connections, as a ZooKeeper would."""
     with listening_address() as address:
         yield address
 
@@ -94,7 +94,7 @@ def test_a_cluster_from_start_to_stop(tmp_path: Path, zookeeper: str, capsys: py
 def test_a_signal_stops_all(
     tmp_path: Path, zookeeper: str, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SIGINT does so although it is ignored at the start, as in what a shell starts beside itself."""
+    """SIGINT works even if it is ignored at startup, as in a shell's background jobs."""
     ignored = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
     monkeypatch.setattr(sys.modules[__name__], "PROGRAM", ignored + PROGRAM)
     with started(tmp_path, zookeeper, "--brokers", "1") as process:
@@ -158,7 +158,7 @@ def test_a_folder_without_a_cluster(
     ("options", "text"),
     [
         (("--option", "min.insync.replicas"), "'min.insync.replicas' is not NAME=VALUE"),
-        (("--option", "broker.id=1"), "broker.id='1': the cluster sets this property of each broker"),
+        (("--option", "broker.id=1"), "broker.id='1': the cluster sets this property on each broker"),
         (("--brokers", "0"), "brokers=0: expected 1 to 100"),
         (("--zookeeper", "z"), "zookeeper='z': 'z' is not host:port"),
     ],
@@ -172,7 +172,7 @@ def test_arguments_that_cannot_be(
 
 
 def test_a_table_that_is_watched(tmp_path: Path, zookeeper: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Watching goes on until it is interrupted; here, after two tables."""
+    """Watching continues until interrupted; here, after two tables."""
     pauses = []
 
     async def pause(seconds: float) -> None:

@@ -1,6 +1,6 @@
-"""The tables show what each member does and where each partition is, the worst partitions first if not all fit.
+"""The tables show each member's state and each partition's replicas, the worst partitions first if not all fit.
 
-Method: a record and a view, row by row.
+Method: the rows for a record and a view are checked one by one.
 """
 
 from __future__ import annotations

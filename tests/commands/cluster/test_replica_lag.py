@@ -1,6 +1,6 @@
-"""Leaders, in-sync replicas and lags come from the brokers that answer; those that do not are left out.
+"""Leaders, in-sync replicas and lags come from the brokers that answer; the others are left out.
 
-Method: a cluster of two in this process, one of which is killed; then responses without a broker.
+Method: a cluster of two brokers in this process, one of which is killed; then responses without a broker.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def test_nobody_answers() -> None:
 
 
 def test_lags_of_replicas_that_are_known() -> None:
-    """What was read of a partition with a leader, of one without, and of one whose leader did not answer."""
+    """The data read about a partition with a leader, one without, and one whose leader did not answer."""
     part = MetadataResponse.MetadataResponsePartition
     parts = [
         part(partition_index=index, leader_id=leader, replica_nodes=[1, 2, 3], isr_nodes=[1])

@@ -1,6 +1,6 @@
-"""The commands print a line for each suite and a total, exit with 1 on failures and with 2 on mistakes.
+"""The commands print a line for each suite and a total, exit with 1 on failures and with 2 on wrong arguments.
 
-Method: the Typer app is called in this process on small folders and on addresses where nobody listens.
+Method: the Typer app is called in this process on small folders and on addresses where nothing listens.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def test_mistakes(arguments: tuple[str, ...], text: str) -> None:
 
 
 def test_an_engine_that_is_not_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By default it is skipped; requesting it by name is an error."""
+    """An engine that is not built is skipped by default; requesting it by name is an error."""
     monkeypatch.setattr("kafkawire.sdk.protocol.engines.selection.native", None)
     copy_headers(tmp_path)
     code, output = run("codec", "--vectors", str(tmp_path))

@@ -1,6 +1,6 @@
-"""The demo does its main work on real input, and reports what is wrong.
+"""The demo does its main work on real input, and reports errors.
 
-Method: the command as a process, on a small file and on unusable input and addresses.
+Method: the command runs as a process, on a small file and on unusable input and addresses.
 """
 
 from __future__ import annotations

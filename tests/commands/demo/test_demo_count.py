@@ -1,7 +1,7 @@
-"""Spark finds the records of the broker in the segment files.
+"""Spark finds the broker's records in the segment files.
 
 Method: the process that the demo starts counts a hand-made folder of segments. Where Spark cannot run, the count is
-skipped with the reason.
+skipped, and the reason is given.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A group with offsets in Kafka and in ZooKeeper, and `kafkawire groups migrate-offsets` between them."""
+"""A group with offsets in Kafka and in ZooKeeper, and `kafkawire groups migrate-offsets` to move them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Scene:
     """A broker, a ZooKeeper, and the command between them.
 
     Attributes:
-        group: the group, another one for each test.
+        group: the group, a new one for each test.
     """
 
     def __init__(self, node: Broker, group: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -27,7 +27,7 @@ class Scene:
         self._capsys = capsys
 
     def put(self, partition: TopicPartition, offset: object) -> None:
-        """Have ZooKeeper contain an offset."""
+        """Store an offset in ZooKeeper."""
         self.server.put(
             f"/consumers/{self.group}/offsets/{partition.topic}/{partition.partition}", str(offset).encode()
         )
@@ -36,7 +36,7 @@ class Scene:
         return self.server.data(self._path(partition))
 
     def commit(self, offsets: dict[TopicPartition, int]) -> None:
-        """Have Kafka contain offsets."""
+        """Store offsets in Kafka."""
         with Consumer(self.node.bootstrap, group_id=self.group) as consumer:
             consumer.commit(offsets)
 
@@ -45,7 +45,7 @@ class Scene:
             return admin.list_group_offsets(self.group)
 
     def run(self, to: str, *options: str, code: int = 0) -> str:
-        """Run the command, and return what it prints on both streams."""
+        """Run the command, and return its output on both streams."""
         where = ["--bootstrap", self.node.bootstrap, "--zookeeper", "z:2181/kafka", "--to", to]
         assert main.main(["groups", "migrate-offsets", self.group, *where, *options]) == code
         shown = self._capsys.readouterr()

@@ -1,6 +1,6 @@
-"""`kafkawire groups` reads its arguments, prints what it did, and says in one line what it cannot do.
+"""`kafkawire groups` reads its arguments, prints what it did, and reports errors in one line.
 
-Method: the command in this process; what it copies is tested in `test_offset_migration.py`.
+Method: the command runs in this process; `test_offset_migration.py` tests the copies.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The offsets of a group are copied from ZooKeeper to Kafka and back, unless it has members or an offset would go back.
+"""A group's offsets are copied from ZooKeeper to Kafka and back, unless it has members or an offset would decrease.
 
-Method: the command in this process, beside a reference broker and a registry in the process; a real ZooKeeper is in
+Method: the command, a reference broker and a registry all run in this process; a real ZooKeeper is used in
 tests/kafka/test_zookeeper_migration.py.
 """
 
@@ -81,5 +81,5 @@ def test_a_group_with_members_in_kafka(scene: Scene) -> None:
 def test_a_zookeeper_that_does_not_answer(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     scene.server.opens = False
     monkeypatch.setattr(offset_migration, "TIMEOUT_SECONDS", 0.01)
-    assert scene.run("kafka", code=1) == "error: no answer within 0.01 s of the ZooKeeper of this test\n"
+    assert scene.run("kafka", code=1) == "error: no answer from the ZooKeeper of this test within 0.01 s\n"
     assert scene.server.sessions[0].is_closed

@@ -1,6 +1,6 @@
-"""`kafkawire dump` takes files and folders, reports what it cannot read, and ends quietly when its output is closed.
+"""`kafkawire dump` takes files and folders, reports unreadable ones, and ends quietly when its output is closed.
 
-Method: the command in this process; in a process of its own where signals and pipes matter. The tests in
+Method: the command runs in this process, or in its own where signals and pipes matter. The tests in
 `tests/commands/inspection/dumping/` cover the content of files.
 """
 
@@ -45,7 +45,7 @@ def test_segments_before_the_offset_are_left_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("added", [".deleted", ".cleaned", ".swap"])
 def test_segments_that_are_being_removed_hide_none(tmp_path: Path, added: str) -> None:
-    """After a compaction one segment has the offsets of several, which stay beside it for a minute."""
+    """After compaction, one segment has the offsets of several others, which remain beside it for a minute."""
     segment(tmp_path, batch(0, b"a"), batch(9, b"b"), base_offset=0)
     segment(tmp_path, batch(7, b"old"), base_offset=7, suffix=f".log{added}")
     found = objects("--from-offset", "8", tmp_path)
@@ -89,7 +89,7 @@ def test_pipes_and_devices_are_refused(tmp_path: Path, capfd: pytest.CaptureFixt
         ([], "the following arguments are required: file"),
         (
             ["--only", "batches", "f"],
-            "'batches' is not known; expected some of file, batch, record, control, gap, entry, note, damage",
+            "'batches' is unknown; expected one or more of file, batch, record, control, gap, entry, note, damage",
         ),
         (["--from-offset", "-1", "f"], "'-1' is not a number from 0 to"),
         (["--from-offset", "9" * 5000, "f"], "is not a number from 0 to"),
@@ -97,9 +97,9 @@ def test_pipes_and_devices_are_refused(tmp_path: Path, capfd: pytest.CaptureFixt
         ([""], "the path is empty"),
         (
             ["--topic", "__consumer_offset", "f"],
-            "'__consumer_offset' is not an internal topic whose records are known; did you mean __consumer_offsets?",
+            "'__consumer_offset' is not an internal topic with a known record format; did you mean __consumer_offsets?",
         ),
-        (["--topic", "__x", "f"], "there are __cluster_metadata, __consumer_offsets, "),
+        (["--topic", "__x", "f"], "expected one of __cluster_metadata, __consumer_offsets, "),
     ],
 )
 def test_mistakes_in_the_arguments(arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -176,7 +176,7 @@ def test_schemas_that_are_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "nowhere" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         run("kafkawire dump", ["--schemas", str(write_record_schemas(tmp_path)), "--topic", "__visit", "f"])
-    assert "argument --topic: '__visit' is not an internal topic whose records are known; did you mean __visits?" in (
+    assert "--topic: '__visit' is not an internal topic with a known record format; did you mean __visits?" in (
         capsys.readouterr().err
     )
 
@@ -204,7 +204,7 @@ def test_an_interrupt_ends_it_quietly(tmp_path: Path) -> None:
         [sys.executable, "-m", "kafkawire", "dump", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     assert process.stdout is not None
-    assert process.stdout.read(7) == b"Dumping"  # the process now waits until more is read
+    assert process.stdout.read(7) == b"Dumping"  # the process now waits until more output is read
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=60)
     assert (process.returncode, error) == (130, b"")
@@ -220,7 +220,7 @@ def run_with(redirection: str, *arguments: str | Path) -> subprocess.CompletedPr
 
 @FULL_DEVICE.mark
 def test_output_that_fails_is_said_once(tmp_path: Path) -> None:
-    """The error is not repeated for every file that is read."""
+    """The error is not repeated for every file read."""
     for number in range(20):
         segment(tmp_path, batch(number, b"x" * 100_000), base_offset=number)
     for path in (tmp_path, tmp_path / "t-0" / log_name(0)):

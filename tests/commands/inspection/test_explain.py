@@ -1,7 +1,7 @@
 """`explain` describes each byte, `show` the layout of a version, for Kafka's schemas and for a user's own.
 
-Method: the functions on golden vectors, with every byte covered; the commands in this process, on hexadecimal text,
-stdin, files and segments; mistakes end with one line.
+Method: the functions run on golden vectors, with every byte covered; commands run in this process, on hexadecimal text,
+stdin, files and segments; mistakes give a one-line error.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def test_rows_of_a_message() -> None:
         Row(6, b"\x01", "member_id", "''"),
         Row(7, b"\0", "group_instance_id", "None"),
         Row(8, b"\0", "unknown_tags", "0 tagged fields"),
-        Row(9, b"rest", "", "behind the message"),
+        Row(9, b"rest", "", "after the message"),
     ]
 
 
@@ -181,9 +181,7 @@ def test_explain_deep() -> None:
 
 @pytest.mark.parametrize("deep", [(), ("--deep",)])
 def test_explain_shows_all_bytes(deep: tuple[str, ...]) -> None:
-    assert (
-        run("explain", "HeartbeatResponse", 0, "0000" + "abcd", *deep).splitlines()[-1].endswith("behind the message")
-    )
+    assert run("explain", "HeartbeatResponse", 0, "0000" + "abcd", *deep).splitlines()[-1].endswith("after the message")
     cut = run("explain", "HeartbeatRequest", 0, "0001" + "41" + "000000", *deep, code=1)
     assert "not read" in cut.splitlines()[-2]
 
@@ -214,22 +212,22 @@ def test_mistakes(arguments: tuple[object, ...], reason: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ("--frame 3 00", "--frame belongs to a capture; this explains a frame"),
-        ("--deep 00", "--deep belongs to a message; this explains a frame"),
-        ("--batch 1 --key OffsetCommitKey 00", "--batch belongs to a log segment; this explains a frame"),
+        ("--frame 3 00", "--frame applies to a capture, but the input is a frame"),
+        ("--deep 00", "--deep applies to a message, but the input is a frame"),
+        ("--batch 1 --key OffsetCommitKey 00", "--batch applies to a log segment, but the input is a frame"),
         (
             "HeartbeatRequest 0 000167000000010000 --request 00",
-            "--request belongs to a frame; this explains a message",
+            "--request applies to a frame, but the input is a message",
         ),
-        ("0.log --schemas nowhere", "--schemas reads keys and values of a log segment: name their types, --key or"),
-        ("--file 0 --api Fetch", "--api belongs to a frame; this explains a log segment"),
-        ("--pcap FILE 00", "--pcap FILE is all that is explained: '00' is not read"),
-        ("--pcap FILE --file 0", "--file belongs to a log segment; this explains a capture"),
-        ("0.log --position 0 --offset 0", "--offset and --position say the same: give one of them"),
-        ("0.log --position 0 --batch 0", "--batch and --position say the same: give one of them"),
+        ("0.log --schemas nowhere", "for a log segment, --schemas needs the types of keys or values: --key or"),
+        ("--file 0 --api Fetch", "--api applies to a frame, but the input is a log segment"),
+        ("--pcap FILE 00", "--pcap FILE is the only input: '00' would be ignored"),
+        ("--pcap FILE --file 0", "--file applies to a log segment, but the input is a capture"),
+        ("0.log --position 0 --offset 0", "--offset and --position are mutually exclusive: give only one"),
+        ("0.log --position 0 --batch 0", "--batch and --position are mutually exclusive: give only one"),
         ("0.log --position -1", "Invalid value for '--position': "),
-        ("0.log --batch 0 --offset 0", "--batch and --offset say the same: give one of them"),
-        ("00 --request 00 --api Fetch", "--request and --api say the same: give one of them"),
+        ("0.log --batch 0 --offset 0", "--batch and --offset are mutually exclusive: give only one"),
+        ("00 --request 00 --api Fetch", "--request and --api are mutually exclusive: give only one"),
     ],
 )
 def test_options_that_would_be_ignored(arguments: str, reason: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -240,7 +238,7 @@ def test_options_that_would_be_ignored(arguments: str, reason: str, capsys: pyte
 
 
 def test_a_file_is_no_hexadecimal_number(tmp_path: Path) -> None:
-    """A forgotten @ is reported, and so is an index in place of a segment."""
+    """A forgotten @ is reported, as is an index passed in place of a segment."""
     path = tmp_path / "0.index"
     path.write_bytes(bytes(8))
     for arguments in ((path,), ("HeartbeatRequest", 0, path), (tmp_path,)):

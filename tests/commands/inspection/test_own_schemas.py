@@ -1,6 +1,6 @@
-"""Bytes of a user's own APIs are read with a folder of schemas.
+"""A user's own APIs are decoded with a folder of schemas.
 
-Method: frames and a capture of the example's API through the command, with its folder and without; changed copies of
+Method: the command reads frames and a capture of the example's API, with its folder and without; modified copies of
 Kafka's schemas; a folder of records; a folder of messages that belong to no API.
 """
 
@@ -50,7 +50,7 @@ def test_frames_without_the_folder() -> None:
 
 
 def test_a_capture(tmp_path: Path) -> None:
-    """Kafka's own APIs are read beside those of the folder."""
+    """Kafka's own APIs are read along with those of the folder."""
     path = tmp_path / "talk.pcap"
     path.write_bytes(pcap(TALK.packets))
     lines = run("explain", "--schemas", FOLDER, "--pcap", path)
@@ -74,7 +74,7 @@ def test_records_of_topics(tmp_path: Path) -> None:
 
 
 def test_records_of_a_changed_copy(tmp_path: Path) -> None:
-    """Kafka's other types stay available beside a type that the folder changes."""
+    """Kafka's other types remain available next to a type that the folder changes."""
     folder = tmp_path / "coordinator"
     folder.mkdir()
     shutil.copy(SCHEMAS / "coordinator/consumer_offsets/offset_commit.yaml", folder)

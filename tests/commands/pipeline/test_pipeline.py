@@ -1,7 +1,7 @@
-"""`kafkawire pipeline` audits segments and says in one line what it cannot do.
+"""`kafkawire pipeline` audits segments, and reports errors in one line.
 
-Method: the command as a process: on this machine, on a cluster of two workers, through spark-submit, and killed
-halfway; mistakes are made in this process. Skipped if Spark or Java is missing.
+Method: the command runs as a process: on this machine, on a cluster of two workers, through spark-submit, and killed
+halfway; wrong arguments are tried in this process. Skipped if Spark or Java is missing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.timeout(300)
 
 COMMAND = [sys.executable, "-m", "kafkawire", "pipeline"]
 
-#: For a process with its own Spark: a few short queries gain more from a quick start than from optimized code.
+#: For a process with its own Spark: a few short queries gain more from a fast start than from optimized code.
 ENVIRONMENT = {
     **os.environ,
     "PYSPARK_PYTHON": sys.executable,
@@ -38,7 +38,7 @@ ENVIRONMENT = {
 }
 
 
-#: The demo of a smaller shop, in its own process as it stops Spark; the sensors still fill several segments.
+#: The demo with a smaller shop, in its own process since it stops Spark; the sensors still fill several segments.
 DEMO = """
 import sys
 from functools import partial
@@ -73,9 +73,9 @@ def run(*arguments: str | Path, command: list[str] = COMMAND) -> subprocess.Comp
 @pytest.mark.spark
 @pytest.mark.thorough
 def test_a_cluster_and_a_large_partition(folder: Path, tmp_path: Path) -> None:
-    """It runs through spark-submit, on a standalone cluster of two workers that share only the files with the driver.
+    """It runs through spark-submit, on a standalone cluster of two workers that share only files with the driver.
 
-    Settings send sorts and windows to disk after a few rows, so that the partition does not fit into memory.
+    Settings make sorts and windows spill to disk after a few rows, as if the partition did not fit into memory.
     """
     from tests.sdk.spark.segments.logs import batch, write_segment
 
@@ -109,7 +109,7 @@ def test_a_cluster_and_a_large_partition(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.thorough
 def test_killed_and_completed(folder: Path, tmp_path: Path) -> None:
-    """An audit that is killed leaves nothing that counts, and the next one is complete."""
+    """A killed audit leaves no usable results, and the next one is complete."""
     out = tmp_path / "audit"
     process = subprocess.Popen(
         [*COMMAND, "audit", str(folder), "--out", str(out)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -117,7 +117,7 @@ def test_killed_and_completed(folder: Path, tmp_path: Path) -> None:
     )  # fmt: skip
     tables = out / "versions" / "1" / "tables"
     try:
-        while not tables.exists():  # until all facts are stored and the tables are being written
+        while not tables.exists():  # wait until all facts are stored and the tables are being written
             with suppress(subprocess.TimeoutExpired):
                 process.wait(0.05)
                 break
@@ -139,7 +139,7 @@ def test_killed_and_completed(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.thorough
 def test_full_disk(folder: Path, tmp_path: Path) -> None:
-    """It is reported in a line, the previous audit stays whole, and the next audit succeeds.
+    """A full disk is reported in one line, the previous audit stays intact, and the next audit succeeds.
 
     No file may grow beyond 2 MB, so a write fails halfway, as on a full disk.
     """
@@ -196,7 +196,7 @@ def test_mistakes(arguments: list[str], text: str, capsys: pytest.CaptureFixture
 def test_where_a_demo_goes(
     name: str, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Only a new or empty folder is accepted, where the demo fails here for lack of Spark; others stay unchanged."""
+    """Only a new or empty folder is accepted (the demo then fails here for lack of Spark); others stay unchanged."""
     (tmp_path / "empty").mkdir()
     (tmp_path / "audit").mkdir()
     (tmp_path / "audit" / "file").touch()
@@ -212,7 +212,7 @@ def test_where_a_demo_goes(
 @pytest.mark.thorough
 @pytest.mark.usefixtures("needs_spark")
 def test_a_demo_to_its_end(tmp_path: Path) -> None:
-    """It finds its own damage, and everything that the shop's day is made to show."""
+    """The demo's audit finds the damage done, and everything else that the shop's day is made to show."""
     out = tmp_path / "audit"
     found = run("--out", out, "--no-browser", command=[sys.executable, "-c", DEMO])
     assert (found.returncode, found.stderr) == (0, "")
@@ -247,9 +247,9 @@ def test_nothing_to_audit(folder: Path, tmp_path: Path) -> None:
 
 
 def test_no_spark(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(pipeline, "why_not", lambda: "there is no Java 17 or newer here")
+    monkeypatch.setattr(pipeline, "why_not", lambda: "no Java 17 or newer was found")
     assert main(["pipeline", "audit", "folder", "--out", "out"]) == 1
-    assert capsys.readouterr().err == "kafkawire pipeline: Spark cannot run: there is no Java 17 or newer here\n"
+    assert capsys.readouterr().err == "kafkawire pipeline: Spark cannot run: no Java 17 or newer was found\n"
 
 
 @pytest.mark.parametrize(("given", "master"), [((), None), (("--master", "spark://host:7077"), "spark://host:7077")])
@@ -271,7 +271,7 @@ def test_where_spark_runs(
 
 
 def test_brokers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The arguments are passed to the audit of brokers, with the options of the file."""
+    """The arguments are passed to the audit of brokers, with the options from the file."""
     pytest.importorskip("pyarrow")
     from kafkawire.sdk.spark.audit import audit
 
@@ -343,7 +343,7 @@ def test_what_a_finding_makes_of_the_status(
 
 
 def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Change to a folder that has an empty one, and keep the environment of this process."""
+    """Change to a folder that contains an empty one, and preserve this process's environment."""
     (tmp_path / "folder").mkdir()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(pipeline, "starting_quickly", lambda: None)
@@ -356,7 +356,7 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_known_before_spark_starts(
     path: str, small_bytes: int, quick: list[bool], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """For little data the JVM compiles quickly; other file systems are not checked first."""
+    """For small data, the JVM compiles quickly; other file systems are not checked first."""
     pytest.importorskip("pyarrow")
     empty_folder(tmp_path, monkeypatch)
     segment = tmp_path / "folder" / "orders-0" / f"{0:020}.log"

@@ -1,6 +1,6 @@
 """Progress is shown on a terminal, and nowhere else.
 
-Method: a hand-made tracker, and a console that writes into memory.
+Method: a hand-made tracker, and a console that writes to memory.
 """
 
 from __future__ import annotations

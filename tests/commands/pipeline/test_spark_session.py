@@ -1,6 +1,6 @@
-"""A command gets a session on this machine, without the JVM's startup output; or the reason why it cannot start.
+"""A command gets a session on this machine, without the JVM's startup output, or the reason why it cannot start.
 
-Method: a new process, as a process has one session. The search for Java finds machines that lack a part.
+Method: a new process for each test, since a process has one session. The search for Java gets incomplete machines.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ spark.stop()
 @pytest.mark.spark
 @pytest.mark.thorough
 def test_what_workers_log_is_seen() -> None:
-    """The JVM's output about a failed task is not shown, as that comes as an exception."""
+    """The JVM's output about a failed task is not shown, since the failure is raised as an exception."""
     found = run(sys.executable, "-c", LOGGING)
     assert found.stdout.split() == ["2", "True"], found.stderr
     assert found.stderr.splitlines() == ["dropped from here"]
@@ -89,7 +89,7 @@ def test_what_spark_submit_says_counts_more(tmp_path: Path) -> None:
     [
         (None, "java", "pyspark is not installed"),
         ("there", None, "no Java 17 or newer"),
-        ("there", "false", "false does not tell its version: ''"),
+        ("there", "false", "false does not report its version: ''"),
         ("there", "no-such-java", "no-such-java cannot be run: No such file"),
     ],
 )

@@ -1,6 +1,6 @@
-"""Every command does its work, prints it, and exits with 0, with 1 for "no", or with 2 and one line for a mistake.
+"""Every command does its work, prints it, and exits with 0, with 1 for "no", or with 2 and one line for wrong usage.
 
-Method: the commands run in this process on small folders; the relevant texts and the exit codes.
+Method: the commands run in this process on small folders; the relevant texts and exit codes are checked.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def test_import_keeps_what_the_jars_do_not_have(tmp_path: Path, schemas: Path) -
     jar = write_jar(tmp_path / "kafka-clients-2.jar", *other)
     output = run("import", jar, "--schemas", schemas)
     assert "added    messages/peng.yaml\nkept     messages/ping.yaml\n2 messages read, 1 file changed\n" in output
-    assert "1 file kept that these jars do not have; --remove removes such files" in output
+    assert "kept 1 file that these jars lack; --remove removes such files" in output
     assert "removed  messages/ping.yaml\n2 messages read, 1 file changed" in run(
         "import", jar, "--schemas", schemas, "--remove"
     )

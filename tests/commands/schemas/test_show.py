@@ -1,6 +1,6 @@
 """Every message and every record format can be shown; an error about a wrong name suggests the right one.
 
-Method: the command in this process; the layouts of the record formats beside their schemas.
+Method: the command runs in this process; layouts of record formats are compared with their schemas.
 """
 
 from __future__ import annotations
@@ -123,6 +123,6 @@ def test_the_last_version_of_a_removed_message() -> None:
 
 
 def test_what_json_shows_can_be_read() -> None:
-    """The note goes to the other stream."""
+    """The note goes to standard error."""
     result = CliRunner().invoke(app, ["show", "ControlledShutdownRequest", "0", "--form", "json"])
     assert json.loads(result.stdout) == {"brokerId": 0}

@@ -27,7 +27,7 @@ _LISTEN = "127.0.0.1:9092"
 
 
 def run(program: str, arguments: Sequence[str]) -> int:
-    """Run the broker until a signal ends it, and return the exit status.
+    """Run the broker until a signal stops it, and return the exit status.
 
     Args:
         program: the program's name as the user called it, for the help and errors.
@@ -66,7 +66,7 @@ def _addresses(broker: Broker) -> str:
 def _settings(
     parser: Parser, given: argparse.Namespace, config: ConfigFile | None
 ) -> tuple[dict[str, object], str | None]:
-    """Return the options, in which the command line overrides the file, and the folder, or None for no files."""
+    """Return the options, with the command line overriding the file, and the folder (None for no files)."""
     for remark in () if config is None else config.remarks():
         _log.warning("%s", remark)
     known = {**BrokerOptions.KAFKA_NAMES, **ClusterOptions.KAFKA_NAMES}
@@ -74,7 +74,7 @@ def _settings(
     if given.listen is not None:
         own.add("listeners")
         if any(name == "listeners" for name, _ in given.option):
-            parser.error("--listen and --option listeners=… say the same")
+            parser.error("--listen and --option listeners=… are mutually exclusive")
     options: dict[str, object] = {}
     if config is not None:
         options = {name: value for name, value in config.options.items() if known[name] not in own}
@@ -101,7 +101,7 @@ def parser_for(program: str) -> Parser:
     parser.add_argument("--data", metavar="FOLDER", help="folder of the broker's files; created if it does not exist")
     parser.add_argument("--ephemeral", action="store_true", help="keep everything in memory and write no files")
     parser.add_argument(
-        "--config", metavar="FILE", help="properties file with options under Kafka's names, such as server.properties"
+        "--config", metavar="FILE", help="properties file with Kafka's option names, such as server.properties"
     )
     parser.add_argument(
         "--listen",
@@ -114,7 +114,7 @@ def parser_for(program: str) -> Parser:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="an option of the broker, under its name here or Kafka's, such as num.partitions=3; repeatable",
+        help="a broker option, by its name here or in Kafka, such as num.partitions=3; repeatable",
     )
     return parser
 

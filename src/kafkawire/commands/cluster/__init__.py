@@ -1,1 +1,1 @@
-"""`kafkawire cluster`: brokers in processes of this machine, with a ZooKeeper."""
+"""`kafkawire cluster`: brokers and a ZooKeeper, in processes on this machine."""

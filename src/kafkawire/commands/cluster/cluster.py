@@ -1,4 +1,4 @@
-"""The commands of `kafkawire cluster`. Exit status 1 means that the cluster refused, or that a member failed.
+"""The commands of `kafkawire cluster`. Exit status 1 means that the cluster refused or a member failed.
 
 `start` runs the cluster in the foreground, until a signal or `stop`; the other commands act on it from elsewhere.
 """
@@ -40,13 +40,13 @@ __all__ = ["app", "run"]
 
 _log = logging.getLogger("kafkawire.cluster")
 
-app = new_app("Brokers in processes of this machine, with a ZooKeeper. ID is that of a broker, or zookeeper.")
+app = new_app("Run brokers and a ZooKeeper on this machine. ID is a broker's id, or zookeeper.")
 run = partial(run_app, app)
 
-#: How often a live table is drawn.
+#: How often a live table is redrawn.
 _REFRESH_SECONDS: Final = 1.0
 
-#: A live table fits on a screen.
+#: A live table must fit on one screen.
 _PARTITIONS_SHOWN: Final = 40
 
 #: SIGHUP is sent when a terminal is closed.
@@ -60,12 +60,12 @@ Id = Annotated[str, typer.Argument(metavar="ID", help="The id of a broker, or zo
 def start(
     data: Data,
     brokers: Annotated[
-        int | None, typer.Option(metavar="N", help="The number of brokers: those of the folder, or 3, by default.")
+        int | None, typer.Option(metavar="N", help="The number of brokers; by default as many as the folder has, or 3.")
     ] = None,
     zookeeper: Annotated[
         str | None,
         typer.Option(
-            metavar="HOST:PORT", help="A ZooKeeper that runs, as in zookeeper.connect; one is started otherwise."
+            metavar="HOST:PORT", help="A running ZooKeeper, as in zookeeper.connect; by default one is started."
         ),
     ] = None,
     option: Annotated[
@@ -83,9 +83,9 @@ def start(
 
 @app.command()
 def status(
-    data: Data, watch: Annotated[bool, typer.Option("--watch", help="Show it until Ctrl-C, every second.")] = False
+    data: Data, watch: Annotated[bool, typer.Option("--watch", help="Refresh every second until Ctrl-C.")] = False
 ) -> None:
-    """Show the members of a cluster, and its partitions with leader, in-sync replicas and lag."""
+    """Show a cluster's members, and its partitions with leader, in-sync replicas and lag."""
     folder = ClusterFolder(data)
     with errors_on_one_line(ClusterError):
         if watch:
@@ -109,7 +109,7 @@ def stop(
 
 @app.command()
 def kill(member: Id, data: Data) -> None:
-    """Kill a member, as in a crash."""
+    """Kill a member, to simulate a crash."""
     _act("kill", member, data)
 
 
@@ -127,7 +127,7 @@ def resume(member: Id, data: Data) -> None:
 
 @app.command()
 def restart(member: Id, data: Data) -> None:
-    """Start a member on its files and its port; stop it first if it runs."""
+    """Start a member with its existing files and port; stop it first if it is running."""
     _act("restart", member, data)
 
 
@@ -140,7 +140,7 @@ def _read_options(given: Sequence[str]) -> dict[str, str]:
     """Return properties by name.
 
     Raises:
-        typer.BadParameter: one has no equals sign.
+        typer.BadParameter: a property has no equals sign.
     """
     options: dict[str, str] = {}
     for each in given:
@@ -162,7 +162,7 @@ async def _run(folder: ClusterFolder, settings: ClusterSettings) -> None:
         stops.append(asyncio.create_task(supervisor.kill() if stops else supervisor.stop()))
 
     for number in _STOP_SIGNALS:
-        # SIGHUP stays ignored under nohup; a shell without jobs ignores SIGINT for what it starts beside itself.
+        # SIGHUP stays ignored under nohup; a shell without job control starts background commands with SIGINT ignored.
         if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
             loop.add_signal_handler(number, stop)
     with Live(auto_refresh=False) if is_terminal else nullcontext() as live:
@@ -207,7 +207,7 @@ def _announce(record: ClusterRecord, folder: ClusterFolder) -> None:
 
 
 def _report(member: MemberRecord) -> None:
-    """Print a line about a member that has changed, for programs and logs."""
+    """Print a line about a changed member, for programs and logs."""
     status = "" if member.exit_status is None else f", exit status {member.exit_status}"
     announce(f"{member.full_name} is {member.state.value}{status}", _log)
 

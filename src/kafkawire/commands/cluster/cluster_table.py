@@ -41,17 +41,17 @@ def member_rows(record: ClusterRecord, view: ClusterView | None) -> Rows:
 
     Args:
         record: the cluster.
-        view: what its brokers say; None if none of them answers.
+        view: what its brokers report; None if none of them answers.
     """
     members = record.members
     return Rows([_member(each, view) for each in members], [_STYLES[each.state] for each in members])
 
 
 def partition_rows(view: ClusterView, rows_max: int | None = None) -> Rows:
-    """Return a row for each partition; those without a leader and with few replicas in sync come first if cut.
+    """Return a row for each partition; if rows are cut, the worst off come first.
 
     Args:
-        view: what the brokers say.
+        view: what the brokers report.
         rows_max: the maximum number of rows; None for all.
     """
     partitions = list(view.partitions)

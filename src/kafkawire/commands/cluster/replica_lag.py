@@ -1,7 +1,7 @@
-"""What the brokers of a cluster say about it now: the controller, leaders, in-sync replicas, and how far followers lag.
+"""A cluster's state as its brokers report it: controller, leaders, in-sync replicas, and how far followers lag.
 
-Each broker is asked for the end of its own replicas, as tools for debugging may (replica id -2). The lag of a follower
-is the distance from the end of its log to that of its leader. A broker that does not answer in time is left out.
+Each broker is asked for the log end of its own replicas, as debugging tools may do (replica id -2). A follower's lag is
+the distance from its own log end to its leader's. A broker that does not answer in time is left out.
 
 Source: `ReplicaVerificationTool`, `ListOffsetsRequest.DEBUGGING_REPLICA_ID` in Apache Kafka.
 """
@@ -23,10 +23,10 @@ from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["ClusterView", "PartitionView", "look_at"]
 
-#: Of tools that may read from any replica.
+#: The replica id of tools that may read from any replica.
 _DEBUGGING_REPLICA_ID: Final = -2
 
-#: A paused broker does not answer, and the table is to show that soon.
+#: A paused broker does not answer; the table should show that soon.
 _SETTINGS: Final = ConnectionSettings("kafkawire-cluster", ANSWER_MS, ANSWER_MS)
 
 #: A partition: its topic and its number.
@@ -42,7 +42,7 @@ class PartitionView(NamedTuple):
         leader: the id of its leader; None if it has none.
         replicas: the ids of its replicas, the preferred leader first.
         in_sync: the ids of its in-sync replicas.
-        lags: for each follower that answered, how many records it is behind its leader.
+        lags: how many records each follower that answered is behind its leader.
     """
 
     topic: str
@@ -57,7 +57,7 @@ class ClusterView(NamedTuple):
     """A cluster.
 
     Attributes:
-        controller: the id of its controller; None if the brokers know none.
+        controller: the id of its controller; None if no broker knows one.
         partitions: by topic and number.
     """
 
@@ -66,10 +66,10 @@ class ClusterView(NamedTuple):
 
 
 async def look_at(addresses: Mapping[int, str]) -> ClusterView | None:
-    """Return what the brokers say; None if none of them answers.
+    """Return what the brokers report; None if none of them answers.
 
     Args:
-        addresses: those that are expected to answer, by id, as `host:port`.
+        addresses: the brokers expected to answer: `host:port` by id.
     """
     network = TcpNetwork()
     places = {broker_id: Address.parse("address", address) for broker_id, address in addresses.items()}
@@ -93,7 +93,7 @@ async def look_at(addresses: Mapping[int, str]) -> ClusterView | None:
 
 
 async def _metadata(connections: Iterable[BrokerConnection]) -> MetadataResponse | None:
-    """Return the metadata of the first broker that knows a controller, or of any."""
+    """Return the metadata from the first broker that knows a controller, or else from any."""
     found = None
     for connection in connections:
         request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
@@ -106,7 +106,7 @@ async def _metadata(connections: Iterable[BrokerConnection]) -> MetadataResponse
 
 
 async def _ends(connection: BrokerConnection, metadata: MetadataResponse, broker_id: int) -> dict[Partition, int]:
-    """Return the end of each replica that a broker has."""
+    """Return the log end of each replica on a broker."""
     topics = [
         ListOffsetsRequest.ListOffsetsTopic(
             topic.name or "",

@@ -22,10 +22,10 @@ _Junit = Annotated[Path | None, typer.Option("--junit", help="Write the results 
 
 @app.command()
 def codec(
-    vectors: Annotated[Path | None, typer.Option(help="A folder of vectors; by default those of the package.")] = None,
+    vectors: Annotated[Path | None, typer.Option(help="A folder of vectors; by default the package's own.")] = None,
     engine: Annotated[
         list[str] | None,
-        typer.Option(help="The engine: native, python or construct; repeatable. By default all that are built."),
+        typer.Option(help="The engine: native, python or construct; repeatable. By default, all that are built."),
     ] = None,
     junit: _Junit = None,
 ) -> None:

@@ -45,25 +45,25 @@ DEFAULT_INPUT = "pydoc_data.topics"
 PARTITIONS = 4
 MEMBERS = 2
 
-#: Members learn of a rebalance through their heartbeats; with the default of 3 s the demo would mostly wait.
+#: Members learn of a rebalance through their heartbeats; with the default interval of 3 s, the demo would mostly wait.
 HEARTBEAT_INTERVAL_MS = 50
 
 #: The broker starts in well under a second; a loaded machine takes longer.
 START_TIMEOUT_SECONDS = 30
 
-#: Time after which a step of the demo is considered to hang.
+#: Time after which a demo step is considered hung.
 STEP_TIMEOUT_SECONDS = 120
 
-#: The header of a batch and its first record; bytes of one field beyond these are left out.
+#: The header of a batch and its first record; later bytes of a field are left out.
 ROWS_SHOWN = 24
 BYTES_SHOWN = 8
 
-#: Output that goes to a file is not cut to 80 columns.
+#: Output to a file is not cut to 80 columns.
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
 
 
 class DemoFailed(Exception):
-    """A step of the demo had a wrong result, which the text describes."""
+    """A demo step gave a wrong result; the text describes it."""
 
 
 @app.command()
@@ -139,10 +139,10 @@ class _Broker:
             self.end(signal.SIGTERM)
 
     def start(self) -> float:
-        """Start the process and return the seconds until it took connections.
+        """Start the process and return the seconds until it accepted connections.
 
         Raises:
-            DemoFailed: the broker ended, or did not answer in time.
+            DemoFailed: the broker exited, or did not answer in time.
         """
         start = time.perf_counter()
         command = [sys.executable, "-m", "kafkawire.commands.main", "broker", "--listen", self.bootstrap]
@@ -171,7 +171,7 @@ class _Broker:
 
 @dataclass(slots=True)
 class _Consumed:
-    """The records that a group has read: the place and line number of each, and the number that each member took."""
+    """The records that a group has read: the place and line number of each, and how many each member read."""
 
     places: list[tuple[int, int]] = field(default_factory=list)
     lines: dict[int, bytes] = field(default_factory=dict)
@@ -206,7 +206,7 @@ class _Run:
         self._group = f"{self._topic}-readers"
         self._consumed = _Consumed()
         self._spark: SparkCount | None = None
-        self._no_spark = None if spark else "not asked for"
+        self._no_spark = None if spark else "not requested"
 
     async def whole(self) -> None:
         """Run all steps.
@@ -290,7 +290,7 @@ class _Run:
         if lost:
             raise DemoFailed(f"{len(lost)} lines were lost or changed, line {lost[0]} the first")
         members = " and ".join(f"{count:,}" for count in consumed.by_member)
-        _step("nothing lost", f"{len(self._lines):,} lines came back as they were, each once; members took {members}")
+        _step("nothing lost", f"{len(self._lines):,} lines came back unchanged, each once; members read {members}")
 
     def _start_spark(self) -> None:
         """Start Spark in parallel with the other steps; this needs the files of the embedded broker."""
@@ -315,7 +315,7 @@ class _Run:
         )
 
     def stop_spark(self) -> None:
-        """End Spark if it still runs."""
+        """End Spark if it is still running."""
         if self._spark is not None:
             self._spark.stop()
 
@@ -336,7 +336,7 @@ class _Run:
 
 @asynccontextmanager
 async def _members(bootstrap: str, topic: str, group: str) -> AsyncIterator[list[Consumer]]:
-    """Run the members of a group inside a `with` block, and let them leave at its end."""
+    """Run the members of a group inside a `with` block, and have them leave the group at its end."""
     consumers = [
         Consumer(
             bootstrap,
@@ -364,7 +364,7 @@ async def _shared_out(consumers: list[Consumer]) -> None:
 
 
 def _key(line: bytes) -> bytes | None:
-    """Return the first word of a line as its key: equal keys go to the same partition."""
+    """Return the first word of a line as its key, since equal keys go to the same partition."""
     words = line.split(maxsplit=1)
     return words[0] if words else None
 

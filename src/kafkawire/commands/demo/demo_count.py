@@ -16,10 +16,10 @@ from kafkawire.commands.pipeline.spark_session import start_spark, starting_quic
 
 __all__ = ["SparkCount"]
 
-#: Time that the demo waits for Spark, even on a loaded machine.
+#: How long the demo waits for Spark; enough even on a loaded machine.
 TIMEOUT_SECONDS = 120
 
-#: Time for one short query.
+#: How long one short query may take.
 _SHORT = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
@@ -30,7 +30,7 @@ class SparkCount:
     """Spark in a separate process, started early and queried late.
 
     Args:
-        folder: the folder with the partitions' folders.
+        folder: the folder that holds the partitions' folders.
         topic: the topic whose records are counted.
     """
 
@@ -44,11 +44,11 @@ class SparkCount:
         )
 
     def counts(self) -> dict[int, int]:
-        """Return the records that Spark finds in the files, by partition.
+        """Return the number of records that Spark finds in the files, by partition.
 
         Raises:
             subprocess.TimeoutExpired: no answer arrived in time.
-            ValueError: the output is not an answer, since Spark failed.
+            ValueError: Spark failed, so its output is not an answer.
         """
         output, _ = self._process.communicate("go\n", TIMEOUT_SECONDS)
         lines = output.splitlines()
@@ -57,7 +57,7 @@ class SparkCount:
         return {int(partition): count for partition, count in json.loads(lines[-1]).items()}
 
     def stop(self) -> None:
-        """End the process if it still runs."""
+        """End the process if it is still running."""
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait()

@@ -1,1 +1,1 @@
-"""`kafkawire groups`: groups of consumers, and their offsets."""
+"""`kafkawire groups`: consumer groups and their offsets."""

@@ -1,4 +1,4 @@
-"""The commands of `kafkawire groups`. Exit status 1 means that a group was refused or could not be reached."""
+"""The commands of `kafkawire groups`. Exit status 1 means that a group was refused or a store unreachable."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from kafkawire.sdk.errors import KafkaWireError
 
 __all__ = ["app", "run"]
 
-app = new_app("Groups of consumers, and their offsets.")
+app = new_app("Consumer groups and their offsets.")
 run = partial(run_app, app)
 
 
 @app.callback()
 def _groups() -> None:
-    """Have `migrate-offsets` be a subcommand, although it is the only one."""
+    """Make `migrate-offsets` a subcommand, although it is the only one."""
 
 
 @app.command()
 def migrate_offsets(
-    group: Annotated[str, typer.Argument(help="The id of the group; none of its members may run.")],
+    group: Annotated[str, typer.Argument(help="The id of the group; none of its members may be running.")],
     bootstrap: Annotated[str, typer.Option(help="HOST:PORT,… of brokers.")],
-    zookeeper: Annotated[str, typer.Option(help="HOST:PORT,…/CHROOT, as zookeeper.connect of Kafka.")],
-    to: Annotated[Store, typer.Option(help="Where to copy the offsets; they come from the other store.")],
+    zookeeper: Annotated[str, typer.Option(help="HOST:PORT,…/CHROOT, as in Kafka's zookeeper.connect.")],
+    to: Annotated[Store, typer.Option(help="The store to copy the offsets to, from the other one.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be copied, and copy nothing.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Also replace larger offsets by smaller ones.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also replace larger offsets with smaller ones.")] = False,
     properties: Annotated[
         list[str] | None,
         typer.Option(
@@ -41,9 +41,9 @@ def migrate_offsets(
         ),
     ] = None,
 ) -> None:
-    """Copy the offsets of a group that is down from ZooKeeper to Kafka, or back.
+    """Copy the offsets of a stopped group from ZooKeeper to Kafka, or back.
 
-    A group that is up moves its offsets by itself, with dual_commit_enabled.
+    A running group moves its offsets itself, with dual_commit_enabled.
     """
     with errors_on_one_line(MigrationRefused, KafkaWireError):
         migration = Migration(group, bootstrap, zookeeper, to, _read_properties(properties or ()))
@@ -55,7 +55,7 @@ def _read_properties(given: Sequence[str]) -> dict[str, str]:
     """Return properties by name.
 
     Raises:
-        typer.BadParameter: one has no equals sign.
+        typer.BadParameter: a property has no equals sign.
     """
     properties: dict[str, str] = {}
     for each in given:

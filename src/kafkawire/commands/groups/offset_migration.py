@@ -1,8 +1,8 @@
 """Copy the offsets of a group without members from ZooKeeper to Kafka, or from Kafka to ZooKeeper.
 
-The group must be down, since members would overwrite the copies with what they commit next, and would not read them.
+The group must be down: running members would not read the copies, and would overwrite them with their next commits.
 
-Source: `ExportZkOffsets` and `ImportZkOffsets` of `kafka.tools` in Apache Kafka 1.1, which go by way of a file.
+Source: `ExportZkOffsets` and `ImportZkOffsets` of `kafka.tools` in Apache Kafka 1.1, which copy by way of a file.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ __all__ = ["CopiedOffset", "Migration", "MigrationRefused", "Store"]
 
 R = TypeVar("R")
 
-#: A ZooKeeper that has not answered by then is taken for unreachable.
+#: A ZooKeeper that has not answered after this time is considered unreachable.
 TIMEOUT_SECONDS: Final = 30
 
-#: How long the end of the session may take.
+#: How long ending the session may take.
 _CLOSE_MS: Final = 1_000
 
 #: The maximum number of offsets that an error names.
@@ -47,17 +47,17 @@ class Store(Enum):
 
 
 class MigrationRefused(Exception):
-    """The group has members, or an offset would go back; the text says which."""
+    """The group has members, or an offset would move backwards; the text names them."""
 
 
 class CopiedOffset(NamedTuple):
-    """An offset of the group.
+    """One offset of the group.
 
     Attributes:
         partition: the partition.
-        offset: the offset that is copied.
-        former: what the other store had before; None for none.
-        obstacle: why it is not copied; empty if it is.
+        offset: the offset to copy.
+        former: the previous offset in the target store; None if it had none.
+        obstacle: why the offset is not copied; empty if it is.
     """
 
     partition: TopicPartition
@@ -73,11 +73,11 @@ class Migration:
         group_id: the group.
         bootstrap: brokers, as `host:port,host:port`.
         connect: the ZooKeeper, as `host:port,host:port/chroot`.
-        to: the store that gets the offsets.
-        properties: options of the clients, by Kafka's names; those of `ZooKeeperSecurityOptions` are for ZooKeeper.
+        to: the store to copy the offsets to.
+        properties: client options, by Kafka's names; those in `ZooKeeperSecurityOptions` are for ZooKeeper.
 
     Raises:
-        ConfigurationError: an option for ZooKeeper is wrong, or a file that it names cannot be used.
+        ConfigurationError: a ZooKeeper option is wrong, or names an unusable file.
     """
 
     def __init__(self, group_id: str, bootstrap: str, connect: str, to: Store, properties: Mapping[str, str]) -> None:
@@ -98,12 +98,12 @@ class Migration:
             may_go_back: whether an offset may replace a larger one.
 
         Returns:
-            All offsets of the group, in order, also those of partitions that do not exist any more.
+            All offsets of the group, in order, including those of partitions that no longer exist.
 
         Raises:
-            MigrationRefused: the group has members, or an offset would go back.
+            MigrationRefused: the group has members, or an offset would move backwards.
             ConfigurationError: an option is wrong, or kazoo is not installed.
-            KafkaWireError: Kafka or ZooKeeper cannot be reached, or refuses something.
+            KafkaWireError: Kafka or ZooKeeper cannot be reached, or refuses a request.
         """
         async with (
             self._registry() as registry,
@@ -180,7 +180,7 @@ def _check_goes_on(copied: list[CopiedOffset], to: Store) -> None:
 
 
 async def _perform(registry: Registry, steps: Steps[R]) -> R:
-    """Carry out steps on the registry, and return their result.
+    """Run steps on the registry, and return their result.
 
     Raises:
         RequestTimedOut: the ZooKeeper does not answer.
@@ -192,7 +192,7 @@ async def _perform(registry: Registry, steps: Steps[R]) -> R:
             return await ended
     except TimeoutError:
         running.cancel()
-        raise RequestTimedOut(f"no answer within {TIMEOUT_SECONDS} s of {registry.describe()}") from None
+        raise RequestTimedOut(f"no answer from {registry.describe()} within {TIMEOUT_SECONDS} s") from None
 
 
 def _offsets_of(group_id: str) -> Steps[dict[TopicPartition, int]]:
@@ -209,7 +209,7 @@ def _offsets_of(group_id: str) -> Steps[dict[TopicPartition, int]]:
         data = yield from read(path)
         if data is not None:
             offset = CONSUMER_OFFSET.decode(data.data, path)
-            if offset >= 0:  # a negative one means none
+            if offset >= 0:  # a negative offset means none
                 offsets[partition] = offset
     return offsets
 

@@ -109,9 +109,9 @@ def _dump_file(file: StoredFile, output: Output, options: SegmentOptions, progre
 
 
 def _is_before(file: StoredFile | None, later: Sequence[Path], offset: int) -> bool:
-    """Return whether all offsets in a file are below a limit: a later segment of the same log begins at or before it.
+    """Return whether all offsets in a file are below a limit, since a later segment of its log begins at or before it.
 
-    This holds only for files in use: a file being removed or replaced is a segment of another time, and can begin
+    This holds only for files in use: a file being removed or replaced is a segment from another time, and can begin
     anywhere.
     """
     if file is None or file.base_offset is None or file.base_offset >= offset or file.kind is FileKind.SNAPSHOT:
@@ -152,16 +152,14 @@ def parser_for(program: str) -> Parser:
     parser.add_argument(
         "--from-offset", type=_offset, default=0, metavar="OFFSET", help="leave out everything before this offset"
     )
-    parser.add_argument(
-        "--without-content", action="store_true", help="leave out keys, values and the values of headers"
-    )
+    parser.add_argument("--without-content", action="store_true", help="leave out keys, values and header values")
     parser.add_argument(
         "--topic",
-        help="decode records as those of this internal topic (default: the folder's name without the partition); "
-        "empty to show all records as they are stored",
+        help="decode records as those of this internal topic (default: taken from the folder's name); "
+        "empty to show all records as stored",
     )
     parser.add_argument(
-        "--schemas", type=_path, metavar="FOLDER", help="a folder of schemas: also decode the records of its topics"
+        "--schemas", type=_path, metavar="FOLDER", help="a folder of schemas, to also decode the records of its topics"
     )
     parser.add_argument("--max-bytes", type=_size, metavar="BYTES", help="read only this many bytes of each segment")
     parser.add_argument(
@@ -181,11 +179,11 @@ def _path(text: str) -> Path:
 
 
 def _topic_problem(topic: str, types: RecordTypes) -> str:
-    """Return the error of a topic's name; empty if users can create the topic, or its records are known."""
+    """Return what is wrong with a topic's name; empty if users can create it, or kafkawire knows its records."""
     if not topic.startswith(_INTERNAL_PREFIX) or topic in types.topics:
         return ""
-    hint = did_you_mean(topic, types.topics) or f"; there are {', '.join(sorted(types.topics))}"
-    return f"{topic!r:.260} is not an internal topic whose records are known{hint}"
+    hint = did_you_mean(topic, types.topics) or f"; expected one of {', '.join(sorted(types.topics))}"
+    return f"{topic!r:.260} is not an internal topic with a known record format{hint}"
 
 
 def _record_types(program: str, schemas: Path) -> RecordTypes | None:
@@ -209,7 +207,7 @@ def _kinds(text: str) -> frozenset[Kind]:
     except ValueError:
         known = ", ".join(Kind)
         raise argparse.ArgumentTypeError(
-            f"{text!r:.60} is not known; expected some of {known}, joined by commas"
+            f"{text!r:.60} is unknown; expected one or more of {known}, separated by commas"
         ) from None
 
 

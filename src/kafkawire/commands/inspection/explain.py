@@ -60,7 +60,7 @@ __all__ = [
     "note_removal",
 ]
 
-#: Maximum number of bytes that are explained at once: the largest frame of a broker, and bytes that may follow it.
+#: Maximum number of bytes explained in one run: a broker's largest frame, and any bytes after it.
 INPUT_BYTES_MAX = 2 * MAX_FRAME_BYTES
 
 #: The text of `--help`; a \b preserves the line breaks after it.
@@ -78,7 +78,7 @@ explain --pcap FILE --frame 12        a frame of a capture
 `kafkawire dump` shows the content of whole segments, `kafkawire codegen show` the fields of a message.
 """
 
-#: Number of bytes shown of one value in a terminal.
+#: How many bytes of one value a terminal shows.
 _BYTES_SHOWN = 16
 
 
@@ -91,10 +91,10 @@ def explain_message(
         cls: the message.
         version: one of its versions.
         data: its encoding; bytes after it are shown as such.
-        deep: whether to explain record batches inside it, too.
+        deep: whether to also explain the record batches inside it.
 
     Returns:
-        The rows, and the error if the bytes end or are wrong before the message is complete.
+        The rows, and the error if the bytes are wrong or end before the message is complete.
 
     Raises:
         UnsupportedVersion: the message does not exist in this version.
@@ -129,11 +129,11 @@ def _row(data: bytes, span: Span) -> Row:
 def _rest(data: bytes, rows: list[Row], error: DecodeError | None) -> list[Row]:
     """Return a row for bytes that no other row covers."""
     end = max((row.offset + len(row.data) for row in rows if not row.region), default=0)
-    return [Row(end, data[end:], "", "not read" if error else "behind the message")] if end < len(data) else []
+    return [Row(end, data[end:], "", "not read" if error else "after the message")] if end < len(data) else []
 
 
 def _with_records(data: bytes, spans: list[Span]) -> Iterator[Row]:
-    """Yield the rows of a message, each value of type `records` followed by the batches inside it."""
+    """Yield the rows of a message, with each value of type `records` followed by its batches."""
     formats = load_record_formats(SCHEMAS)
     for span in spans:
         yield _row(data, span)
@@ -149,7 +149,7 @@ _COLUMNS = ("OFFSET", "BYTES", "FIELD", "VALUE")
 
 _CAPTURE, _SEGMENT, _FRAME, _MESSAGE = "a capture", "a log segment", "a frame", "a message"
 
-#: The options of each kind of explained input; an option without an effect is refused.
+#: The options that apply to each kind of input; others are refused.
 _OPTIONS = {
     _CAPTURE: ("--pcap", "--frame", "--schemas"),
     _SEGMENT: ("--file", "--batch", "--offset", "--position", "--key", "--value", "--schemas"),
@@ -179,7 +179,7 @@ def explain(
     offset: Annotated[int | None, typer.Option("--offset", help="In a segment: the record with this offset.")] = None,
     position: Annotated[
         int | None,
-        typer.Option("--position", min=0, help="In a segment: what begins at this byte, for example after damage."),
+        typer.Option("--position", min=0, help="In a segment: whatever begins at this byte, for example after damage."),
     ] = None,
     key: Annotated[
         str | None, typer.Option("--key", help="In a segment: explain the keys of this type, such as OffsetCommitKey.")
@@ -189,7 +189,7 @@ def explain(
         typer.Option("--value", help="In a segment: explain the values of this type, such as OffsetCommitValue."),
     ] = None,
     request: Annotated[
-        str | None, typer.Option("--request", metavar="HEX", help="For a response: its request, as a whole frame.")
+        str | None, typer.Option("--request", metavar="HEX", help="For a response: the request, as a whole frame.")
     ] = None,
     api: Annotated[str | None, typer.Option("--api", help="For a response: its API, by name or key.")] = None,
     api_version: Annotated[int | None, typer.Option("--api-version", help="For a response: its version.")] = None,
@@ -207,7 +207,7 @@ def explain(
     with errors_on_one_line(KafkaWireError, ValueError):
         if pcap is not None:
             if given:
-                raise typer.BadParameter(f"--pcap {pcap} is all that is explained: {given[0]!r:.40} is not read")
+                raise typer.BadParameter(f"--pcap {pcap} is the only input: {given[0]!r:.40} would be ignored")
             is_complete = _print_capture(pcap, frame, apis_of(schemas))
         elif kind == _SEGMENT:
             path = Path(given[0]) if file is None else file
@@ -225,7 +225,7 @@ def explain(
 
 
 def _kind(given: list[str], file: Path | None, pcap: Path | None) -> str:
-    """Return the kind of input to explain."""
+    """Return the kind of the input."""
     if pcap is not None:
         return _CAPTURE
     if file is not None or _is_segment(given):
@@ -241,20 +241,20 @@ def _check_options(kind: str, parameters: Mapping[str, object]) -> None:
         parameters: the command's parameters, by name.
 
     Raises:
-        BadParameter: an option does not belong to this kind of input, or excludes another one.
+        BadParameter: an option does not belong to this kind of input, or excludes another option.
     """
     names = [name for name, value in parameters.items() if not (value is None or value is False or value == SCHEMAS)]
     given = [f"--{name.replace('_', '-')}" for name in names if name != "arguments"]
     for option in given:
         owners = " or ".join(each for each, options in _OPTIONS.items() if option in options)
         if option not in _OPTIONS[kind]:
-            raise typer.BadParameter(f"{option} belongs to {owners}; this explains {kind}")
+            raise typer.BadParameter(f"{option} applies to {owners}, but the input is {kind}")
     if kind == _SEGMENT and "--schemas" in given and not {"--key", "--value"} & {*given}:
-        raise typer.BadParameter("--schemas reads keys and values of a log segment: name their types, --key or --value")
+        raise typer.BadParameter("for a log segment, --schemas needs the types of keys or values: --key or --value")
     places = (("--batch", "--offset"), ("--batch", "--position"), ("--offset", "--position"))
     for one, other in (*places, ("--request", "--api"), ("--request", "--api-version")):
         if one in given and other in given:
-            raise typer.BadParameter(f"{one} and {other} say the same: give one of them")
+            raise typer.BadParameter(f"{one} and {other} are mutually exclusive: give only one")
 
 
 def _is_segment(given: list[str]) -> bool:
@@ -270,7 +270,7 @@ def _names_segment(name: str) -> bool:
 
 
 def _is_name(argument: str) -> bool:
-    """Return whether an argument can be a name, and not bytes."""
+    """Return whether an argument can be a name rather than bytes."""
     return argument.isidentifier() and re.fullmatch("(0[xX])?[0-9a-fA-F]*", argument) is None
 
 
@@ -311,7 +311,7 @@ def _explain(name: str, version: int, data: bytes, schemas: Path, deep: bool) ->
 
 
 def note_removal(cls: type[Message], version: int) -> None:
-    """Report on standard error which release removed a version, if any; the output itself does not change."""
+    """Report on standard error which release removed a version, if any; standard output does not change."""
     if release := cls.SCHEMA.removed_in(version):
         typer.echo(f"{cls.SCHEMA.name} version {version} was removed in release {release}", err=True)
 
@@ -354,7 +354,7 @@ def _print_found(path: Path, segment: LogSegment, place: Place, wanted: tuple[Re
         try:
             title, rows, error = explain_chosen(segment, load_record_formats(SCHEMAS), place)
         except DecodeError as damage:
-            hint = f"`kafkawire dump {path}` finds batches behind damage; --position takes what begins at a byte"
+            hint = f"`kafkawire dump {path}` finds batches after damage; --position explains whatever begins at a byte"
             raise ValueError(f"{damage}; {hint}") from None
         print_line(title)
         return _print_rows(rows, error)
@@ -369,7 +369,7 @@ def _print_found(path: Path, segment: LogSegment, place: Place, wanted: tuple[Re
         all_right = _print_rows(each.rows, each.error) and all_right
     if not found:
         others = dict.fromkeys(each for part in wanted for each in part.other_types())
-        types = f"; there are types {', '.join(others)}" if others else ""
+        types = f"; it has types {', '.join(others)}" if others else ""
         raise ValueError(f"{path} has no record of type {' or '.join(part.name for part in wanted)}{types}")
     return all_right
 
@@ -412,7 +412,7 @@ def _print_capture(path: Path, number: int | None, apis: Mapping[int, Api]) -> b
     if summary.error:
         print_line(f"error: {summary.error}", "bold red")
     elif not summary.requests + summary.responses:
-        print_line(f"error: nothing of Kafka's protocol was found in {path}", "bold red")
+        print_line(f"error: no Kafka traffic was found in {path}", "bold red")
     return not summary.error and summary.requests + summary.responses > 0
 
 
@@ -444,7 +444,7 @@ def bytes_of_text(argument: str) -> bytes:
     digits = "".join(re.sub("^0[xX]", "", word) for word in re.split(r"[\s,:]+", text))
     if wrong := re.search("[^0-9a-fA-F]+", digits):
         if os.path.exists(argument):
-            hint = f"@{argument} reads its bytes; `kafkawire dump {argument}` says what is in files of a broker"
+            hint = f"@{argument} reads its bytes; `kafkawire dump {argument}` shows the content of a broker's files"
             raise ValueError(f"{argument} is a path, not a hexadecimal number: {hint}")
         raise ValueError(f"non-hexadecimal characters {wrong[0]!r:.40}")
     if len(digits) % 2:

@@ -1,6 +1,6 @@
-"""Load the messages, APIs and records of a user's own folder of schemas, for the commands that decode bytes.
+"""Load the messages, APIs and records from a user's own folder of schemas, for commands that decode bytes.
 
-Kafka's definitions supplement the folder: programs that extend the protocol also use the rest of it.
+Kafka's definitions supplement the folder: programs that extend the protocol also use the standard one.
 
 The folder's code is generated into a temporary package and imported, as with `kafkawire codegen generate`, and
 deleted when the process ends.
@@ -30,7 +30,7 @@ from kafkawire.sdk.records.internal_records import KAFKA_RECORDS, RecordTypes
 
 __all__ = ["apis_of", "folder_of", "load_message", "record_types_of"]
 
-#: The folder of the generated packages, until the process ends.
+#: The folder of the generated packages, which is deleted when the process ends.
 _FOLDERS: list[TemporaryDirectory[str]] = []
 
 
@@ -116,7 +116,7 @@ def _joined(theirs: Mapping[str, Mapping[int, Any]], own: Mapping[str, Mapping[i
 
 
 def _tables(schemas: Path, name: str) -> Any:
-    """Return a module of tables generated from a folder; None if its messages need no such tables."""
+    """Return a module of tables generated from a folder; None if its messages need no tables."""
     try:
         return import_module(f"{_package(schemas)}.tables.{name}")
     except ModuleNotFoundError:

@@ -39,7 +39,7 @@ _EXCEPTION: Final = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Failed): ")
 #: The beginning of the line that names the cause in a Java stack trace.
 _CAUSE: Final = "Caused by: "
 
-#: Size of segments that are audited in less time than a JVM needs to optimize the queries.
+#: Segments smaller than this are audited in less time than a JVM needs to optimize the queries.
 _SMALL_BYTES: Final = 1 << 30
 
 #: The exit status if there is a finding that `--fail-on` selects.
@@ -51,23 +51,21 @@ _STYLES: Final = {"bad": "bold red", "warning": "yellow", "note": "blue"}
 
 @app.command()
 def audit(
-    out: Annotated[
-        str, typer.Option(help="Folder of the audit. An audit that is already there is brought up to date.")
-    ],
+    out: Annotated[str, typer.Option(help="Folder for the audit. An existing audit there is brought up to date.")],
     path: Annotated[
         list[str] | None, typer.Argument(help="Log segments, or folders that contain them at any depth.")
     ] = None,
     bootstrap: Annotated[str, typer.Option(help="Read from brokers instead: host:port,host:port.")] = "",
     command_config: Annotated[
-        str, typer.Option(help="Properties file with the options to reach the brokers, as for Kafka's tools.")
+        str, typer.Option(help="Properties file with connection options, as for Kafka's tools.")
     ] = "",
     topics: Annotated[str, typer.Option(help="Names of topics, separated by commas; all by default.")] = "",
     since: Annotated[
-        str, typer.Option(help="Count only batches from this time on, such as 2026-03-01 or 2026-03-01T08:00.")
+        str, typer.Option(help="Count only batches from this time onwards, such as 2026-03-01 or 2026-03-01T08:00.")
     ] = "",
     until: Annotated[str, typer.Option(help="Count only batches before this time.")] = "",
     split_bytes: Annotated[
-        str, typer.Option(help="How many bytes of segments a task reads, such as 1g; 128m by default.")
+        str, typer.Option(help="How many bytes of segments each task reads, such as 1g; 128m by default.")
     ] = "",
     master: Annotated[
         str,
@@ -75,18 +73,18 @@ def audit(
             help="Spark's master, such as spark://host:7077; by default this machine or spark-submit's choice."
         ),
     ] = "",
-    reread: Annotated[bool, typer.Option("--reread", help="Read everything again, not only what is new.")] = False,
+    reread: Annotated[bool, typer.Option("--reread", help="Read everything again, not just new data.")] = False,
     fail_on: Annotated[
         str,
-        typer.Option(help="Exit with status 3 if there is a finding of this severity or worse: bad, warning or note."),
+        typer.Option(help="Exit with status 3 on a finding of this severity or worse: bad, warning or note."),
     ] = "",
     report: Annotated[bool, typer.Option(help="Write report.html beside the tables.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers and findings as JSON.")] = False,
 ) -> None:
-    """Find out what is in topics and what is wrong with them. Write Parquet tables and a report.
+    """Find out what topics contain and what is wrong with them. Write Parquet tables and a report.
 
-    The exit status is 0 if the audit was made, whatever it found, unless --fail-on makes it 3; 1 if it could not be
-    made; 2 if an argument was refused.
+    The exit status is 0 if the audit succeeds, whatever it found, unless --fail-on makes it 3; 1 if the audit fails;
+    2 if an argument is invalid.
     """
     if bool(path) == bool(bootstrap):
         raise typer.BadParameter("expected folders, or --bootstrap", param_hint="PATH")
@@ -122,11 +120,11 @@ def audit(
 @app.command()
 def demo(
     out: Annotated[
-        str, typer.Option(help="Folder of the audit, which must be new or empty; a temporary folder by default.")
+        str, typer.Option(help="Folder for the audit, which must be new or empty; a temporary folder by default.")
     ] = "",
     browser: Annotated[bool, typer.Option(help="Open the report in a browser, if there is one.")] = True,
 ) -> None:
-    """Audit a day of a small shop. A broker writes it, a copy is damaged and audited, and the report is shown."""
+    """Audit a day of a small shop. A broker writes the data; a damaged copy is audited, and the report is shown."""
     from kafkawire.commands.pipeline.shop_day import write_day
 
     if out and Path(out).exists() and not (Path(out).is_dir() and not any(Path(out).iterdir())):
@@ -153,7 +151,7 @@ def _as_bad_as(severity: str) -> list[str]:
 
 
 def time_ms(option: str, text: str) -> int | None:
-    """Return a time of the command line in ms since the epoch, in UTC without a time zone; None for no text.
+    """Convert a time from the command line to ms since the epoch, in UTC without a time zone; None for no text.
 
     Raises:
         typer.BadParameter: the text is not a time.
@@ -175,7 +173,7 @@ def time_ms(option: str, text: str) -> int | None:
 
 
 def _size(option: str, text: str) -> Any:
-    """Return the bytes of segments that one task reads.
+    """Return how many bytes of segments one task reads.
 
     Raises:
         typer.BadParameter: the text is not a size, or the size is too small.
@@ -204,7 +202,7 @@ def _client(path: str) -> dict[str, str]:
 
 
 def _audit(source: str | list[str] | None, out: str, master: str, options: dict[str, Any]) -> Any:
-    """Run the audit of brokers or folders, with a line of progress; end the program if it fails."""
+    """Run the audit of brokers or folders, with a progress line; end the program if it fails."""
     _check_spark()
     from kafkawire.sdk.spark.audit.audit import audit as audit_segments
     from kafkawire.sdk.spark.audit.audit import audit_brokers
@@ -233,7 +231,7 @@ def _audit(source: str | list[str] | None, out: str, master: str, options: dict[
 
 
 def _prepare(paths: Sequence[str]) -> None:
-    """Check the segments before Spark starts, to report wrong paths immediately, and to start quickly for small ones.
+    """Check the segments before Spark starts, to report wrong paths immediately and to start quickly if they are small.
 
     Remote file systems take longer to list, and are listed only once.
     """
@@ -251,7 +249,7 @@ def _prepare(paths: Sequence[str]) -> None:
 def reason_of(error: Exception) -> str:
     """Return Spark's error and Java's cause on one line."""
     lines = [line.strip(": ") for line in str(error).splitlines() if line.strip()]
-    if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):  # py4j's error precedes Java's
+    if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):  # py4j's error comes before Java's
         causes = [line.removeprefix(_CAUSE) for line in lines if line.startswith(_CAUSE)]
         return f"{lines[1]}: {causes[-1]}" if causes else lines[1]
     if len(lines) > 1 and lines[0].startswith("An exception was thrown from the Python worker"):  # a traceback follows
@@ -301,5 +299,5 @@ def _has_display() -> bool:
     )
 
 
-if __name__ == "__main__":  # by spark-submit
+if __name__ == "__main__":  # when run by spark-submit
     sys.exit(run("pipeline.py", sys.argv[1:]))

@@ -1,6 +1,6 @@
-"""A day of a small shop, written by the reference broker in seconds: the data of the audit's demo.
+"""A day of a small shop, written by the reference broker in seconds: the data for the audit's demo.
 
-The broker's clock jumps ten minutes at a time, so a group's commits and the records around them are as far apart as in
+The broker's clock jumps ten minutes at a time, so a group's commits are as far apart from the records around them as in
 real life. In a copy of the files, a byte is flipped, a segment removed and a batch written twice.
 """
 
@@ -23,7 +23,7 @@ from kafkawire.testing import Broker
 
 __all__ = ["ShopDay", "write_day"]
 
-#: Monday, 2 March 2026, 00:00 UTC: always the same day, so that demos are alike.
+#: Monday, 2 March 2026, 00:00 UTC: always the same day, so that every demo looks alike.
 DAY_MS: Final = 1_772_409_600_000
 _STEP_MS: Final = 600_000
 _STEPS: Final = 144
@@ -36,16 +36,16 @@ _TOPICS: Final[dict[str, tuple[int, dict[str, str | None]]]] = {
     "sensors": (4, {}),
 }
 
-#: For each group its topic, the steps between which it stands still, and the share of the backlog that it reads in
-#: every other step.
+#: For each group its topic, the steps during which it stands still, and the share of the backlog that it reads in each
+#: other step.
 _GROUPS: Final = {"billing": ("orders", 66, 84, 0.6), "recommendations": ("clicks", 0, 0, 0.07)}
 
-#: The smallest segments that a broker allows, so that there are several.
+#: The smallest segments that a broker allows, so that there are several segments.
 _SEGMENT_BYTES: Final = 1024 * 1024
 
 _READING_BYTES: Final = 420
 
-#: The share of transactions that are aborted; the share of orders that are late, and by how much on average.
+#: The share of transactions that are aborted; the share of orders that arrive late, and their average delay.
 _ABORTED: Final = 0.09
 _LATE: Final = 0.03
 _LATE_MS: Final = 1_500_000
@@ -54,11 +54,11 @@ _CLOSE_TIMEOUT_MS: Final = 5_000
 
 
 class ShopDay(NamedTuple):
-    """The written data.
+    """The data that was written.
 
     Attributes:
         segments: the folder of the damaged copy.
-        records: the number of written records, whatever the copy contains.
+        records: the number of records written, whatever the copy contains.
         topics: the number of topics.
         damage: a description of the damage.
     """
@@ -70,7 +70,7 @@ class ShopDay(NamedTuple):
 
 
 class _Clock:
-    """A clock that jumps on request, and otherwise runs with the machine's."""
+    """A clock that jumps on request, and otherwise follows the machine's."""
 
     def __init__(self) -> None:
         self.set(DAY_MS)
@@ -83,16 +83,16 @@ class _Clock:
 
 
 def write_day(folder: Path, scale: float = 1.0, seed: int = 2) -> ShopDay:
-    """Let a broker write the day, and damage a copy.
+    """Have a broker write the day, and damage a copy.
 
     Args:
         folder: the folder for the broker's files and the copy.
         scale: factor for the number of records.
-        seed: the seed of all random choices. The same seed gives the same records, but the bounds of batches, and the
+        seed: the seed of all random choices. The same seed gives the same records, but batch boundaries, and the
             partitions of records without a key, depend on the producers' timing.
 
     Raises:
-        KafkaWireError: the broker refused something.
+        KafkaWireError: the broker refused a request.
         OSError: a file cannot be written.
     """
     clock = _Clock()
@@ -116,11 +116,11 @@ class _Shop:
     Args:
         bootstrap: the broker's address.
         clock: the broker's clock.
-        chance: makes all random choices.
+        chance: the source of all random choices.
         scale: factor for the number of records.
 
     Attributes:
-        written: the number of written records.
+        written: the number of records written.
     """
 
     def __init__(self, bootstrap: str, clock: _Clock, chance: random.Random, scale: float) -> None:
@@ -145,7 +145,7 @@ class _Shop:
             each.start()
 
     def close(self) -> None:
-        """Disconnect all programs."""
+        """Disconnect every program."""
         for each in (*self._groups.values(), *self._producers.values()):
             each.close(timeout_ms=_CLOSE_TIMEOUT_MS)
 

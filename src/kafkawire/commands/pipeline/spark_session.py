@@ -25,10 +25,10 @@ OLDEST_JAVA = 17
 #: Java 8 called itself 1.8; the first release of a version has no dot.
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
-#: Maximum number of characters shown of the output of a Java whose version is unreadable.
+#: Maximum number of characters shown of Java's output if its version cannot be read.
 _SHOWN_CHARACTERS = 200
 
-#: Settings of a session on this machine only: it needs neither a web UI nor connections to other machines.
+#: Settings for a session on this machine only, which needs neither a web UI nor connections to other machines.
 _LOCAL = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
@@ -43,15 +43,15 @@ _OURS = frozenset({"spark.master", "spark.ui.showConsoleProgress"})
 _JAVA_OPTIONS = "JDK_JAVA_OPTIONS"
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
-#: Spark's name for an application without one.
+#: The name that Spark gives to an unnamed application.
 _NO_NAME = "pyspark-shell"
 
-#: Maximum number of bytes shown of the output of a JVM that cannot start.
+#: Maximum number of bytes shown of a JVM's output if it cannot start.
 _SHOWN_BYTES = 4000
 
 
 def start_spark(name: str, master: str | None, more: Mapping[str, str] = {}) -> SparkSession:
-    """Return a session whose workers use this Python.
+    """Return a session whose workers run this Python.
 
     Args:
         name: the name of the application.
@@ -64,7 +64,7 @@ def start_spark(name: str, master: str | None, more: Mapping[str, str] = {}) -> 
     from pyspark.sql import SparkSession
 
     with _quiet():
-        # Only a JVM knows the settings of spark-submit and its files: without one, SparkConf() is empty.
+        # Only a JVM knows the settings from spark-submit and its files; without one, SparkConf() is empty.
         SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(list(more.items())))
     conf = SparkConf()
     where = master or conf.get("spark.master", "local[*]") or "local[*]"
@@ -84,7 +84,7 @@ def start_spark(name: str, master: str | None, more: Mapping[str, str] = {}) -> 
 
 
 def starting_quickly() -> None:
-    """Make the JVM of `start_spark` compile quickly instead of well, unless the environment configures it.
+    """Make the JVM of `start_spark` compile fast rather than well, unless the environment configures it.
 
     Auditing a few megabytes then takes half the CPU time, but auditing gigabytes takes more.
     """
@@ -97,14 +97,14 @@ def why_not() -> str | None:
         return "pyspark is not installed (pip install 'kafkawire[spark]')"
     java = _java()
     if java is None:
-        return f"there is no Java {OLDEST_JAVA} or newer here"
+        return f"no Java {OLDEST_JAVA} or newer was found"
     try:
         told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
     except OSError as error:
         return f"{java} cannot be run: {error.strerror}"
     version = _VERSION.search(told)
     if version is None:
-        return f"{java} does not tell its version: {told.strip()[:_SHOWN_CHARACTERS]!r}"
+        return f"{java} does not report its version: {told.strip()[:_SHOWN_CHARACTERS]!r}"
     if int(version[1]) < OLDEST_JAVA:
         return f"{java} is Java {version[1]}, and Spark needs {OLDEST_JAVA} or newer"
     return None
@@ -119,9 +119,9 @@ def _java() -> str | None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Hold back the standard error output of a JVM that is started meanwhile; show its end if the start fails.
+    """Hold back the standard error output of a JVM that starts in the block; show its end if the start fails.
 
-    A JVM writes a dozen lines about itself, at any log level. Later output is shown: lines of the workers' logs.
+    A JVM writes a dozen lines about itself at any log level. Later output, such as the workers' logs, is shown.
     """
     sys.stderr.flush()
     own = os.dup(2)

@@ -50,9 +50,7 @@ def import_command(
     tables: Annotated[
         Path | None, typer.Option(help="Folder with the release's error_codes.json and api_keys.json.")
     ] = None,
-    remove: Annotated[
-        bool, typer.Option("--remove", help="Remove the files of messages that the jars do not have.")
-    ] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the files of messages that the jars lack.")] = False,
     forget: Annotated[
         bool,
         typer.Option("--forget", help="Drop the versions that the release lacks, instead of keeping them as removed."),
@@ -85,7 +83,7 @@ def import_command(
 
 
 def _report(messages: list[MessageSpec], result: ImportResult) -> None:
-    """Print the changes of an import."""
+    """Print the changes made by an import."""
     for path in result.added:
         print_line(f"added    {path}", "green")
     for path in result.changed:
@@ -98,7 +96,7 @@ def _report(messages: list[MessageSpec], result: ImportResult) -> None:
     print_line(f"{counted(len(messages), 'message')} read, {counted(count, 'file')} changed")
     if result.kept:
         kept = counted(len(result.kept), "file")
-        print_line(f"{kept} kept that these jars do not have; --remove removes such files", "yellow")
+        print_line(f"kept {kept} that these jars lack; --remove removes such files", "yellow")
     if result.undescribed:
         names = ", ".join(result.undescribed)
         print_line(f"{counted(len(result.undescribed), 'message')} without a description yet: {names}", "yellow")
@@ -132,7 +130,7 @@ def check(schemas: _Schemas = SCHEMAS, out: _Out = None) -> None:
 
 
 def _folder_of_code(schemas: Path, out: Path | None) -> Path:
-    """Return the folder of generated code; code of other schemas must never overwrite kafkawire's own."""
+    """Return the folder of generated code; code from other schemas must never overwrite kafkawire's own."""
     if out is None and schemas.resolve() != SCHEMAS.resolve():
         raise typer.BadParameter(f"--schemas names another folder, {schemas}: say where its code goes with --out")
     return OUT if out is None else out
@@ -148,7 +146,7 @@ def diff(
 ) -> None:
     """Show what changed between two sets of schemas. Exit with 1 if old and new programs would misread each other.
 
-    If only one of them is a whole release (it has ApiVersions), only what the other defines is compared.
+    If only one of them is a whole release (with ApiVersions), only the other's definitions are compared.
     """
     with errors_on_one_line():
         states = _state(old), _state(new)
@@ -190,7 +188,7 @@ def _state(path: Path) -> State:
 
 @app.command("list")
 def list_command(
-    name: Annotated[str, typer.Argument(help="Show only messages whose name contains this text, in any case.")] = "",
+    name: Annotated[str, typer.Argument(help="Show only messages whose name contains this text, ignoring case.")] = "",
     kind: Annotated[
         str | None, typer.Option(help="Show only messages of this kind: request, response, header, …")
     ] = None,

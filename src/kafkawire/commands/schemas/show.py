@@ -33,7 +33,7 @@ __all__ = ["Form", "show"]
 
 
 class Form(StrEnum):
-    """The form in which `show` shows a message."""
+    """How `show` presents a message."""
 
     LAYOUT = "layout"
     CONSTRUCT = "construct"
@@ -59,7 +59,7 @@ def show(
         Path, typer.Option("--schemas", help="Folder of schemas.", show_default="kafkawire's own")
     ] = SCHEMAS,
 ) -> None:
-    """Show what a message or record format holds in one version."""
+    """Show the fields of a message or record format in one version."""
     with errors_on_one_line(KafkaWireError, ValueError):
         known = load_record_formats(schemas if (schemas / "records").is_dir() else SCHEMAS)
         if formats := formats_named(known, message, version):
@@ -126,7 +126,7 @@ def _place(bits: Bits) -> str:
 
 
 def _notes(field: RecordField, others: set[str]) -> Iterator[str]:
-    """Yield remarks about a field's relations to the other fields of its format."""
+    """Yield remarks on how a field relates to the others in its format."""
     if field.about:
         yield field.about
     if field.const is not None:

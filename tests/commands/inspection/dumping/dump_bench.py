@@ -40,7 +40,7 @@ def log_name(base_offset: int, suffix: str = ".log") -> str:
 
 
 def segment(folder: Path, *batches: bytes, base_offset: int = 0, topic: str = "t", suffix: str = ".log") -> Path:
-    """Write a file of a partition."""
+    """Write a partition's file."""
     folder = folder / f"{topic}-0"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / log_name(base_offset, suffix)
@@ -54,7 +54,7 @@ def cut_while_read(patch: pytest.MonkeyPatch, path: Path, fill: int, size: int) 
 
 
 def before_fill(patch: pytest.MonkeyPatch, fill: int, act: Callable[[], object]) -> None:
-    """Change the files like another process when a window is filled for the `fill`-th time, counted from 1."""
+    """Change the files, as another process might, when a window is filled for the `fill`-th time, counted from 1."""
     counter = itertools.count(1)
     original = Window._fill
 
@@ -83,7 +83,7 @@ def dump(*arguments: str | Path, code: int | None = 0) -> list[str]:
     """Return the lines that the command prints.
 
     Args:
-        arguments: the arguments of the command.
+        arguments: the command's arguments.
         code: the expected exit status; None for any.
     """
     with standard_output() as caught:
@@ -99,5 +99,5 @@ def objects(*arguments: str | Path, code: int | None = 0) -> list[dict[str, Any]
 
 
 def of_kind(kind: str, found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the objects of a kind, without their kind."""
+    """Return the objects of a kind, without the member that names it."""
     return [{name: value for name, value in each.items() if name != "kind"} for each in found if each["kind"] == kind]

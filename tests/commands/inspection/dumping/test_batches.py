@@ -1,6 +1,6 @@
-"""The batches of a file are found, whatever lies between them, with bounded work.
+"""The batches in a file are found with bounded work, whatever lies between them.
 
-Method: files larger than a window, with batches across its borders; bytes that look like headers everywhere.
+Method: files larger than a window, with batches across its edges; files full of bytes that look like headers.
 `test_segments.py` tests the reports about damage.
 """
 
@@ -22,7 +22,7 @@ from tests.commands.inspection.dumping.dump_bench import batch
 def found_in(path: Path, content: bytes) -> list[StoredBatch | Damage]:
     path.write_bytes(content)
     with path.open("rb", buffering=0) as file:
-        # A batch is unusable once the next one is read.
+        # A batch cannot be used once the next one has been read.
         return [
             each._replace(batch=None) if isinstance(each, StoredBatch) else each for each in read_batches(Window(file))
         ]
@@ -93,7 +93,7 @@ def test_a_length_that_lies_does_not_end_the_search(tmp_path: Path, monkeypatch:
 
 
 def test_the_search_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every position has the header of a long batch with a wrong checksum: a sound batch far behind is not found."""
+    """Every position has the header of a long batch with a wrong checksum, so a sound batch much later is not found."""
     monkeypatch.setattr(sound_batches, "SEARCH_BYTES_MAX", 5_000_000)
     header = bytes(8) + struct.pack(">i", 600_000) + bytes(4) + b"\x02" + bytes(44)
     content = b"\xff" * 17 + header * 20_000 + batch(0, b"v")

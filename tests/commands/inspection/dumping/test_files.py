@@ -1,6 +1,6 @@
 """The content of files and folders is recognized by name.
 
-Method: names that Apache Kafka gives, and other names.
+Method: names that Apache Kafka uses, and other names.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def test_what_cannot_be_listed_is_reported_and_the_rest_is_returned(
 
 
 def test_links(tmp_path: Path) -> None:
-    """A partition may be on another disk. Loops end, files are returned once, and a broken link is reported."""
+    """A partition may be on another disk. Link cycles end, files are returned once, and broken links are reported."""
     data = tmp_path / "data"
     other = tmp_path / "other/t-0"
     (other / "deep").mkdir(parents=True)
@@ -128,7 +128,7 @@ def test_links(tmp_path: Path) -> None:
 
 
 def test_what_is_no_regular_file_is_reported(tmp_path: Path) -> None:
-    """It is not opened: reading a pipe would wait for a writer."""
+    """A pipe is not opened: reading it would wait for a writer."""
     os.mkfifo(tmp_path / "0.log")
     (tmp_path / "1.log").touch()
     errors: list[OSError] = []

@@ -1,6 +1,6 @@
-"""Indexes are shown and compared with their segment; differences are reported, up to a limit.
+"""Indexes are shown and compared with their segments; differences are reported, up to a limit.
 
-Method: a segment with hand-made indexes, then with one thing wrong each.
+Method: a segment with hand-made indexes, each then given one fault.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def test_room_for_more_entries(folder: Path) -> None:
 
 
 def test_the_first_entry_may_be_zeros(tmp_path: Path) -> None:
-    """The first batch has the entry 0, 0 if it has one record and position 0."""
+    """The first batch has the entry 0, 0 if it has one record and is at position 0."""
     segment(tmp_path, batch(0, b"a"), batch(1, b"a"))
     path = offset_index(tmp_path, [(0, 0), (1, len(batch(0, b"a")))], base_offset=0)
     assert len(of_kind("entry", objects(path))) == 2
@@ -101,7 +101,7 @@ def test_an_empty_index(folder: Path) -> None:
         ),
         (1, (OFFSETS[1][0], OFFSETS[1][1] + 1), None),
         (3, (OFFSETS[3][0], 10**6), [f"index offset {PLACES[3][0]}: no batch begins at position 1000000 of the log"]),
-        (1, OFFSETS[0], [f"entry {PLACES[0][0]}, {PLACES[0][1]} is not after the one before it"]),
+        (1, OFFSETS[0], [f"entry {PLACES[0][0]}, {PLACES[0][1]} does not follow the previous entry"]),
         (0, (-5, OFFSETS[0][1]), None),
         (0, (OFFSETS[0][0], -1), None),
     ],
@@ -127,9 +127,9 @@ def test_offset_entries_that_do_not_fit(
         (
             2,
             (TIMES[0][0], TIMES[2][1]),
-            f"index timestamp {TIMES[0][0]} is not after {TIMES[1][0]} of the entry before it",
+            f"index timestamp {TIMES[0][0]} is not after the previous one, {TIMES[1][0]}",
         ),
-        (1, (TIMES[1][0], TIMES[0][1] - 2), f"index offset {BASE + 7} is before that of the entry before it"),
+        (1, (TIMES[1][0], TIMES[0][1] - 2), f"index offset {BASE + 7} is below the previous one"),
     ],
 )
 @pytest.mark.parametrize("is_indexed", [False, True])
@@ -153,7 +153,7 @@ def test_problems_are_reported_up_to_a_limit(folder: Path) -> None:
     path = offset_index(folder, [(5, 5)] * (PROBLEMS_MAX + 20))
     found = reasons(objects(path, code=1))
     assert len(found) == PROBLEMS_MAX + 1
-    assert found[-1].endswith(f"more problems of this file, {PROBLEMS_MAX} are reported one by one")
+    assert found[-1].endswith(f"more problems in this file; only {PROBLEMS_MAX} are reported individually")
 
 
 def test_without_a_segment(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_without_a_segment(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("added", [".deleted", ".swap", ".cleaned"])
 def test_what_is_being_removed_or_replaced_belongs_together(folder: Path, added: str) -> None:
-    """The indexes of a compacted segment do not belong to the segment that replaced it."""
+    """A compacted segment's old indexes do not belong to the segment that replaced it."""
     old = [offset_index(folder, OFFSETS), time_index(folder, TIMES)]
     old = [path.rename(f"{path}{added}") for path in old]
     log = segment(folder, *BATCHES[9:], base_offset=BASE)
@@ -250,7 +250,7 @@ def test_indexes_of_a_segment_that_is_being_written(
 
 
 def test_the_room_of_an_index_that_is_cut_off_meanwhile(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The broker cuts it off when it starts the next segment."""
+    """The broker cuts off the preallocated room when it starts the next segment."""
     path = offset_index(folder, OFFSETS, bytes(3_000_000))
     cut_while_read(monkeypatch, path, 3, 8 * len(OFFSETS))
     found = objects(path)
@@ -264,7 +264,7 @@ def test_the_room_of_an_index_that_is_cut_off_meanwhile(folder: Path, monkeypatc
 def test_a_time_index_does_not_search_in_an_offset_index_for_each_entry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In an index with much room for more entries, each search would read several places again."""
+    """In an index with much spare room, each search would reread several places."""
     batches = [batch(BASE + number, b"a") for number in range(1_000)]
     segment(tmp_path, *batches, base_offset=BASE)
     positions = list(accumulate(map(len, batches), initial=0))
@@ -284,7 +284,7 @@ def test_a_time_index_does_not_search_in_an_offset_index_for_each_entry(
 
 @pytest.mark.parametrize("magic", [0, 1, 2, 3])
 def test_an_entry_about_the_last_bytes_of_a_segment(tmp_path: Path, magic: int) -> None:
-    """However few they are, they are not a batch."""
+    """However many bytes are left, they are not a batch."""
     for left in range(1, 34 if magic == 2 else 18):
         end = (bytes(16) + bytes([magic]) + bytes(20))[:left]
         segment(tmp_path, *BATCHES, end, base_offset=BASE)

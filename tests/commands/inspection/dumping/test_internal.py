@@ -1,6 +1,6 @@
-"""Control records and records of internal topics are shown with the words of DumpLogSegments.
+"""Control records and records of internal topics are shown in DumpLogSegments's wording.
 
-Method: a record of each sort, sound and damaged, as text and as JSON.
+Method: a record of each kind, sound and damaged, as text and as JSON.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def test_what_members_of_consumer_groups_say(protocol_type: str, subscription: b
 
 
 def test_a_type_that_was_removed() -> None:
-    """A segment of an older broker may still contain it."""
+    """A segment from an older broker may still contain such a record."""
     key = b"\0\x09" + program(ShareGroupPartitionMetadataKey, 0).encode(ShareGroupPartitionMetadataKey("g"))
     assert ContentDecoder(OFFSETS, False).record(0, key, None) == (
         b' key: {"type":"9","data":{"groupId":"g"}} payload: <DELETE>',

@@ -1,6 +1,6 @@
-"""Whatever a file contains, the command takes little memory.
+"""The command uses little memory, whatever a file contains.
 
-Method: files that are small on the disk and large in memory; a fresh process dumps each, and the kernel reports its
+Method: files that are small on disk and large in memory; a fresh process dumps each, and the kernel reports its
 peak memory.
 """
 
@@ -42,7 +42,7 @@ def features(count: int) -> bytes:
 
 
 class Content(NamedTuple):
-    """The content of a segment, the number of records shown, and the text about the rest."""
+    """The content of a segment, the number of records shown, and the text about the remaining ones."""
 
     data: bytes
     records: int
@@ -50,7 +50,7 @@ class Content(NamedTuple):
 
 
 def topology(count: int) -> tuple[bytes, bytes]:
-    """Return the key and value of a streams group's record: this many groups of copartitions, each minimal."""
+    """Return the key and value of a streams group's record: with this many copartition groups, each minimal."""
     groups = [StreamsGroupTopologyValue.CopartitionGroup() for _ in range(count)]
     parts = [StreamsGroupTopologyValue.Subtopology(copartition_groups=groups)]
     value = StreamsGroupTopologyValue(epoch=1, subtopologies=parts)
@@ -89,7 +89,7 @@ def contents() -> dict[str, Content]:
     return found
 
 
-#: The kernel's peak for a child includes the memory of this process, from which it was forked.
+#: The kernel's peak for a child includes the memory of this process, which it was forked from.
 PROGRAM = """
 import sys
 from pathlib import Path
@@ -101,7 +101,7 @@ sys.exit(status)
 """
 
 
-#: The size of the end of the output that is checked.
+#: How many bytes at the end of the output are checked.
 TAIL_BYTES = 1000
 
 

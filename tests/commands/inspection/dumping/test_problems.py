@@ -1,6 +1,6 @@
-"""Problems of a file are reported, up to a limit.
+"""A file's problems are reported, up to a limit.
 
-Method: fewer problems than the limit, as many, and more.
+Method: fewer problems than the limit, exactly as many, and more.
 """
 
 from __future__ import annotations
@@ -28,6 +28,6 @@ def test_problems(more: int) -> None:
     found = [(each["reason"], each["position"]) for each in map(json.loads, written.splitlines())]
     expected = [*(("a reason", number) for number in range(PROBLEMS_MAX + more - 1)), ("another", None)][:PROBLEMS_MAX]
     if more > 0:
-        expected.append((f"{more} more problems of this file, {PROBLEMS_MAX} are reported one by one", None))
+        expected.append((f"{more} more problems in this file; only {PROBLEMS_MAX} are reported individually", None))
     assert found == expected
     assert output.damaged

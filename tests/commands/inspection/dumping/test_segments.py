@@ -115,7 +115,7 @@ def test_control_batches(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("only", ["record", "control"])
 def test_records_of_old_formats_are_shown_if_records_are_wanted(tmp_path: Path, only: str) -> None:
-    """They are shown even after control batches, which precede them if a broker was downgraded."""
+    """Old batches are shown even after control batches, which precede them if a broker was downgraded."""
     old = MessageSetBuilder(1, Compression.NONE, base_offset=1)
     old.append(5, b"k", b"v")
     marker = batch_of(
@@ -210,7 +210,7 @@ SIZE = len(GOOD)
 
 
 def test_a_wrong_checksum(tmp_path: Path) -> None:
-    """The batch is shown, and so are the batches after it."""
+    """The damaged batch is shown, and so are the batches after it."""
     damage, offsets = damage_of(changed(GOOD, len(GOOD) - 3, b"?"), NEXT, folder=tmp_path)
     assert damage == [{"position": 0, "reason": "its checksum is wrong", "passedOver": None}]
     assert offsets == [0, 1, 2, 3]
@@ -227,7 +227,7 @@ def test_a_wrong_length(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
 def test_one_flipped_bit_of_a_length_costs_no_other_batch(tmp_path: Path, compression: Compression) -> None:
-    """Among batches of equal size, a length that is too high may end where a later batch begins, or inside of it."""
+    """Among batches of equal size, a length that is too large may end where a later batch begins, or inside it."""
     written = [batch(each, bytes(40), bytes(each % 7), compression=compression) for each in range(0, 60, 2)]
     for bit in range(31):
         length = struct.unpack_from(">i", written[1], LENGTH_AT)[0] ^ 1 << bit
@@ -238,7 +238,7 @@ def test_one_flipped_bit_of_a_length_costs_no_other_batch(tmp_path: Path, compre
 
 
 def test_several_wrong_checksums(tmp_path: Path) -> None:
-    """No batch is skipped: where one ends the next begins, even if it is damaged."""
+    """No batch is skipped: the next one begins where one ends, even if it is damaged."""
     written = [changed(batch(each, b"value"), 70, b"?") for each in range(5)]
     damage, offsets = damage_of(*written, batch(5, b"value"), folder=tmp_path)
     assert [each["passedOver"] for each in damage] == [None] * 5
@@ -305,14 +305,14 @@ def test_offsets_that_go_back(tmp_path: Path) -> None:
         (COUNT_AT, struct.pack(">i", 3), "records[2]: it is cut"),
         (COUNT_AT, struct.pack(">i", 2**31 - 1), "2147483647 records are counted in"),
         (COUNT_AT, struct.pack(">i", -1), "-1 records are counted in"),
-        (DELTA_AT, struct.pack(">i", 0), "a record has offset 1, the last of the batch is 0"),
+        (DELTA_AT, struct.pack(">i", 0), "a record has offset 1, but the batch's last offset is 0"),
         (DELTA_AT, struct.pack(">i", -1), "its last offset -1 is below its first, 0"),
         (22, b"\x05", "compression 5 is not known"),
         (22, b"\x01", "gzip"),
     ],
 )
 def test_headers_that_lie(tmp_path: Path, at: int, value: bytes, text: str) -> None:
-    """The checksums of these headers are right."""
+    """The checksums of these headers are correct."""
     damage, _ = damage_of(sealed(changed(GOOD, at, value)), NEXT, folder=tmp_path)
     assert any(text in each["reason"] for each in damage), damage
     assert all(each["position"] == 0 for each in damage)
@@ -335,7 +335,7 @@ def test_with_an_index_the_beginning_is_not_read(tmp_path: Path) -> None:
     found = objects("--from-offset", "12", path)
     assert [each["offset"] for each in of_kind("record", found)] == list(range(12, 20))
     assert of_kind("end", found)[0]["bytes"] == path.stat().st_size - 10 * size
-    # An index that does not fit is ignored.
+    # An index that does not match is ignored.
     segment(tmp_path, struct.pack(">ii", 5, 7), suffix=".index")
     found = objects("--from-offset", "12", path)
     assert [each["offset"] for each in of_kind("record", found)] == list(range(12, 20))
@@ -403,7 +403,7 @@ def test_a_line_is_one_line(tmp_path: Path) -> None:
 def test_a_file_that_gets_shorter_while_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], fill: int, is_damaged: bool
 ) -> None:
-    """The batches are larger than a window; the next file is dumped all the same."""
+    """The batches are larger than a window; the next file is still dumped."""
     content = batch(0, bytes(1_500_000)) + batch(1, bytes(1_500_000))
     after = segment(tmp_path, batch(9, b"after"), base_offset=9)
     if is_damaged:
@@ -427,7 +427,7 @@ def test_a_file_that_gets_shorter_while_it_is_read(
 
 @pytest.mark.parametrize("topic", ["t", "__consumer_offsets", "__cluster_metadata"])
 def test_any_damage_is_reported_and_nothing_is_raised(tmp_path: Path, topic: str) -> None:
-    """Seeded noise in segments of every format; half of the checksums are right."""
+    """Seeded noise in segments of every format; half of the checksums are correct."""
     chance = random.Random(topic)
     old = MessageSetBuilder(1, Compression.GZIP, base_offset=6)
     old.append(5, b"k", b"v")

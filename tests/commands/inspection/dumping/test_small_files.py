@@ -126,13 +126,13 @@ def test_many_lines_that_say_nothing(tmp_path: Path) -> None:
     path.write_bytes(b"0\n%d\n" % (PROBLEMS_MAX + 5) + b"x\n" * (PROBLEMS_MAX + 5))
     reasons = [damage["reason"] for damage in of_kind("damage", objects(path, code=1))]
     assert reasons[:-1] == ["'x' does not have 2 columns"] * PROBLEMS_MAX
-    assert reasons[-1] == "5 more problems of this file, 1000 are reported one by one"
+    assert reasons[-1] == "5 more problems in this file; only 1000 are reported individually"
 
 
 def test_many_problems(tmp_path: Path) -> None:
     found = objects(segment(tmp_path, entry(6, 5) * (PROBLEMS_MAX + 5), suffix=".txnindex"), code=1)
     assert len(of_kind("damage", found)) == PROBLEMS_MAX + 1
-    assert of_kind("damage", found)[-1]["reason"] == "5 more problems of this file, 1000 are reported one by one"
+    assert of_kind("damage", found)[-1]["reason"] == "5 more problems in this file; only 1000 are reported individually"
 
 
 @pytest.mark.parametrize(
@@ -186,8 +186,8 @@ def test_files_are_opened_for_reading_only(tmp_path: Path, monkeypatch: pytest.M
         ("quorum-state", b'{"leaderId":[-Infinity]}', "not JSON: -Infinity is not a finite number"),
         ("quorum-state", b'{"leaderId":1e999}', "not JSON: 1e999 is not a finite number"),
         ("quorum-state", b'{"kind":"damage"}', "a member 'kind', which Kafka does not know"),
-        ("quorum-state", b'{"a":' + b"[" * 900 + b"]" * 900 + b"}", "values inside more than 20"),
-        ("quorum-state", b'{"a":' + b"[" * 20 + b"1" + b"]" * 20 + b"}", "values inside more than 20"),
+        ("quorum-state", b'{"a":' + b"[" * 900 + b"]" * 900 + b"}", "values nested more than 20 deep"),
+        ("quorum-state", b'{"a":' + b"[" * 20 + b"1" + b"]" * 20 + b"}", "values nested more than 20 deep"),
         ("00000000000000000007.snapshot", b"", "version: the snapshot has only 0 bytes"),
     ],
 )
@@ -244,5 +244,5 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
     (damage,) = of_kind("damage", objects(path, code=1))
     assert (
         damage["reason"] == f"the file has {SMALL_FILE_BYTES_MAX + 1} bytes, "
-        f"but a file of this kind is read up to {SMALL_FILE_BYTES_MAX}"
+        f"but at most {SMALL_FILE_BYTES_MAX} are read from a file of this kind"
     )

@@ -1,6 +1,6 @@
-"""A window shows any part of a file, whatever was read before, and never more than the file has.
+"""A window shows any part of a file, whatever has been read before, and never more than the file contains.
 
-Method: random reads of a file of several windows; a file that is cut meanwhile; paths that are not regular files.
+Method: random reads of a file of several windows; a file that is truncated meanwhile; paths that are not regular files.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def test_a_file_that_grows(tmp_path: Path) -> None:
 
 
 class Failing(FileIO):
-    """A file on a disk that fails from a given call on."""
+    """A file on a disk that fails from a given call onwards."""
 
     calls = 0
 

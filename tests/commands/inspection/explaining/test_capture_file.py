@@ -74,7 +74,7 @@ def test_a_cut_at_every_byte(name: str) -> None:
                 packets += read_packets(io.BytesIO(data[:end]))
             except CaptureError:
                 continue
-            assert len(packets) < 2, end  # the cut is where a packet ends
+            assert len(packets) < 2, end  # the cut falls at the end of a packet
 
 
 @pytest.mark.parametrize("name", FILES)

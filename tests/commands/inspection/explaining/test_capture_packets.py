@@ -1,6 +1,6 @@
-"""A TCP segment is found after every kind of link header and in both versions of IP; other packets are recognized.
+"""A TCP segment is found after every kind of link header and in both IP versions; other packets are recognized.
 
-Method: one segment in each envelope; each envelope cut at every byte.
+Method: one segment in each kind of packet; each packet cut at every byte.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A capture shows what clients and brokers said, matches responses with requests, and reports what it could not match.
+"""A capture shows what clients and brokers said, matches responses with requests, and reports anything unmatched.
 
-Method: hand-written conversations, packet by packet, then repeated, reordered, cut at both ends, with packets missing,
-and mixed with other protocols; damaged captures; the command's output and status.
+Method: hand-written conversations, packet by packet; then with packets repeated, reordered or lost, cut at both ends,
+or mixed with other protocols; damaged captures; the command's output and status.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def test_requests_and_responses(piece_bytes: int) -> None:
 
 
 def test_every_api() -> None:
-    """Responses are read in the right version, including those of ApiVersions."""
+    """Responses are read in the right version, including those to ApiVersions."""
     written = Talk()
     for api in APIS.values():
         if api.key != ApiKey.PRODUCE:
@@ -213,7 +213,7 @@ def test_other_protocols(opened: bool, begins: bytes) -> None:
         written.data(1, begins[::-1] + bytes([number]) * 100)
     frames, summary = explained(written.packets)
     assert (summary.requests, summary.responses) == (0, 0)
-    assert remarks(frames)[-1] == "nothing here was Kafka's protocol in plain text"
+    assert remarks(frames)[-1] == "no unencrypted Kafka traffic was found here"
 
 
 def test_unfinished_frames_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,7 +228,7 @@ def test_unfinished_frames_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_noise() -> None:
-    """Whatever a capture contains, reading it ends, and each frame is counted as what it is."""
+    """Whatever a capture contains, reading it ends, and each frame is counted correctly."""
     chance = random.Random(11)
     sound = [pcap(talk(6, piece_bytes=20).packets), pcapng(talk(6).packets, link_type=113)]
     for _ in range(300):
@@ -268,5 +268,5 @@ def test_the_command_on_what_is_wrong(tmp_path: Path) -> None:
     path.write_bytes(pcap([b"\x99" * 30], link_type=101))
     output = run("explain", "--pcap", path, code=1)
     assert "1 packet left out: not IP" in output
-    assert "nothing of Kafka's protocol was found" in output
+    assert "no Kafka traffic was found" in output
     assert "No such file" in run("explain", "--pcap", tmp_path / "nowhere", code=1)

@@ -1,6 +1,6 @@
 """A whole frame is explained byte by byte: a request by its own header, a response by its request.
 
-Method: every API and version, with all bytes covered in order; frames cut at every byte, with extra bytes, without
+Method: every API and version, with all bytes covered in order; frames cut at every byte, with extra bytes, and without
 their length; the command on text that users paste.
 """
 
@@ -53,8 +53,8 @@ def test_bytes_behind() -> None:
     inside = (len(REQUEST) - 4 + 2).to_bytes(4, "big") + REQUEST[4:] + b"\xaa\xbb"
     rows = explain_request(inside + b"more").rows
     assert [(row.offset, row.data, row.value) for row in rows[-2:]] == [
-        (len(REQUEST), b"\xaa\xbb", "2 bytes behind the message, in its frame"),
-        (len(REQUEST) + 2, b"more", "4 bytes behind the frame"),
+        (len(REQUEST), b"\xaa\xbb", "2 bytes after the message, within its frame"),
+        (len(REQUEST) + 2, b"more", "4 bytes after the frame"),
     ]
 
 
@@ -66,23 +66,26 @@ def test_a_cut_at_every_byte(end: int) -> None:
         return
     explained = explain_request(REQUEST[:end])
     assert explained.error is not None
-    assert f"a frame of {len(REQUEST) - 4} bytes is announced, but {end - 4} are there" in explained.error
+    assert f"the length prefix says {len(REQUEST) - 4} bytes, but {end - 4} follow" in explained.error
     assert b"".join(row.data for row in explained.rows) == REQUEST[:end]
 
 
 def test_a_length_that_is_missing() -> None:
     explained = explain_request(REQUEST[4:])
-    assert (explained.title, explained.error) == ("Heartbeat request, version 4, without its length", None)
+    assert (explained.title, explained.error) == ("Heartbeat request, version 4, without its length prefix", None)
     explained = explain_response(RESPONSE[4:], asked_by(REQUEST))
-    assert (explained.title, explained.error) == ("Heartbeat response, version 4, without its length", None)
+    assert (explained.title, explained.error) == ("Heartbeat response, version 4, without its length prefix", None)
 
 
 @pytest.mark.parametrize("version", KNOWN_APIS[ApiKey.PRODUCE].known_versions.numbers())
 def test_a_produce_request_without_its_length(version: int) -> None:
-    """Its key and version look like the length of a short frame."""
+    """The request's key and version look like the length of a short frame."""
     request, _ = Talk().exchange(ProduceRequest(acks=1, timeout_ms=100), ProduceResponse(), version)
     explained = explain_request(request[4:])
-    assert (explained.title, explained.error) == (f"Produce request, version {version}, without its length", None)
+    assert (explained.title, explained.error) == (
+        f"Produce request, version {version}, without its length prefix",
+        None,
+    )
     assert explain_request(request).title == f"Produce request, version {version}"
 
 

@@ -1,6 +1,6 @@
 """A key or value is read as the requested type, if it has that type, and mistakes are reported.
 
-Method: segments with records of several types, of Kafka's own topics and of a user's topics; the command on them.
+Method: segments with records of several types, from Kafka's own topics and a user's; the command runs on them.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def test_markers_are_no_keys(tmp_path: Path) -> None:
     path.write_bytes(batch(0, COMMITTED) + control_batch(3, key, value))
     output = run("explain", path, "--key", "LegacyOffsetCommitKey", code=1)
     assert (
-        f"{path} has no record of type LegacyOffsetCommitKey; there are types 1 (OffsetCommit), 2 (GroupMetadata)"
+        f"{path} has no record of type LegacyOffsetCommitKey; it has types 1 (OffsetCommit), 2 (GroupMetadata)"
         in output
     )
     output = run("explain", path, "--value", "EndTxnMarker", "--key", "ControlRecordKey")
@@ -93,7 +93,7 @@ def test_markers_are_no_keys(tmp_path: Path) -> None:
         "explain", path, "--value", "RegisterBrokerRecord", code=1
     )
     assert "leader_id 77 " in " ".join(run("explain", path, "--value", "LeaderChangeMessage").split())
-    assert "there are types 2 (LEADER_CHANGE)" in run("explain", path, "--value", "EndTxnMarker", code=1)
+    assert "it has types 2 (LEADER_CHANGE)" in run("explain", path, "--value", "EndTxnMarker", code=1)
 
 
 def test_a_control_record_without_a_type(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_names_of_records(tmp_path: Path) -> None:
     assert "is it OffsetCommitKey?" in run("explain", path, "--key", "OffsetComitKey", code=1)
 
 
-#: The records that `write_record_schemas` describes: a visit, its removal, a lamp, an invoice.
+#: Records of the types that `write_record_schemas` describes: a visit, its removal, a lamp, an invoice.
 VISIT, LEFT, LAMP, INVOICE = (
     (b"\0\x09\0\x03Ada", b"\0\1\0\0\0\x4d\0"),
     (b"\0\x09\0\x03Bob", None),
@@ -157,9 +157,9 @@ def test_records_of_ones_own(own: Path, segment: str, arguments: str, words: str
 
 def test_records_of_ones_own_that_are_not_there(own: Path) -> None:
     output = run("explain", own.parent / "left.log", "--schemas", own, "--value", "VisitValue", code=1)
-    assert "left.log has no record of type VisitValue; there are types 1, 2" in output
+    assert "left.log has no record of type VisitValue; it has types 1, 2" in output
     output = run("explain", own.parent / "visit.log", "--schemas", own, "--key", "TransactionLog", code=1)
-    assert "there are types 1, 2, 9" in output
+    assert "it has types 1, 2, 9" in output
     assert "is it VisitKey?" in run("explain", own.parent / "left.log", "--schemas", own, "--key", "VistKey", code=1)
     assert "no message or record format is named 'VisitKey'" in run(
         "explain", own.parent / "left.log", "--key", "VisitKey", code=1

@@ -1,7 +1,7 @@
 """Every byte of a batch is explained once, from the schemas alone, and damage is reported.
 
-Method: the golden record batches of Kafka: all bytes covered in order, checksums right, header fields equal to Kafka's
-output, and as many records as Kafka found; one batch cut at every byte and with bytes changed.
+Method: Kafka's golden record batches: all bytes are covered in order, checksums correct, header fields equal to Kafka's
+output, and as many records as Kafka found; one batch cut at every byte and with altered bytes.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def test_every_byte_of_every_golden_batch() -> None:
         assert all("wrong" not in row.value for row in rows if row.path.endswith("crc")), vector["name"]
 
 
-#: Header fields that Kafka's reader prints under the same name.
+#: Header fields that Kafka's reader prints by the same name.
 HEADER = ("base_offset", "batch_length", "crc", "producer_id", "producer_epoch", "base_sequence", "records_count")
 
 
@@ -164,7 +164,7 @@ def test_value_text(value: object, text: str) -> None:
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.ZSTD])
 @pytest.mark.parametrize("headers", [0, 1_000])
 def test_rows_are_bounded(monkeypatch: pytest.MonkeyPatch, compression: Compression, headers: int) -> None:
-    """That covers many small records, and one record with many headers in few bytes; no byte is missing."""
+    """The limit applies to many small records, and to one record with many headers in few bytes; no byte is missing."""
     monkeypatch.setattr(module, "ROWS_MAX", 100)
     builder = BatchBuilder(compression=compression)
     for number in range(1 if headers else 1_000):
@@ -184,7 +184,7 @@ def test_rows_are_bounded(monkeypatch: pytest.MonkeyPatch, compression: Compress
 
 
 def test_one_record_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is found after more rows than are shown."""
+    """The record is found after more rows than are shown."""
     monkeypatch.setattr(module, "ROWS_MAX", 100)
     builder = BatchBuilder()
     for number in range(1_000):

@@ -1,6 +1,6 @@
 """Batches, records, keys and values of a segment are found, even after damage, and nothing else is taken for one.
 
-Method: segments with records of several types of Kafka's own topics, written by the codecs; the commands on them.
+Method: segments with several types of records from Kafka's own topics, written by the codecs; the commands run on them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def test_keys_and_values_of_one_record(segment: Path) -> None:
 
 def test_a_type_that_is_not_there(segment: Path) -> None:
     output = run("explain", segment, "--key", "TransactionLogKey", code=1)
-    assert f"{segment} has no record of type TransactionLogKey; there are types 1, 2" in output
+    assert f"{segment} has no record of type TransactionLogKey; it has types 1, 2" in output
 
 
 @pytest.mark.parametrize("form", ["--file", "@", "stdin"])
@@ -94,7 +94,7 @@ def test_a_record_by_its_offset(segment: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("offset", "text"), [(5, "it begins with 0; 10 is the last one looked at"), (99, "10 is the last one looked at")]
+    ("offset", "text"), [(5, "it begins with 0; 10 is the last one read"), (99, "10 is the last one read")]
 )
 def test_an_offset_that_is_not_there(segment: Path, offset: int, text: str) -> None:
     assert text in run("explain", segment, "--offset", offset, code=1)
@@ -171,7 +171,7 @@ def test_what_is_no_batch_is_explained_as_far_as_it_goes(segment: Path) -> None:
     assert lines[2].endswith("not read")
     for place in (("--batch", 1), ("--offset", 10)):
         output = run("explain", segment, *place, code=1)
-        assert f"; `kafkawire dump {segment}` finds batches behind damage; --position takes what begins at" in output
+        assert f"; `kafkawire dump {segment}` finds batches after damage; --position explains whatever" in output
         assert output.count("\n") == 1
 
 
@@ -191,12 +191,12 @@ def long_segment(folder: Path) -> Path:
 
 
 def test_a_file_that_gets_shorter(tmp_path: Path) -> None:
-    """A broker may cut its log while it is read; the content that was read before is still shown."""
+    """A broker may truncate its log while it is being read; the content read before is still shown."""
     path = long_segment(tmp_path)
     command = [sys.executable, "-m", "kafkawire", "codegen", "explain", str(path), "--key", "OffsetCommit"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        assert process.stdout.read(7) == "key of "  # the process now waits until more is read
+        assert process.stdout.read(7) == "key of "  # the process now waits until more output is read
         os.truncate(path, 1000)
         output, error = process.communicate()
     assert (process.returncode, error) == (0, "")
@@ -223,7 +223,7 @@ def test_a_pipe_is_no_segment(tmp_path: Path) -> None:
 
 
 def test_a_record_of_a_batch_with_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its batch has more rows than are shown for one object."""
+    """The record's batch has more rows than are shown for one object."""
     monkeypatch.setattr(records, "ROWS_MAX", 100)
     path = tmp_path / "0.log"
     path.write_bytes(batch(0, [(b"k", b"%d" % number) for number in range(1_000)]))

@@ -1,6 +1,6 @@
 """Each side of a connection comes out as it was sent, however the packets were captured; missing bytes are reported.
 
-Method: a conversation in packets, then the same ones doubled, swapped, shuffled by seed, and without some of them.
+Method: a conversation in packets, then with packets doubled, swapped, shuffled by seed, or left out.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def sides(found: list[CapturedBytes]) -> tuple[bytes, bytes]:
 
 
 def is_causal(found: list[CapturedBytes]) -> bool:
-    """Return whether every answer came after its complete question."""
+    """Return whether every response came after its complete request."""
     asked = answered = 0
     for each in found:
         asked += len(each.data) * (each.side == 0)
@@ -67,7 +67,7 @@ def test_in_order() -> None:
 @pytest.mark.parametrize("opened", [True, False])
 @pytest.mark.parametrize("seed", range(20))
 def test_repeated_and_reordered(seed: int, opened: bool) -> None:
-    """Packets are moved by up to eight places, across both sides, and about a third is repeated."""
+    """Packets are moved by up to eight places, across both sides, and about a third are repeated."""
     chance = random.Random(seed)
     packets = conversation(opened).packets
     head, rest = packets[:2], packets[2:]
@@ -135,7 +135,7 @@ def test_an_opening_that_is_repeated_or_swapped() -> None:
 
 
 def test_bytes_that_come_with_the_opening() -> None:
-    """TCP Fast Open: the sequence number of the segment is that of its SYN, which is not a byte of the stream."""
+    """With TCP Fast Open, the segment's sequence number is that of its SYN, which is not a byte of the stream."""
     talk = Talk(opened=False)
     talk.packet(0, b"early ", SYN)
     talk.packet(1, b"", SYN | ACK)

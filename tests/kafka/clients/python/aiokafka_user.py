@@ -31,7 +31,7 @@ async def admin(bootstrap: str, topic: str) -> dict[str, Any]:
 
 
 async def administer(bootstrap: str, topic: str, retention_ms: str) -> dict[str, Any]:
-    """Change a topic and the broker, wait until the broker has both, and describe them, the cluster and a group."""
+    """Change a topic and the broker, wait for the broker to apply both, and describe them, the cluster and a group."""
     client = aiokafka_admin.AIOKafkaAdminClient(bootstrap_servers=bootstrap)
     await client.start()
     wanted = aiokafka_admin.NewTopic(topic, 2, 1, topic_configs={"retention.ms": "3600000"})
@@ -129,7 +129,7 @@ async def stream(bootstrap: str, topic: str) -> dict[str, Any]:
 
 
 async def follow(bootstrap: str, topic: str, count: str) -> dict[str, Any]:
-    """Read in a group until there were that many different values."""
+    """Read in a group until that many distinct values have arrived."""
     found: list[int] = []
     async with aiokafka.AIOKafkaConsumer(
         topic, bootstrap_servers=bootstrap, group_id=topic, auto_offset_reset="earliest"
@@ -140,7 +140,7 @@ async def follow(bootstrap: str, topic: str, count: str) -> dict[str, Any]:
 
 
 async def transactions(bootstrap: str, topic: str) -> dict[str, Any]:
-    """Commit a transaction with an offset, abort one, and get fenced."""
+    """Commit a transaction with an offset, abort one, and be fenced."""
     options = {"bootstrap_servers": bootstrap, "transactional_id": topic}
     producer = aiokafka.AIOKafkaProducer(**options)
     await producer.start()

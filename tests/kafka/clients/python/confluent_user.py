@@ -34,7 +34,7 @@ def admin(bootstrap: str, topic: str) -> dict[str, Any]:
 
 
 def administer(bootstrap: str, topic: str, retention_ms: str) -> dict[str, Any]:
-    """Change a topic and the broker, wait until the broker has both, and describe them, the cluster and a group."""
+    """Change a topic and the broker, wait for the broker to apply both, and describe them, the cluster and a group."""
     client = confluent_admin.AdminClient({"bootstrap.servers": bootstrap})
     kinds, kind_of_change = confluent_admin.ConfigResource.Type, confluent_admin.AlterConfigOpType
 
@@ -163,7 +163,7 @@ def stream(bootstrap: str, topic: str) -> dict[str, Any]:
 
 
 def follow(bootstrap: str, topic: str, count: str) -> dict[str, Any]:
-    """Read in a group until there were that many different values."""
+    """Read in a group until that many distinct values have arrived."""
     consumer = confluent.Consumer({"bootstrap.servers": bootstrap, "group.id": topic, "auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
     found: list[int] = []
@@ -177,7 +177,7 @@ def follow(bootstrap: str, topic: str, count: str) -> dict[str, Any]:
 
 
 def transactions(bootstrap: str, topic: str) -> dict[str, Any]:
-    """Commit a transaction with an offset, abort one, and get fenced."""
+    """Commit a transaction with an offset, abort one, and be fenced."""
     options = {"bootstrap.servers": bootstrap, "transactional.id": topic}
     producer, other = confluent.Producer(options), confluent.Producer(options)
     producer.init_transactions(TIMEOUT_SECONDS)

@@ -34,7 +34,7 @@ def admin(bootstrap: str, topic: str) -> dict[str, Any]:
 
 
 def administer(bootstrap: str, topic: str, retention_ms: str) -> dict[str, Any]:
-    """Change a topic and the broker, wait until the broker has both, and describe them, the cluster and a group."""
+    """Change a topic and the broker, wait for the broker to apply both, and describe them, the cluster and a group."""
     client = kafka_admin.KafkaAdminClient(bootstrap_servers=bootstrap)
     wanted = kafka_admin.NewTopic(topic, 2, 1, topic_configs={"retention.ms": "3600000"})
     kinds = kafka_admin.ConfigResourceType
@@ -147,7 +147,7 @@ def stream(bootstrap: str, topic: str) -> dict[str, Any]:
 
 
 def follow(bootstrap: str, topic: str, count: str) -> dict[str, Any]:
-    """Read in a group until there were that many different values."""
+    """Read in a group until that many distinct values have arrived."""
     consumer = kafka.KafkaConsumer(
         topic,
         bootstrap_servers=bootstrap,
@@ -163,7 +163,7 @@ def follow(bootstrap: str, topic: str, count: str) -> dict[str, Any]:
 
 
 def transactions(bootstrap: str, topic: str) -> dict[str, Any]:
-    """Commit a transaction with an offset, abort one, and get fenced."""
+    """Commit a transaction with an offset, abort one, and be fenced."""
     options = {"bootstrap_servers": bootstrap, "transactional_id": topic}
     producer, other = kafka.KafkaProducer(**options), kafka.KafkaProducer(**options)
     producer.init_transactions()

@@ -1,4 +1,4 @@
-"""The code that the users of Python clients share."""
+"""Code shared by the users of Python clients."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 RECORDS = 200
 TIMEOUT_SECONDS = 50
 
-#: What is stored for a line of standard input, and how long a scenario with failing brokers may take.
+#: How many records to store for each line of standard input, and how long a scenario with failing brokers may take.
 RECORDS_OF_A_LINE = 500
 LONG_TIMEOUT_SECONDS = 280
 

@@ -5,7 +5,7 @@ import org.apache.kafka.clients.admin.TopicDescription;
 import org.springframework.kafka.config.TopicBuilder;
 import org.springframework.kafka.core.KafkaAdmin;
 
-/** A user of Spring Kafka's admin, BOOTSTRAP TOPIC: has a topic made and modified, as an application does that starts. */
+/** A user of Spring Kafka's admin, BOOTSTRAP TOPIC: creates and modifies a topic, as an application does at startup. */
 public final class Administration {
     private static KafkaAdmin admin;
 
@@ -35,7 +35,7 @@ public final class Administration {
         }
     }
 
-    /** Kafka's broker hears of a change a moment after the controller has made it. */
+    /** Kafka's broker learns of a change a moment after the controller has made it. */
     private static TopicDescription awaitPartitions(String topic, int count) {
         while (true) {
             try {

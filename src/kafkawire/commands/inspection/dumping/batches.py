@@ -1,6 +1,6 @@
 """Read the batches of a segment in order, whatever else is in the file.
 
-After an impossible header, reading continues at the next whole batch with a right checksum. A batch with a wrong
+After an impossible header, reading continues at the next whole batch with a correct checksum. A batch with a wrong
 checksum can also have a wrong length: it is skipped by its size if a sound batch or the end of the file follows;
 otherwise it is searched for sound batches before its size is trusted.
 """
@@ -36,7 +36,7 @@ class StoredBatch(NamedTuple):
         size: its size in bytes.
         magic: the magic of its format.
         header: the unpacked `BATCH_HEADER` of magic 2, or `MESSAGE_V0_HEADER`.
-        is_valid: whether its checksum is right.
+        is_valid: whether its checksum is correct.
         batch: the batch, to read its records; None if it is too large to open.
     """
 
@@ -49,12 +49,12 @@ class StoredBatch(NamedTuple):
 
     @property
     def attributes(self) -> int:
-        """The bits of the header: compression, kind of timestamp and others."""
+        """The bits of the header: compression, timestamp type and others."""
         return self.header[5 if self.magic == BATCH_MAGIC else 4]
 
     @property
     def base_offset(self) -> int | None:
-        """The first offset; None for an old batch, whose header lacks it."""
+        """The first offset; None for a batch in an old format, whose header lacks it."""
         return self.header[0] if self.magic == BATCH_MAGIC else None
 
     @property
@@ -64,7 +64,7 @@ class StoredBatch(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """Bytes that are not a batch, or a batch with a wrong checksum, which was yielded before.
+    """Bytes that are not a batch, or a batch with a wrong checksum, which has already been yielded.
 
     Attributes:
         position: where the bytes begin.
@@ -100,7 +100,7 @@ def read_batches(
         if read is not None:
             read(position)
         size, reason = size_at(window, position)
-        if position >= window.end:  # the file was cut meanwhile
+        if position >= window.end:  # the file was cut in the meantime
             return
         if reason and window.is_limited and _may_be_cut(window, position):
             return
@@ -130,7 +130,7 @@ def _after_wrong_crc(window: Window, search: SoundBatches, position: int, end: i
         window: the window of the file.
         search: the search in the window.
         position: where the batch begins.
-        end: where it ends, if its length is right.
+        end: where it ends, if its length is correct.
     """
     reason = "its checksum is wrong"
     if end == window.end or search.begins_at(end):
@@ -144,7 +144,7 @@ def _after_wrong_crc(window: Window, search: SoundBatches, position: int, end: i
 
 
 def _may_be_cut(window: Window, position: int) -> bool:
-    """Return whether the batch at a position can be one that continues past the end."""
+    """Return whether the batch at a position may continue past the end."""
     head = window.at(position, BATCH_HEADER_BYTES)
     if len(head) <= BATCH_MAGIC_AT:
         return True

@@ -86,12 +86,12 @@ class StoredFile(NamedTuple):
         return _added_suffix(self.path.name)
 
     def sibling(self, suffix: str) -> Path:
-        """Return the path of another file about the same offset, with the same appended suffix, such as `.deleted`."""
+        """Return the path of another file for the same offset, with the same appended suffix, such as `.deleted`."""
         return self.path.with_name(self.path.name.partition(".")[0] + suffix + self.added_suffix)
 
 
 def stored_file(path: Path) -> StoredFile | None:
-    """Return the classified file, or None if its name is unknown."""
+    """Classify a file; return None if its name is unknown."""
     name = path.name.removesuffix(_added_suffix(path.name))
     if name in _NAMES:
         return StoredFile(path, _NAMES[name], None, None, _topic(path))
@@ -107,11 +107,11 @@ def stored_file(path: Path) -> StoredFile | None:
 
 
 def files_of(paths: Iterable[Path], fail: Callable[[OSError], object]) -> list[Path]:
-    """Return the files, including all below folders: each partition by offset, a segment before its indexes.
+    """Return all files, also below folders: each partition by offset, a segment before its indexes.
 
     Args:
         paths: files and folders.
-        fail: called for paths that do not exist or cannot be listed; the others are returned.
+        fail: called for each path that does not exist or cannot be listed; the others are still returned.
     """
     found: list[Path] = []
     for path in paths:
@@ -128,14 +128,14 @@ def files_of(paths: Iterable[Path], fail: Callable[[OSError], object]) -> list[P
 
 
 def _below(folder: Path, fail: Callable[[OSError], object]) -> Iterator[Path]:
-    """Yield the files in a folder and in those below it, visiting each folder once: links can lead to a visited one.
+    """Yield the files in a folder and in those below it, visiting each folder once, even if several links lead to it.
 
     Folders below a link are skipped: links can form cycles.
     """
     waiting, links = [folder], list[Path]()
     known: set[tuple[int, int]] = set()
     while waiting or links:
-        is_link = not waiting  # after all the others, so that files are shown at their real place
+        is_link = not waiting  # links come last, so that files are shown at their real location
         here = links.pop() if is_link else waiting.pop()
         files: list[Path] = []
         folders: list[Path] = []

@@ -31,14 +31,14 @@ from kafkawire.sdk.storage.index_entries import OFFSET_INDEX, TIME_INDEX, IndexE
 __all__ = ["dump_offset_index", "dump_time_index", "position_before"]
 
 
-#: Number of batches that are checked from the last place on before the index is searched: searching a large index, with
-#: room for more entries, reads it in several places, and the next entry of a time index is usually a few batches
+#: How many batches to check, from the last match on, before searching the index: a search of a large index with spare
+#: room reads it in several places, and the next entry of a time index is usually only a few batches
 #: further.
 _NEAR_BATCHES: Final = 64
 
 
 class _Header:
-    """The log that an index is compared with: returns the header of a batch at a position."""
+    """The log that an index is compared with: it returns the header of the batch at a position."""
 
     def __init__(self, log: Window, position: int) -> None:
         self.is_whole = False
@@ -65,7 +65,7 @@ def _header_at(log: Window, position: int) -> _Header:
 
 
 class _Index:
-    """The common part of both kinds of indexes.
+    """The code that both kinds of indexes share.
 
     Args:
         file: the index.
@@ -92,7 +92,7 @@ class _Index:
 
     def __iter__(self) -> Iterator[tuple[int, int, int]]:
         """Yield the position and content of each entry, up to the preallocated room."""
-        for number, entry in enumerate(self.entries):  # up to its current end
+        for number, entry in enumerate(self.entries):  # up to the file's current end
             first, second = entry
             position = number * self.entry_bytes
             if not first and not second:
@@ -101,7 +101,7 @@ class _Index:
                         self._output.note(f"{room} bytes of zeros at the end: room for further entries")
                     self._say_cuts()
                     return
-                with suppress(IndexError):  # may have been preallocated room when it was read, and be an entry now
+                with suppress(IndexError):  # was perhaps read as preallocated room, and is an entry now
                     first, second = self.entries[number]
             yield position, first, second
         self._say_cuts()
@@ -111,7 +111,7 @@ class _Index:
             self._output.note("the index is empty")
 
     def _say_cuts(self) -> None:
-        """Report that a file got shorter, as a new index does when the broker ends its segment."""
+        """Report that a file has become shorter, as a new index does when the broker ends its segment."""
         for window, name in ((self.window, "file"), (self.log, "segment")):
             if window is not None and window.is_cut:
                 self._output.note(f"the {name} got shorter while it was read; {window.end} bytes are left")
@@ -131,7 +131,7 @@ def dump_offset_index(file: StoredFile, output: Output, read: Callable[[int], ob
             offset = index.base_offset + relative
             output.say(Kind.ENTRY, {"offset": offset, "position": position})
             if before is not None and (relative <= before[0] or position <= before[1]):
-                index.problems.tell(f"entry {offset}, {position} is not after the one before it", at)
+                index.problems.tell(f"entry {offset}, {position} does not follow the previous entry", at)
             if relative < 0 or position < 0:
                 index.problems.tell(f"entry {offset}, {position} is before the beginning of the segment", at)
             before = relative, position
@@ -163,9 +163,9 @@ def dump_time_index(file: StoredFile, output: Output, read: Callable[[int], obje
             offset = index.base_offset + relative
             output.say(Kind.ENTRY, {"timestamp": timestamp, "offset": offset})
             if timestamp <= before[0]:
-                index.problems.tell(f"index timestamp {timestamp} is not after {before[0]} of the entry before it", at)
+                index.problems.tell(f"index timestamp {timestamp} is not after the previous one, {before[0]}", at)
             if relative < max(before[1], 0):
-                index.problems.tell(f"index offset {offset} is before that of the entry before it, or the segment", at)
+                index.problems.tell(f"index offset {offset} is below the previous one, or the base offset", at)
             before = timestamp, relative
             if places is None:
                 continue
@@ -209,7 +209,7 @@ class _Places:
         return self._walk(start, offset, None)[0]
 
     def _walk(self, start: int, offset: int, most: int | None) -> tuple[_Header | None, int]:
-        """Search from a position on; return the first batch whose last offset reaches `offset`, and the end reached."""
+        """Search from a position; return the first batch whose last offset reaches `offset`, and the end reached."""
         count = 0
         while count != most and (header := _header_at(self._log, start)).is_whole:
             self._position = start
@@ -239,7 +239,7 @@ def position_before(file: StoredFile, log: Window, offset: int) -> int:
 
 
 def _position_of(entries: IndexEntries, relative: int) -> int:
-    """Return the position in the last entry not above an offset; the beginning if there is none."""
+    """Return the position in the last entry at or below an offset; the beginning if there is none."""
     return max(entries.value_at(relative) or 0, 0)
 
 

@@ -1,7 +1,7 @@
 """Describe control records and records of internal topics, in the words of DumpLogSegments.
 
-The topics are Kafka's and those of the user's schemas. Records that cannot be decoded are shown as stored. A record
-that a newer broker wrote is not damage.
+The topics are Kafka's and those in the user's schemas. Records that cannot be decoded are shown as stored. A record
+written by a newer broker is not considered damage.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class ContentDecoder:
             return b" controlType: %s(%d)" % (found.key.name.encode(), found.key.number), False
         if isinstance(found.body, EndTxnMarker):
             return b" endTxnMarker: %s %s" % (found.key.name.encode(), members_text(body or {}).encode()), True
-        colon = b":" if isinstance(found.body, LeaderChangeMessage) else b""  # only here, as in Kafka
+        colon = b":" if isinstance(found.body, LeaderChangeMessage) else b""  # only here, as Kafka does
         return b" %s%s %s" % (_camel_case(found.key.name).encode(), colon, _dumped(body)), True
 
     def _unread(self, name: str, reason: str) -> bytes:
@@ -119,7 +119,7 @@ def _value(record: InternalRecord) -> dict[str, Any] | None:
 
 
 def _consumer_protocol(name: str, data: bytes, otherwise: object) -> object:
-    """Return the decoded bytes; `otherwise` if they are not such a message, which Kafka allows."""
+    """Return the decoded bytes, or `otherwise` if they are not such a message; Kafka allows that."""
     if len(data) < _VERSION.size:
         return otherwise
     (version,) = _VERSION.unpack_from(data)
@@ -133,7 +133,7 @@ def _consumer_protocol(name: str, data: bytes, otherwise: object) -> object:
 
 
 def _dumped(value: object) -> bytes:
-    """Return JSON on one line that is safe for a terminal; text stays unchanged."""
+    """Return JSON on one line that is safe for a terminal; return text unchanged."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text.encode() if text.isprintable() else json.dumps(value, separators=(",", ":")).encode()
 

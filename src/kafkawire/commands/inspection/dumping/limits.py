@@ -17,14 +17,14 @@ __all__ = [
 WINDOW_BYTES: Final = 1024 * 1024
 
 #: Largest batch that is opened, both as stored and decompressed. Brokers store at most 1 MiB unless configured
-#: otherwise (`message.max.bytes`); `--max-batch-bytes` raises this limit, and the memory with it.
+#: otherwise (`message.max.bytes`); `--max-batch-bytes` raises this limit, and the memory used with it.
 BATCH_BYTES_MAX: Final = 32 * 1024 * 1024
 
 #: Fraction of that limit that a compressed batch may reach: some codecs take 16 times the size of their input
 #: (docs/limits.md).
 COMPRESSED_PART: Final = 4
 
-#: Number of problems of one index or small file that are reported individually: all entries after a damaged one can be
+#: How many problems of one index or small file are reported individually; after a damaged entry, all the others can be
 #: wrong.
 PROBLEMS_MAX: Final = 1000
 

@@ -17,7 +17,7 @@ __all__ = ["DEFAULT_KINDS", "Kind", "Output", "members_text"]
 
 
 class Kind(StrEnum):
-    """The subject of a line."""
+    """What a line is about."""
 
     FILE = "file"
     BATCH = "batch"
@@ -30,7 +30,7 @@ class Kind(StrEnum):
     END = "end"
 
 
-#: Compaction and the ends of transactions leave gaps in the offsets, so gaps are only counted.
+#: Compaction and transaction markers leave gaps in the offsets, so gaps are only counted.
 DEFAULT_KINDS: Final = frozenset(Kind) - {Kind.GAP}
 
 
@@ -40,9 +40,9 @@ class Output:
     Args:
         write: receives the lines, many at a time.
         as_json: whether to write JSON objects instead of text.
-        kinds: the kinds of lines to write; damage is always included.
+        kinds: the kinds of lines to write; damage is always written.
         with_content: whether records show key and value.
-        from_offset: records before it get no line.
+        from_offset: earlier records get no line.
 
     Attributes:
         kinds: see above.
@@ -72,7 +72,7 @@ class Output:
         """Begin the records of another file.
 
         Args:
-            next_offset: its expected first offset.
+            next_offset: the expected first offset.
         """
         self.lines.flush()
         self.lines = self._record_lines(next_offset)
@@ -89,12 +89,12 @@ class Output:
         )
 
     def say(self, kind: Kind, members: Mapping[str, object], text: str | None = None) -> None:
-        """Write a line, if its kind is wanted.
+        """Write a line, if its kind was requested.
 
         Args:
             kind: see above.
             members: the members of the JSON object.
-            text: the text of the line; None for the names and values of the members.
+            text: the text of the line; by default the names and values of the members.
         """
         if kind not in self.kinds:
             return
@@ -113,7 +113,7 @@ class Output:
 
         Args:
             reason: the fault, with the values.
-            position: its position in the file in bytes, if it is at one place.
+            position: its position in the file in bytes, if it has one.
             passed_over: the number of bytes skipped because of it.
         """
         self.damaged += 1

@@ -21,22 +21,22 @@ class Problems:
         self._count = 0
 
     def tell(self, reason: str, position: int | None = None) -> None:
-        """Report a problem, unless there were too many.
+        """Report a problem, unless there have been too many.
 
         Args:
             reason: the fault.
-            position: its position in the file in bytes, if it is at one place.
+            position: its position in the file in bytes, if it has one.
         """
         self._count += 1
         if self._count <= PROBLEMS_MAX:
             self._output.damage(reason, position)
 
     def tell_damage(self, damage: DamagedContent) -> None:
-        """Report damage that a reader of the content found."""
+        """Report damage found by a reader of the content."""
         self.tell(damage.reason, damage.position)
 
     def end(self) -> None:
         """Report the number of problems that were not reported individually."""
         if self._count > PROBLEMS_MAX:
             more = self._count - PROBLEMS_MAX
-            self._output.damage(f"{more} more problems of this file, {PROBLEMS_MAX} are reported one by one")
+            self._output.damage(f"{more} more problems in this file; only {PROBLEMS_MAX} are reported individually")

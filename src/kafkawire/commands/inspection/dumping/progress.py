@@ -1,4 +1,4 @@
-"""Show the progress in a long file on the last line of a terminal."""
+"""Show the progress through a long file on the last line of a terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _STEP_BYTES: Final = 64 * 1024 * 1024
 
 
 class Progress:
-    """Shows the progress in a file on a terminal, except for short files and other outputs.
+    """Shows the progress through a file, unless the file is short or the stream is not a terminal.
 
     Args:
         stream: standard error; None if it is closed.
@@ -42,7 +42,7 @@ class Progress:
         return read
 
     def end(self) -> None:
-        """Remove the line."""
+        """Clear the line."""
         if self._is_open and self._stream is not None:
             self._is_open = False
             self._stream.write("\r\x1b[K")

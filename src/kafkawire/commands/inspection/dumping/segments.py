@@ -46,8 +46,8 @@ class SegmentOptions(NamedTuple):
 
     Attributes:
         from_offset: records before it are skipped.
-        topic: decode the records as those of this topic; None for that of the folder, empty for none.
-        max_bytes: maximum number of bytes to read of each file.
+        topic: decode the records as those of this topic; None for the folder's topic, empty for none.
+        max_bytes: maximum number of bytes to read from each file.
         batch_bytes_max: larger batches are not opened.
         types: the record types of topics.
     """
@@ -102,16 +102,16 @@ class _Segment:
         #: The faults inside the current batch.
         self._problems = self._decoder.problems
         self._decode = self._decoder.record if topic in options.types.topics and output.with_content else None
-        #: The offset after the batches so far, and after the records; a snapshot's count from 0.
+        #: The offset after the batches so far, and after the records; in a snapshot, both start at 0.
         self._next_offset = (file.base_offset or 0) if file.kind is FileKind.LOG else 0
         self._is_nameless = file.kind is FileKind.LOG and file.base_offset is None
         self._batches = self._records = 0
         self._with_batches = Kind.BATCH in output.kinds
-        # If neither records nor only damage is wanted, the batches need not be opened.
+        # Batches need not be opened unless records, or damage alone, were requested.
         self._is_deep = bool(output.kinds & {Kind.RECORD, Kind.CONTROL, Kind.GAP}) or output.kinds == {Kind.DAMAGE}
 
     def dump(self, window: Window, position: int, read: Callable[[int], object]) -> None:
-        """Write the batches from a position on, and their totals."""
+        """Write the batches from a position onwards, and their totals."""
         output = self._output
         output.begin_log(max(self._next_offset, self._options.from_offset) if position else self._next_offset)
         is_start = position > 0 or self._is_nameless
@@ -157,7 +157,7 @@ class _Segment:
             self._next_offset = last_offset + 1
 
     def _open(self, found: StoredBatch, last_offset: int) -> None:
-        """Write the records of a batch; if its checksum is wrong, write the readable ones without further reports."""
+        """Write the records of a batch; if its checksum is wrong, write the readable ones and report nothing more."""
         output, batch = self._output, found.batch
         if batch is None:
             limit = self._options.batch_bytes_max
@@ -192,7 +192,7 @@ class _Segment:
             self._problems.append(f"offsets of records go back, to {lines.backward}")
         elif count and lines.next_offset > last_offset + 1:
             after = lines.next_offset - 1
-            self._problems.append(f"a record has offset {after}, the last of the batch is {last_offset}")
+            self._problems.append(f"a record has offset {after}, but the batch's last offset is {last_offset}")
 
     def _old_records(self, found: StoredBatch, batch: MessageBatch) -> None:
         lines, as_json = self._output.lines, self._output.as_json
@@ -215,7 +215,7 @@ def _time(found: StoredBatch) -> bytes:
 
 
 def _batch_line(found: StoredBatch, as_json: bool) -> bytes:
-    """Return the line of a batch. It is written out for speed: a segment can have a batch for each record."""
+    """Return the line of a batch. Written out by hand for speed: a segment can have one batch per record."""
     position, size, magic, header, is_valid, _ = found
     valid = "true" if is_valid else "false"
     time = _time(found).decode()

@@ -24,11 +24,11 @@ from kafkawire.sdk.storage.transaction_index import ENTRY_BYTES, AbortedTransact
 
 __all__ = ["dump_small_file", "dump_transaction_index"]
 
-#: Bytes of a transaction index read at a time.
+#: How many bytes of a transaction index are read at a time.
 _PIECE_BYTES = 1024 * ENTRY_BYTES
-#: The member that distinguishes lines of JSON; no member of a file may replace it.
+#: The member that tells JSON lines apart; no member of a file may replace it.
 _KIND = "kind"
-#: Kafka's file has three levels, with the voters in a list; far more could not be written as JSON again.
+#: Kafka's file has three levels, with the voters in a list; much deeper content could not be written as JSON again.
 _DEPTH_MAX = 20
 
 
@@ -39,7 +39,7 @@ def dump_transaction_index(file: StoredFile, output: Output) -> None:
         OSError: the file cannot be read.
     """
     problems = Problems(output)
-    waiting: list[DamagedContent] = []  # until its entry is shown
+    waiting: list[DamagedContent] = []  # until the entry is shown
     with open_file(file.path) as stream:
         window = Window(stream)
         for entry in parse_transactions(_pieces(window), file.base_offset or 0, on_damage=waiting.append):
@@ -81,7 +81,7 @@ def dump_small_file(file: StoredFile, output: Output) -> None:
         window = Window(stream)
         size = window.end
         if size > limit:
-            output.damage(f"the file has {size} bytes, but a file of this kind is read up to {limit}", 0, size)
+            output.damage(f"the file has {size} bytes, but at most {limit} are read from a file of this kind", 0, size)
             return
         content = bytes(window.at(0, size))
     problems = Problems(output)
@@ -138,7 +138,7 @@ def _quorum_state(content: bytes, on_damage: OnDamage) -> Iterator[Mapping[str, 
     if _KIND in found:
         raise DamagedContent(f"a member {_KIND!r}, which Kafka does not know")
     if _depth(found) > _DEPTH_MAX:
-        raise DamagedContent(f"values inside more than {_DEPTH_MAX} others")
+        raise DamagedContent(f"values nested more than {_DEPTH_MAX} deep")
     yield found
 
 

@@ -1,4 +1,4 @@
-"""A part of a file in memory, which moves forward with the reader."""
+"""A part of a file in memory, which moves forward as the reader does."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def open_file(path: Path) -> FileIO:
     """Open a file for a window.
 
     Raises:
-        OSError: the file cannot be opened, or is not a regular file: pipes wait for a writer, and devices never end.
+        OSError: the file cannot be opened, or is not regular: a pipe waits for a writer, and a device never ends.
     """
     return checked_regular(path).open("rb", buffering=0)
 
@@ -37,16 +37,16 @@ def checked_regular(path: Path) -> Path:
 class Window:
     """Reads a file in large pieces, keeping one in memory.
 
-    The bytes that `at` returned change with its next call.
+    The next call of `at` changes the bytes that it returned before.
 
     Args:
         file: the file, opened unbuffered for reading.
-        end: the position to stop at; a growing file is read up to its initial size, unless `has_grown` is called.
+        end: where to stop; a growing file is read up to its initial size, unless `has_grown` is called.
 
     Attributes:
         end: see above, or the end of the file; lower if the file turns out to be shorter.
         is_limited: whether the file continues after `end`.
-        is_cut: whether the file got shorter meanwhile, so that fewer bytes were returned than `end` had promised.
+        is_cut: whether the file became shorter while it was read, so fewer bytes were returned than `end` promised.
     """
 
     def __init__(self, file: FileIO, end: int | None = None) -> None:
@@ -93,7 +93,7 @@ class Window:
         return True
 
     def _fill(self, position: int, size: int) -> None:
-        """Read from a position on, into more memory than usual only while necessary."""
+        """Read from a position, using more memory than usual only while necessary."""
         wanted = max(size, WINDOW_BYTES)
         if len(self._memory) != wanted:
             self._memory = memoryview(b"")  # free this memory before allocating more
@@ -103,7 +103,7 @@ class Window:
         while self._filled < room:
             count = self._read(position + self._filled, self._memory[self._filled : room])
             if not count:
-                self.end = min(position + self._filled, self._size())  # the file was cut meanwhile
+                self.end = min(position + self._filled, self._size())  # the file was cut in the meantime
                 self.is_cut = True
                 return
             self._filled += count
@@ -120,7 +120,7 @@ class Window:
 
 @contextmanager
 def _naming(file: FileIO) -> Iterator[None]:
-    """Add the file's name to errors: an index is read together with a segment."""
+    """Add the file's name to errors: an index and a segment are read together."""
     try:
         yield
     except OSError as error:

@@ -14,17 +14,17 @@ from typing import BinaryIO, NamedTuple
 
 __all__ = ["PACKET_BYTES_MAX", "CaptureError", "Packet", "read_packets"]
 
-#: Largest packet that is read: four times the largest snapshot length of tcpdump. Segments that the network card splits
-#: later are captured whole, at most 512 KiB.
+#: Largest packet that is read: four times tcpdump's largest snapshot length. Segments that the network card is yet to
+#: split are captured whole, at 512 KiB at most.
 PACKET_BYTES_MAX = 1024 * 1024
 
-#: Maximum number of interfaces of one section; a machine has few, and all are kept in memory.
+#: Maximum number of interfaces of one section; machines have few, and all are kept in memory.
 _INTERFACES_MAX = 10_000
 
 #: Number of bytes read at once when skipping.
 _SKIPPED_AT_ONCE = 65536
 
-_PCAP_MAGICS = {0xA1B2C3D4: 1_000_000, 0xA1B23C4D: 1_000_000_000}  # units of time in a second
+_PCAP_MAGICS = {0xA1B2C3D4: 1_000_000, 0xA1B23C4D: 1_000_000_000}  # time units per second
 _PCAPNG_MAGIC = 0x0A0D0D0A
 _BYTE_ORDER_MAGIC = 0x1A2B3C4D
 
@@ -32,14 +32,14 @@ _INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _PACKET = 1, 2, 3, 6
 _READ_BLOCKS = (_INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _PACKET)
 _BLOCK_FRAME_BYTES = 12
 
-#: The option of an interface with the unit of its timestamps.
+#: The interface option that holds the unit of its timestamps.
 _TIME_RESOLUTION = 9
-#: Highest powers of ten and of two for the unit of a 64-bit timestamp.
+#: Highest powers of ten and two that make sense as the unit of a 64-bit timestamp.
 _EXPONENT_MAX = 63
 
 
 class CaptureError(ValueError):
-    """The file is not a capture, or is damaged; the text has the position."""
+    """The file is not a capture, or is damaged; the text says at which byte."""
 
 
 class Packet(NamedTuple):
@@ -48,7 +48,7 @@ class Packet(NamedTuple):
     Attributes:
         time: seconds since the epoch; 0 if the file has no time.
         link_type: the protocol of its first bytes, by tcpdump's numbers.
-        data: the captured bytes.
+        data: its captured bytes.
     """
 
     time: float
@@ -71,7 +71,7 @@ class _Reader:
         self.position = 0
 
     def take(self, size: int, optional: bool = False) -> bytes:
-        """Return the next bytes; none at the end of the file, if it is allowed here.
+        """Return the next bytes; none at the end of the file, if the file may end here.
 
         Raises:
             CaptureError: the file is cut off.
@@ -99,7 +99,7 @@ def read_packets(stream: BinaryIO) -> Iterator[Packet]:
         stream: a file in one of the two formats.
 
     Raises:
-        CaptureError: the file is not a capture, is damaged, or is cut off; the packets before that were yielded.
+        CaptureError: the file is not a capture, is damaged, or is cut off; the packets before have been yielded.
     """
     reader = _Reader(stream)
     magic = reader.take(4, optional=True)
@@ -173,7 +173,7 @@ def _interface(block: bytes, order: str) -> _Interface:
 
 
 def _packet(kind: int, block: bytes, order: str, interfaces: list[_Interface]) -> Packet:
-    if kind == _SIMPLE_PACKET:  # padding may follow, which the layers above ignore
+    if kind == _SIMPLE_PACKET:  # the layers above ignore any padding that follows
         (size_bytes,) = struct.unpack_from(f"{order}I", block)
         return Packet(0, interfaces[0].link_type, block[4 : 4 + size_bytes])
     form = f"{order}IIII4x" if kind == _PACKET else f"{order}HxxIII4x"

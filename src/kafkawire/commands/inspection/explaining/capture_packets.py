@@ -15,13 +15,13 @@ __all__ = ["TcpSegment", "tcp_segment"]
 
 _TCP = 6
 _IPV4, _IPV6 = 0x0800, 0x86DD
-#: Tags of virtual networks: a type and two more bytes, then the type of the next header.
+#: VLAN tags: a type and two more bytes, then the type of the next header.
 _VLAN_TAGS = (0x8100, 0x88A8, 0x9100)
-#: Headers of IPv6 that can precede TCP, whose second byte has their length.
+#: IPv6 headers that can precede TCP; their second byte is their length.
 _IPV6_EXTENSIONS = (0, 43, 60)
 _IPV6_FRAGMENT = 44
 
-#: Link types whose first bytes are IP: RAW by its three numbers, IPV4, IPV6.
+#: Link types whose first bytes are IP: RAW with its three numbers, IPV4 and IPV6.
 _RAW_LINKS = (12, 14, 101, 228, 229)
 _NULL, _ETHERNET, _LOOP, _LINUX, _LINUX_2 = 0, 1, 108, 113, 276
 
@@ -35,10 +35,10 @@ class TcpSegment(NamedTuple):
         source: address and port.
         destination: address and port.
         sequence: the number of its first byte.
-        acknowledgment: the number of the next byte expected from the other side; None without one.
-        syn: whether it opens a side.
-        fin: whether it ends a side.
-        reset: whether it ends the connection.
+        acknowledgment: the number of the next byte expected from the other side; None if there is none.
+        syn: whether it opens its side of the connection.
+        fin: whether it closes its side of the connection.
+        reset: whether it resets the connection.
         payload: its captured bytes.
     """
 
@@ -53,7 +53,7 @@ class TcpSegment(NamedTuple):
 
 
 def tcp_segment(link_type: int, data: bytes) -> TcpSegment | str:
-    """Return the segment in a packet, or the reason why it has none.
+    """Return the segment in a packet, or the reason why there is none.
 
     Args:
         link_type: the link type of the capture, by tcpdump's numbers.
@@ -94,7 +94,7 @@ def _ipv4(data: bytes, start: int) -> TcpSegment | str:
         return "not TCP"
     if fragment & 0x3FFF:  # more fragments, or not the first
         return "IP fragments"
-    # Packets for a network card that splits segments itself can lack their size.
+    # Packets meant for a network card that splits them itself can lack their size.
     end = start + size if size else len(data)
     source, destination = (str(ipaddress.IPv4Address(data[start + at : start + at + 4])) for at in (12, 16))
     return _tcp(data[start + header_bytes : end], source, destination)

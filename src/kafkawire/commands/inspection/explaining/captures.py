@@ -25,10 +25,10 @@ from kafkawire.sdk.protocol.schema import Api
 
 __all__ = ["Frame", "Summary", "explain_capture"]
 
-#: Maximum number of bytes of unfinished frames in all connections together: two of the largest frames.
+#: Maximum number of bytes of unfinished frames across all connections: two of the largest frames.
 _UNFINISHED_BYTES_MAX = 2 * MAX_FRAME_BYTES
 
-#: The API key and version of a request header, by which the beginning of a frame is recognized.
+#: The API key and version of a request header, from which the start of a frame is recognized.
 _API_BYTES = 4
 
 
@@ -40,8 +40,8 @@ class Frame(NamedTuple):
         connection: the number of the connection.
         way: `>` from the client, `<` from the broker, `!` for a remark.
         text: the description, on one line.
-        data: the frame without its length; empty for a remark.
-        read: the explained frame; None for a remark.
+        data: the frame without its length prefix; empty for a remark.
+        read: the explanation of the frame; None for a remark.
     """
 
     time: float
@@ -56,14 +56,14 @@ class Summary:
     """The counts of a capture, complete once all frames have been yielded.
 
     Attributes:
-        connections: connections seen.
-        requests: decoded requests.
-        responses: decoded responses.
+        connections: the number of connections seen.
+        requests: the number of decoded requests.
+        responses: the number of decoded responses.
         unread: frames that were not decoded.
         without_response: requests whose response was not seen.
         missing_bytes: bytes that were not captured.
         passed_over_bytes: bytes that could not be matched: before the first known request, or after a gap.
-        left_out: packets without TCP, by reason.
+        left_out: non-TCP packets, by reason.
         error: why reading ended before the end of the file.
     """
 
@@ -74,7 +74,7 @@ class Summary:
         self.error = ""
 
     def lines(self) -> Iterator[str]:
-        """Yield the summary as text."""
+        """Yield the summary, line by line."""
         yield (
             f"{counted(self.connections, 'connection')}, {counted(self.requests, 'request')}, "
             f"{counted(self.responses, 'response')}"
@@ -118,7 +118,7 @@ def explain_capture(stream: BinaryIO, summary: Summary, apis: Mapping[int, Api] 
 
 
 class _Reading:
-    """The connections of a capture, and the memory that they share."""
+    """The connections of a capture, and the memory they share."""
 
     def __init__(self, summary: Summary, apis: Mapping[int, Api]) -> None:
         self._summary = summary
@@ -178,7 +178,7 @@ class _Stream:
         start = 0
         while len(self.data) - start >= LENGTH_BYTES:
             length = int.from_bytes(self.data[start : start + LENGTH_BYTES], "big")
-            if length > MAX_FRAME_BYTES:  # a negative one also is
+            if length > MAX_FRAME_BYTES:  # a negative length also cannot be right
                 del self.data[:start]
                 self.lose_step()
                 return
@@ -191,12 +191,12 @@ class _Stream:
 
 
 class _Conversation:
-    """One connection, if it uses Kafka's protocol."""
+    """One connection that may use Kafka's protocol."""
 
     def __init__(self, connection: TcpConnection, apis: Mapping[int, Api]) -> None:
         self._connection = connection
         self._apis = apis
-        #: The client's side; known if the capture has the beginning, or after the first request.
+        #: The client's side; known if the capture has the connection's start, or after the first request.
         self._client: int | None = 0 if connection.opened else None
         self._streams = (_Stream(connection.opened), _Stream(connection.opened))
         self._observed = ObservedConnection(apis=apis)
@@ -228,7 +228,7 @@ class _Conversation:
         size_bytes = self.unfinished_bytes
         for stream in self._streams:
             stream.lose_step()
-        return self._remark(time, f"{size_bytes} bytes of unfinished frames dropped: too much is unfinished")
+        return self._remark(time, f"{size_bytes} bytes of unfinished frames dropped: too many were pending")
 
     def _receive_data(self, captured: CapturedBytes, stream: _Stream) -> Iterator[Frame]:
         if not stream.in_step:
@@ -245,7 +245,7 @@ class _Conversation:
             yield Frame(captured.time, self._connection.number, ">" if is_request else "<", repr(read), frame, read)
         if not stream.in_step:
             yield self._remark(
-                captured.time, f"no frame begins here {self._of(captured.side)}: looking for the next one"
+                captured.time, f"no frame {self._of(captured.side)} begins here: looking for the next one"
             )
 
     def _begins_frame(self, captured: CapturedBytes) -> bool:
@@ -268,7 +268,7 @@ class _Conversation:
                 text = f"{len(stream.data)} bytes {self._of(side)} of a frame that is not complete"
                 yield self._remark(captured.time, text)
         if not self._is_kafka:
-            yield self._remark(captured.time, "nothing here was Kafka's protocol in plain text")
+            yield self._remark(captured.time, "no unencrypted Kafka traffic was found here")
         elif self.without_response:
             yield self._remark(captured.time, f"{counted(self.without_response, 'request')} without response")
 
@@ -300,6 +300,6 @@ def _begins_request(data: bytes, apis: Mapping[int, Api]) -> bool:
     # Removed versions are excluded: bytes inside a frame often look like one of the first keys with version 0.
     if not (in_range and key in apis and version in apis[key].versions):
         return False
-    # So are lookalikes: in a response, the correlation id, often a small number, is in the place of the key.
+    # Lookalikes are excluded, too: a response has its correlation id, often a small number, in the place of the key.
     frame = data[LENGTH_BYTES : LENGTH_BYTES + length]
     return len(frame) < length or is_request(frame, apis)

@@ -1,6 +1,6 @@
 """Explain each byte of a whole frame: length, header, body, and the bytes after them.
 
-A request identifies itself: its API key and version come first. A response does not, so the user must know the request,
+A request identifies itself: its API key and version come first. A response does not, so the user must give the request,
 or its API and version. `explain.py` calls this module, and so does `captures.py` for the frames of a capture.
 
 Source: Kafka protocol guide, "Network"; KIP-482 (headers), KIP-511 (ApiVersions).
@@ -43,7 +43,7 @@ class Explanation(NamedTuple):
     Attributes:
         title: the description of the frame.
         rows: its bytes.
-        error: why the rest was not read; None if everything was read.
+        error: why the rest was not read; None if nothing is left.
     """
 
     title: str
@@ -52,7 +52,7 @@ class Explanation(NamedTuple):
 
 
 def api_named(name: str, apis: Mapping[int, Api] = KAFKA_APIS) -> Api:
-    """Return an API by its name, in any case, or its key.
+    """Return an API by its name, ignoring case, or by its key.
 
     Raises:
         ValueError: no API has this name or key.
@@ -83,7 +83,7 @@ def asked_by(frame: bytes, apis: Mapping[int, Api] = KAFKA_APIS) -> Asked:
 
 
 def explain_request(data: bytes, apis: Mapping[int, Api] = KAFKA_APIS) -> Explanation:
-    """Explain the frame of a request, with or without its length.
+    """Explain the frame of a request, with or without its length prefix.
 
     Args:
         data: the frame; bytes after it are shown as such.
@@ -108,7 +108,7 @@ def explain_request(data: bytes, apis: Mapping[int, Api] = KAFKA_APIS) -> Explan
 
 
 def explain_response(data: bytes, asked: Asked) -> Explanation:
-    """Explain the frame of a response, with or without its length.
+    """Explain the frame of a response, with or without its length prefix.
 
     Args:
         data: the frame; bytes after it are shown as such.
@@ -120,7 +120,7 @@ def explain_response(data: bytes, asked: Asked) -> Explanation:
     """
     api, version, correlation_id = asked
     if version not in api.known_versions and api.key != ApiKey.API_VERSIONS:
-        layout(api.response, version)  # raises; only ApiVersions has a response in a version that exists
+        layout(api.response, version)  # raises, except for ApiVersions, which has a response for unknown versions
     start, end = _response_bounds(data, correlation_id)
     rows = _length_rows(data, start)
     header = layout(ResponseHeader, api.response_header_version(version))
@@ -130,23 +130,23 @@ def explain_response(data: bytes, asked: Asked) -> Explanation:
         if found != correlation_id:
             raise ValueError(f"the response has the correlation id {found}, but the request has {correlation_id}")
     if api.key == ApiKey.API_VERSIONS and opens_with_unsupported_version(data[:end], at):
-        version = api.versions.first  # with which a broker reports that it does not know the version
+        version = api.versions.first  # how a broker reports that it does not know the version
     if error is None:
         at, error = _message(api.response, version, data[:end], at, "", rows)
     return _finished(f"{api.name} response, version {version}", data, rows, at, start, end, error)
 
 
 def _request_bounds(data: bytes, apis: Mapping[int, Api]) -> tuple[int, int]:
-    """Return the start of the header and the end of the frame, with or without a length."""
+    """Return the start of the header and the end of the frame, with or without a length prefix."""
     end = _announced_end(data)
-    # A Produce request without its length begins like a frame of up to 13 bytes.
+    # A Produce request without its length prefix begins like a frame of up to 13 bytes.
     if not (end is not None and is_request(data[LENGTH_BYTES:end], apis)) and is_request(data, apis):
         return 0, len(data)
     return LENGTH_BYTES, len(data) if end is None else end
 
 
 def is_request(frame: bytes, apis: Mapping[int, Api]) -> bool:
-    """Return whether a frame, without its length, can be read as a request."""
+    """Return whether a frame, without its length prefix, can be read as a request."""
     try:
         read_request(frame, apis)
     except KafkaWireError:
@@ -155,18 +155,18 @@ def is_request(frame: bytes, apis: Mapping[int, Api]) -> bool:
 
 
 def _response_bounds(data: bytes, correlation_id: int | None) -> tuple[int, int]:
-    """Return the start of the header and the end of the frame, with or without a length."""
+    """Return the start of the header and the end of the frame, with or without a length prefix."""
     end = _announced_end(data)
     if correlation_id is not None:
         header = correlation_id.to_bytes(CORRELATION_ID_BYTES, "big", signed=True)
-        # The length can look like the id, but then the id follows it.
+        # The length prefix can look like the id, but then the id follows it.
         if data.startswith(header) and (end is None or not data[LENGTH_BYTES:end].startswith(header)):
             return 0, len(data)
     return LENGTH_BYTES, len(data) if end is None else end
 
 
 def _announced_end(data: bytes) -> int | None:
-    """Return the end of a frame by its length; None without a length, or if fewer bytes follow."""
+    """Return the end of a frame by its length prefix; None without one, or if fewer bytes follow."""
     length = int.from_bytes(data[:LENGTH_BYTES], "big", signed=True)
     fits = len(data) >= LENGTH_BYTES and 0 <= length <= len(data) - LENGTH_BYTES
     return LENGTH_BYTES + length if fits else None
@@ -199,23 +199,23 @@ def _row(span: Span, data: bytes, prefix: str, name: str) -> Row:
 def _finished(
     title: str, data: bytes, rows: list[Row], at: int, start: int, end: int, error: str | None
 ) -> Explanation:
-    """Add the bytes after the message, and the error of the length."""
+    """Add the bytes after the message, and any error in the length prefix."""
     if at < end:
-        told = f"{end - at} bytes not read" if error else f"{end - at} bytes behind the message, in its frame"
+        told = f"{end - at} bytes not read" if error else f"{end - at} bytes after the message, within its frame"
         rows.append(Row(at, data[at:end], "", told))
     if end < len(data):
-        rows.append(Row(end, data[end:], "", f"{len(data) - end} bytes behind the frame"))
+        rows.append(Row(end, data[end:], "", f"{len(data) - end} bytes after the frame"))
     if start:
         length = int.from_bytes(data[:LENGTH_BYTES], "big", signed=True)
         if length != end - start:
-            error = f"a frame of {length} bytes is announced, but {len(data) - start} are there" + (
+            error = f"the length prefix says {length} bytes, but {len(data) - start} follow" + (
                 f"; {error}" if error else ""
             )
-    return Explanation(title + ("" if start else ", without its length"), rows, error)
+    return Explanation(title + ("" if start else ", without its length prefix"), rows, error)
 
 
 def _unknown_key(key: int) -> str:
     return (
-        f"no API has the key {key}, so this is not a request; for a response, say what it answers: "
+        f"no API has the key {key}, so this is not a request; for a response, name its request: "
         "--request HEX, or --api NAME --api-version NUMBER"
     )

@@ -1,4 +1,4 @@
-"""Read keys and values of records as a type, if they have that type.
+"""Read the keys and values of records that have a given type.
 
 The first bytes identify records of Kafka's internal topics and of similar topics; batch and key identify control
 records. So a record of another type is never mistaken for the requested one. `segments.py` finds the records.
@@ -32,16 +32,16 @@ __all__ = ["RecordPart"]
 
 _PREFIX_BYTES = 2
 
-#: A number of a frame: its last byte is the first one without the highest bit.
+#: A varint in a frame: its last byte is the first one whose highest bit is clear.
 _VARINT = re.compile(rb"[\x80-\xff]*[\0-\x7f]")
 
 #: The kinds of messages that only control batches hold.
 _CONTROL_NAMES = {"ControlRecordKey", "ControlRecordTypeSchema", *BODIES.values()}
 
-#: The part of a record that holds messages of some kinds; others can be in both.
+#: The part of a record that holds messages of some kinds; other kinds can be in both.
 _PARTS = {"coordinator-key": "key", "coordinator-value": "value", "metadata": "value"}
 
-#: Kinds of messages whose bytes lack their version.
+#: Kinds of messages whose bytes do not include their version.
 _WITHOUT_VERSION = ("request", "response", "header")
 
 
@@ -53,16 +53,16 @@ class RecordPart:
         name: the name of a message, such as `OffsetCommitKey`, of a record, such as `OffsetCommit`, or of a record
             format; `NAME:VERSION` for a message whose bytes do not begin with their version.
         formats: the record formats.
-        schemas: kafkawire's own schemas, or another folder, whose messages are known in addition to Kafka's.
+        schemas: kafkawire's own schemas, or another folder, whose messages supplement Kafka's.
 
     Raises:
         SchemaError: a schema is wrong.
-        ValueError: the type does not exist, is in the other part of a record, or has its version neither in its bytes
+        ValueError: the type does not exist, is in the other part of a record, or its version is neither in its bytes
             nor in the name.
 
     Attributes:
-        is_control: whether only control batches have the type; other types are never in one.
-        others: the counts of records of other types, by number.
+        is_control: whether only control batches have the type; they never have other types.
+        others: the number of records of each other type.
     """
 
     def __init__(self, part: str, name: str, formats: Mapping[str, RecordFormat], schemas: Path = SCHEMAS) -> None:
@@ -94,7 +94,7 @@ class RecordPart:
         return [f"{kind} ({names[kind]})" if kind in names else str(kind) for kind in sorted(self.others)]
 
     def explain(self, key: bytes, value: bytes | None) -> tuple[list[Row], str] | None:
-        """Return the rows of a record's key or value and its error, or None if it is of another type."""
+        """Return the rows of a record's key or value and its error, or None if it has another type."""
         data = key if self.part == "key" else value
         if data is None:
             return None
@@ -111,7 +111,7 @@ class RecordPart:
         return self._control(self._class, key, data) if self.name in BODIES.values() else self._behind(data)
 
     def _keyed(self, cls: type[Message], key: bytes, data: bytes) -> tuple[list[Row], str] | None:
-        """Read a key or a value of a coordinator, if the record has this type, with which its key begins."""
+        """Read a coordinator's key or value, if the record has this type: its key begins with the type."""
         if len(key) < _PREFIX_BYTES or self._is_other(cls, kind := _int16(key)):
             return None
         if self.part == "value":
@@ -145,11 +145,11 @@ class RecordPart:
             return None
         if kind.type in MARKERS:
             return self._behind(data)
-        # KRaft's records contain their version, and are always read in their first one.
+        # KRaft's records contain their own version, but are always parsed as the first one.
         return self._rows(cls, cls.SCHEMA.versions.first, data, 0, [])
 
     def _behind(self, data: bytes) -> tuple[list[Row], str]:
-        """Read a message after its version: members of a group and markers of transactions have this form."""
+        """Read a message after its version: group members and transaction markers have this form."""
         assert self._class is not None, "a format has no version"
         if len(data) < _PREFIX_BYTES:
             return _unread(data, f"{_PREFIX_BYTES} bytes are needed, but {len(data)} are left")
@@ -163,7 +163,7 @@ class RecordPart:
         return rows, error
 
     def _is_other(self, cls: type[Message], kind: int) -> bool:
-        """Return whether a record has another type, and count that type."""
+        """Return whether a record has another type; if so, count that type."""
         if kind == cls.SCHEMA.key:
             return False
         self.others[kind] += 1
@@ -180,7 +180,7 @@ class RecordPart:
         rows += bounded((Row(span.offset, part, span.path, cell_text(span.value)) for span, part in parts), data)
         start = rows[-1].offset + len(rows[-1].data) if spans else start
         if start < len(data):
-            rows.append(Row(start, data[start:], "", "not read" if error else "behind the message"))
+            rows.append(Row(start, data[start:], "", "not read" if error else "after the message"))
         return rows, str(error or "")
 
 

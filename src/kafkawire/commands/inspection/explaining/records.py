@@ -1,7 +1,7 @@
-"""Explain each byte of a record batch, with the constructs that are made from the schemas.
+"""Explain each byte of a record batch, with the constructs made from the schemas.
 
 The construct engine reads the fields and records a span for each. This module adds the end of a batch, the compression
-of its records, the check of the checksum, and the meaning of single bits. `explain.py` calls it.
+of its records, the check of the checksum, and the meaning of individual bits. `explain.py` calls it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from kafkawire.sdk.records.engines.construct import form
 
 __all__ = ["ROWS_MAX", "Row", "bounded", "cell_text", "explain_format", "explain_records", "formats_named"]
 
-#: Maximum number of characters shown of one value; a value of a megabyte must not flood the terminal.
+#: Maximum number of characters shown of one value; a 1 MB value must not flood the terminal.
 _VALUE_CHARACTERS = 60
 
-#: Maximum number of rows of one explanation: a batch of 10,000 small records, or one record with 25,000 headers. A
-#: record of 2 MB can have a million headers, and compress to a few bytes.
+#: Maximum number of rows in one explanation: a batch of 10,000 small records, or one record with 25,000 headers. A
+#: record of 2 MB can have a million headers, yet compress to a few bytes.
 ROWS_MAX = 100_000
 
 _CHECKSUMS = {"crc32": crc32, "crc32c": crc32c}
@@ -38,7 +38,7 @@ class Row(NamedTuple):
         data: the bytes.
         path: the field that they belong to, such as `topics[0].partitions[3].index`.
         value: their value, as text.
-        region: the compression of decompressed data; `offset` then counts from its beginning.
+        region: the compression of decompressed data; `offset` is then relative to that data.
     """
 
     offset: int
@@ -78,7 +78,7 @@ def _left_out(data: bytes, start: int, region: str = "") -> Row:
     return Row(start, data[start:], "", f"{len(data) - start} bytes left out, after {ROWS_MAX} rows", region)
 
 
-#: The usual name for messages of the formats before record batches; a set is any number of them.
+#: The usual name for messages in the formats before record batches: a set of any number of them.
 _OTHER_NAMES = {"MessageSet": ("MessageV0", "MessageV1")}
 
 
@@ -88,7 +88,7 @@ def formats_named(formats: Mapping[str, RecordFormat], name: str, magic: int | N
     Args:
         formats: all formats.
         name: the name of a format, or `MessageSet`.
-        magic: the required magic of formats that have one; None for any.
+        magic: the required magic, for formats that have one; None for any.
 
     Raises:
         ValueError: the formats of this name have other magic numbers.
@@ -101,11 +101,11 @@ def formats_named(formats: Mapping[str, RecordFormat], name: str, magic: int | N
 
 
 class _Enough(Exception):
-    """Ends the reading, because there are `ROWS_MAX` rows."""
+    """Stops reading, because there are `ROWS_MAX` rows."""
 
 
 class _Spans(list[Span]):
-    """Collects the spans that a construct reads, and ends the reading when there is no room for more."""
+    """Collects the spans that a construct reads, and stops it when there is no room for more."""
 
     def __init__(self, room: int) -> None:
         super().__init__()
@@ -125,7 +125,7 @@ def explain_records(
     Args:
         formats: the record formats (see `load_record_formats`).
         data: batches of any magic.
-        path: the path of the value that they are part of; empty if there is none.
+        path: the path of the value that contains them; empty if there is none.
         offset_delta: the offset delta of the only wanted record; None for all.
 
     Returns:
@@ -160,7 +160,7 @@ def explain_format(formats: Mapping[str, RecordFormat], name: str, data: bytes) 
     Args:
         formats: the record formats.
         name: the format, such as `Record`.
-        data: its bytes, and perhaps more.
+        data: its bytes, and perhaps more after them.
 
     Returns:
         As `explain_records`.
@@ -171,7 +171,7 @@ def explain_format(formats: Mapping[str, RecordFormat], name: str, data: bytes) 
     except DecodeError as error:
         return reader.rows, error
     except _Enough:
-        pass  # a row reports it
+        pass  # a row reports the error
     return reader.rows, None
 
 
@@ -212,7 +212,7 @@ class _Reader:
             _Enough: there is no room for more rows.
         """
         spans = _Spans(ROWS_MAX - len(self.rows))
-        # construct's notation of a path, which begins with the operation.
+        # construct's own path notation, which begins with the operation.
         place = f"(parsing) -> {path}" if path else "(parsing)"
         try:
             values = form(known.name)._parsereport(stream, new_context(spans=spans), place)
@@ -307,7 +307,7 @@ class _Reader:
             number += 1
 
     def _judge(self, first_row: int, path: str, field: RecordField, covered: bytes) -> None:
-        """Add to a checksum's row whether it is right."""
+        """Note in a checksum's row whether it is correct."""
         computed = _CHECKSUMS[field.checksum or ""](covered)
         for index in range(first_row, len(self.rows)):
             row = self.rows[index]
@@ -323,7 +323,7 @@ class _Reader:
 
 
 def _below(path: str, field_path: str) -> str:
-    """Return the path of a field from the instance at `path`."""
+    """Return the path of a field in the instance at `path`."""
     return field_path.removeprefix(path).lstrip(".")
 
 

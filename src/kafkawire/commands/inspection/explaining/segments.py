@@ -1,6 +1,6 @@
 """Find and explain a batch, a record by its offset, or keys and values in a log segment.
 
-Damage hides no readable bytes: batches with a wrong checksum are explained like others, malformed batches up to the
+Damage hides no readable bytes: batches with a wrong checksum are explained like any others, malformed ones up to the
 fault, and the search for keys and values continues after damage. `explain.py` calls this module.
 """
 
@@ -45,7 +45,7 @@ class ExplainedRecord(NamedTuple):
         offset: the offset of the record.
         position: the position of its batch in the file, in bytes.
         part: `key` or `value`.
-        rows: its bytes, counted from its beginning.
+        rows: its bytes; their offsets are relative to its start.
         error: its error, if any.
     """
 
@@ -57,7 +57,7 @@ class ExplainedRecord(NamedTuple):
 
 
 class LogSegment:
-    """A log segment with a part in memory; a broker can append to its file, or cut it, meanwhile.
+    """A log segment, partly in memory; meanwhile a broker can append to its file, or cut it.
 
     Args:
         path: a `.log` file.
@@ -78,14 +78,14 @@ class LogSegment:
 
     @property
     def cut_to(self) -> int | None:
-        """The remaining size of a file that got shorter while it was read; None for others."""
+        """The remaining size, if the file became shorter while it was read; None otherwise."""
         return min(self._window.end, self._file.seek(0, os.SEEK_END)) if self._window.end < self._size else None
 
     def batch(self, number: int) -> tuple[int, Batch]:
         """Return a batch by its number in the file, and its position.
 
         Raises:
-            DecodeError: the file is not a segment, or damaged before the end of the batch.
+            DecodeError: the file is not a segment, or is damaged before the end of the batch.
             ValueError: the file has fewer batches.
         """
         for index, found in enumerate(self._headers()):
@@ -97,7 +97,7 @@ class LogSegment:
         """Return the batch that has an offset, and its position.
 
         Raises:
-            DecodeError: the file is not a segment, or damaged before the end of the batch.
+            DecodeError: the file is not a segment, or is damaged before the end of the batch.
             ValueError: no batch has the offset.
         """
         first = last = None
@@ -108,15 +108,15 @@ class LogSegment:
                 if batch.base_offset <= offset or isinstance(batch, MessageBatch):
                     return position, batch
                 break
-        held = "it has no batch" if first is None else f"it begins with {first}; {last} is the last one looked at"
+        held = "it has no batch" if first is None else f"it begins with {first}; {last} is the last one read"
         raise ValueError(f"{self._path} has no batch with offset {offset}: {held}")
 
     def batch_at(self, position: int) -> tuple[int, Batch]:
         """Return the batch that begins at a byte of the file, and that byte.
 
         Raises:
-            DecodeError: no batch begins there; the error's offset counts from there.
-            ValueError: the file ends before it.
+            DecodeError: no batch begins there; the error's offset is relative to that byte.
+            ValueError: the file ends before that byte.
         """
         for batch in walk_headers(self._whole_batch(position)):
             return position, batch
@@ -126,7 +126,7 @@ class LogSegment:
         """Return the position of a batch, and the batch; the first one if `place` is empty.
 
         Raises:
-            DecodeError: the file is not a segment, or damaged before the end of the batch.
+            DecodeError: the file is not a segment, or is damaged before the end of the batch.
             ValueError: the batch does not exist.
         """
         if place.offset is not None:
@@ -144,7 +144,7 @@ class LogSegment:
 
         Args:
             wanted: the types of keys and values to read.
-            place: the place of the records; if empty, the whole file. Then damage is skipped, and yielded.
+            place: the place of the records; if empty, the whole file; damage is then skipped, and yielded.
 
         Raises:
             DecodeError: the file is damaged in or before the chosen batch.
@@ -160,7 +160,7 @@ class LogSegment:
                     yield from _explained(record, each, wanted)
 
     def _headers(self) -> Iterator[tuple[int, Batch]]:
-        """Yield the position of each batch, and the batch, with an unchecked checksum."""
+        """Yield the position of each batch, and the batch, without checking its checksum."""
         position = 0
         while position < self._window.end:
             try:
@@ -172,7 +172,7 @@ class LogSegment:
                 raise DecodeError(error.path, position + error.offset, error.reason) from None
 
     def _whole_batch(self, position: int) -> memoryview:
-        """Return the bytes of the batch at a position; fewer if the file ends before, or the batch is too large."""
+        """Return the bytes of the batch at a position; fewer if the file ends early, or the batch is too large."""
         view = self._window.at(position, BATCH_HEADER_BYTES)
         if len(view) <= BATCH_MAGIC_AT:
             return view
@@ -194,7 +194,7 @@ def _explained(record: Record, stored: Stored, wanted: tuple[RecordPart, ...]) -
 
 
 def is_batches(data: bytes) -> bool:
-    """Return whether bytes begin with a batch with a right checksum."""
+    """Return whether bytes begin with a batch with a correct checksum."""
     try:
         return next(walk(data), None) is not None
     except KafkaWireError:
@@ -207,11 +207,11 @@ def explain_chosen(
     """Explain a batch, or one of its records by offset.
 
     Returns:
-        A title, the rows, and the error, if any. If no batch begins at the place, the rows are those of its possible
+        A title, the rows, and the error, if any. If no batch begins at the place, the rows show its possible
         header.
 
     Raises:
-        DecodeError: the file is not a segment, or damaged before the batch.
+        DecodeError: the file is not a segment, or is damaged before the batch.
         ValueError: the batch, or the record in it, does not exist.
     """
     try:
@@ -228,6 +228,6 @@ def explain_chosen(
     if wanted is not None and error is None and not any(row.path.startswith("records[") for row in rows):
         raise ValueError(
             f"no record has offset {place.offset}: its batch, at byte {position}, has "
-            f"{batch.base_offset} to {batch.last_offset}, but not this one any more"
+            f"{batch.base_offset} to {batch.last_offset}, but no longer this one"
         )
     return f"batch at byte {position}, offsets {batch.base_offset} to {batch.last_offset}", rows, error

@@ -1,6 +1,6 @@
 """Put TCP segments in order, to get the bytes of each side of each connection, and the gaps.
 
-A capture can have segments twice or out of order, can lack some, and can begin inside a connection. A segment is
+A capture can repeat, reorder or lack segments, and can begin in the middle of a connection. A segment is
 yielded after all segments before it and all that it acknowledges, so a response never comes before its request. If a
 segment waits too long, the bytes that it waits for were not captured: a gap.
 
@@ -17,12 +17,12 @@ from kafkawire.commands.inspection.explaining.capture_packets import TcpSegment
 
 __all__ = ["CapturedBytes", "TcpConnection", "TcpStreams"]
 
-#: Maximum number of segments of one connection that wait for earlier ones; a network reorders a few, a capture a few
-#: dozen.
+#: Maximum number of segments of one connection that wait for earlier ones; a network reorders a few of them, a capture
+#: a few dozen.
 _HELD_SEGMENTS_MAX = 1024
 
-#: Maximum number of bytes that wait in all connections together: thousands of connections can have a window of
-#: megabytes each.
+#: Maximum number of bytes that wait across all connections: thousands of connections can each have a window of
+#: several megabytes.
 _HELD_BYTES_MAX = 64 * 1024 * 1024
 
 #: Memory of a waiting segment in addition to its bytes.
@@ -35,7 +35,7 @@ _CONNECTIONS_MAX = 10_000
 #: Sequence numbers have 32 bits and wrap.
 _SEQUENCES = 2**32
 
-#: A value below every position: the acknowledgment of a segment that has none.
+#: A value below every position: used as the acknowledgment of a segment that has none.
 _NOTHING = -(2**62)
 
 
@@ -43,9 +43,9 @@ class TcpConnection:
     """A connection.
 
     Attributes:
-        number: its number in the order of appearance, from 1.
-        ends: address and port of both sides; the first one opened it, or was seen first.
-        opened: whether the capture has its beginning.
+        number: its number in order of appearance, from 1.
+        ends: address and port of both sides; first comes the one that opened it, or was seen first.
+        opened: whether the capture has its start.
     """
 
     def __init__(self, number: int, ends: tuple[str, str], opened: bool) -> None:
@@ -62,7 +62,7 @@ class CapturedBytes(NamedTuple):
     Attributes:
         connection: the connection.
         side: 0 or 1, as in `TcpConnection.ends`.
-        time: the time of the capture, in seconds since the epoch.
+        time: when they were captured, in seconds since the epoch.
         data: the bytes; empty for a gap and at the end.
         missing_bytes: the number of bytes that were not captured here.
         is_end: whether the connection ends here.
@@ -77,7 +77,7 @@ class CapturedBytes(NamedTuple):
 
 
 class _Held(NamedTuple):
-    """A waiting segment; `start` and `acknowledged` are positions in its own stream and in the other one."""
+    """A waiting segment; `start` and `acknowledged` are positions in its own stream and in the opposite one."""
 
     start: int
     number: int
@@ -102,7 +102,7 @@ class _Side:
             self.first = self.sequence = sequence
 
     def place(self, sequence: int) -> int:
-        """Return the position of a sequence number: the possible one nearest to the next byte."""
+        """Return the position of a sequence number: of all candidates, the one nearest to the next byte."""
         assert self.sequence is not None, "a side begins with its first number"
         ahead = (sequence - self.sequence) % _SEQUENCES
         return self.position + (ahead if ahead < _SEQUENCES // 2 else ahead - _SEQUENCES)
@@ -133,7 +133,7 @@ class TcpStreams:
         self._held_bytes = 0
 
     def receive(self, segment: TcpSegment, time: float) -> Iterator[CapturedBytes]:
-        """Yield the bytes that a segment completes."""
+        """Yield the bytes that a segment makes available in order."""
         self._packets += 1
         key = frozenset((segment.source, segment.destination))
         connection = self._connections.pop(key, None)
@@ -144,7 +144,7 @@ class TcpStreams:
             if segment.reset or not (segment.syn or segment.payload):
                 return  # there is no connection to follow yet
             connection = self._new(segment)
-        self._connections[key] = connection  # the most recent one comes last
+        self._connections[key] = connection  # the most recent connection comes last
         if connection._finished:
             return  # a repeated segment
         side = int(segment.source != connection.ends[0])
@@ -182,7 +182,7 @@ class TcpStreams:
             self._held_bytes += len(held.data) + _HELD_COST_BYTES
 
     def _settled(self, connection: TcpConnection, time: float) -> Iterator[CapturedBytes]:
-        """Yield the bytes in order, and further ones if too many wait."""
+        """Yield the bytes in order, and later ones if too many are waiting."""
         yield from self._in_order(connection)
         while self._waits_too_long(connection):
             yield from self._forced(connection, time)
@@ -203,7 +203,7 @@ class TcpStreams:
                 self._held_bytes -= len(held.data) + _HELD_COST_BYTES
                 data = held.data[own.position - held.start :]
                 own.advance(len(data))
-                # A repeated segment with the end can end before the known position.
+                # A repeated segment that ends its side can end before the known position.
                 own.ended = own.ended or (held.fin and held.start + len(held.data) == own.position)
                 if data:
                     yield CapturedBytes(connection, side, held.time, data)
@@ -250,6 +250,6 @@ def _oldest(connection: TcpConnection, side: int) -> int:
 
 
 def _is_repeated(connection: TcpConnection, segment: TcpSegment) -> bool:
-    """Return whether a segment that opens a side belongs to a connection, and not to a later one on the same ports."""
+    """Return whether a segment that opens a side belongs to a connection, not to a later one on the same ports."""
     own = connection._sides[int(segment.source != connection.ends[0])]
     return connection.opened and own.first in (None, (segment.sequence + 1) % _SEQUENCES)

@@ -76,7 +76,7 @@ func admin(ctx context.Context, bootstrap, topic string) any {
 	deleted, err := admin.DeleteTopics(ctx, topic)
 	check(err)
 	check(deleted.Error())
-	// A client answers from what it has learned for some seconds.
+	// A client answers from its cached metadata for some seconds.
 	other := connect(bootstrap)
 	defer other.Close()
 	left, err := kadm.NewClient(other).ListTopics(ctx)

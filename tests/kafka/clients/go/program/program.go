@@ -1,4 +1,4 @@
-// Package program has what the users of clients in Go share.
+// Package program has the code shared by the users of Go clients.
 package program
 
 import (
@@ -12,7 +12,7 @@ import (
 // Records is how many records are stored.
 const Records = 200
 
-// RecordsOfALine is how many records are stored for a line of standard input.
+// RecordsOfALine is how many records are stored for each line of standard input.
 const RecordsOfALine = 500
 
 // Key returns the key of a record.
@@ -25,7 +25,7 @@ func Value(number int) string {
 	return strings.Repeat(fmt.Sprintf("value %d ", number), 20)
 }
 
-// Show tells what was seen.
+// Show prints the observations.
 func Show(seen any) {
 	check(json.NewEncoder(os.Stdout).Encode(seen))
 }

@@ -81,7 +81,7 @@ async fn fetch(client: &Client, topic: &str) -> Result<Value, Error> {
         let end = reader.get_offset(OffsetAt::Latest).await?;
         while offset < end {
             let (records, _) = reader.fetch_records(offset, 1..1_000_000, 1_000).await?;
-            let begin = offset; // a batch may begin before it
+            let begin = offset; // a batch may begin before the offset
             for each in records.into_iter().filter(|each| each.offset >= begin) {
                 offset = each.offset + 1;
                 let (key, value) = (each.record.key.unwrap(), each.record.value.unwrap());
