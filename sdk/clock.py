@@ -1,9 +1,9 @@
 """The clocks of the parts that do I/O.
 
-State machines take the time as an argument; transports, servers and the asynchronous clients read it here.
+State machines take the time as an argument; transports, servers and the asynchronous clients read the clock here.
 
-Tools such as freezegun replace the functions of `time` in every module that has them. A timer that follows a frozen
-clock never fires. Therefore these clocks keep the original functions as defaults of arguments, where no tool looks.
+Tools such as freezegun replace the functions of `time` in every module that imports them, and a timer that follows a
+frozen clock never fires. These clocks therefore keep the original functions as argument defaults, where no tool looks.
 """
 
 from __future__ import annotations
@@ -30,5 +30,5 @@ def monotonic_ns(*, _read_ns: Callable[[], int] = time.monotonic_ns) -> int:
 
 
 def monotonic_seconds(*, _read: Callable[[], float] = time.monotonic) -> float:
-    """Return the clock of `monotonic_ms` in seconds, as event loops have it."""
+    """Return the clock of `monotonic_ms` in seconds, as event loops do."""
     return _read()

@@ -3,8 +3,8 @@
 Three families show the source of an error: `LocalProtocolError` (this program asked for something that the protocol
 does not
 allow), `RemoteProtocolError` (the peer broke the protocol) and `BrokerError` (a broker responded with an error code).
-The others are about networks, deadlines and limits. Every text names the thing, the value and the limit; `__cause__` is
-the underlying error, if there is one.
+The others are about networks, deadlines and limits. Every message names the object, the value and the limit;
+`__cause__` is the underlying error, if there is one.
 """
 
 from __future__ import annotations
@@ -48,21 +48,21 @@ __all__ = [
 class KafkaWireError(Exception):
     """The base of every error that kafkawire raises on purpose.
 
-    Catch it where all of them are handled alike. `retriable` says whether repeating the same call may help: a client
-    has already repeated it until its time limit. After a `fatal` error, close the client and create a new one.
+    Catch it to handle all of them alike. `retriable` says whether repeating the call may help: a client has already
+    retried until its time limit. After a `fatal` error, close the client and create a new one.
     """
 
-    #: Whether the same call may succeed if repeated.
+    #: Whether the call may succeed if it is repeated.
     retriable = False
     #: Whether the object that raised the error is no longer usable.
     fatal = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The default calls the class with the finished text, which most of these classes do not accept.
+        # By default, the class is called with the finished message, which most of these classes do not accept.
         return _copied, (type(self), self.args), self.__dict__
 
     def again(self) -> Self:
-        """Return a copy to raise, for code that keeps the error and raises it more than once.
+        """Return a copy to raise, for code that stores the error and raises it more than once.
 
         Each time the same exception is raised again, its traceback grows, and the notes and contexts of all handlers
         accumulate in it.
@@ -78,7 +78,7 @@ class KafkaWireError(Exception):
 class LocalProtocolError(KafkaWireError):
     """This program asked for something that the protocol does not allow.
 
-    Nothing was sent. The call is wrong: correct it, since repeating it does not help.
+    Nothing was sent. Correct the call; repeating it does not help.
     """
 
 
@@ -118,7 +118,7 @@ class UnsupportedVersion(LocalProtocolError):
 class DecodeError(RemoteProtocolError):
     """Bytes cannot be decoded.
 
-    They are damaged, cut off, or of another format or version. In a consumer, the partition has stopped. `seek` past
+    They are damaged, truncated, or of another format or version. In a consumer, the partition has stopped: `seek` past
     the damaged batch to lose nothing else, or `resume` the partition to try again.
 
     Args:
@@ -135,7 +135,7 @@ class DecodeError(RemoteProtocolError):
 
 
 class PartialBatch(DecodeError):
-    """The remaining bytes are not a whole record batch: it was cut off, or the length of the batch is damaged.
+    """The remaining bytes are not a whole record batch: it was truncated, or its length field is damaged.
 
     A fetch response may end like this; a file or a column must not. If the data is still being written, read it again
     later; otherwise everything before `offset` is intact and the rest is lost.
@@ -143,7 +143,7 @@ class PartialBatch(DecodeError):
     Args:
         offset: the start of the partial batch, in bytes from the start of the buffer.
         left_bytes: the number of remaining bytes.
-        needed_bytes: the number of bytes that the batch announces; None if too few bytes remain to tell.
+        needed_bytes: the size that the length field gives; None if too few bytes remain to read it.
     """
 
     def __init__(self, offset: int, left_bytes: int, needed_bytes: int | None) -> None:
@@ -184,12 +184,12 @@ class UnknownRecord(DecodeError):
 class BrokerError(KafkaWireError):
     """A broker responded with an error code.
 
-    Decide by `code`, an `ErrorCode`. If the error is retriable, the client has retried until its time limit, and trying
-    again later may help; if not, the request or the cluster's configuration must change.
+    Check `code`, an `ErrorCode`, to decide what to do. If the error is retriable, the client has retried until its time
+    limit, and trying again later may help; if not, change the request or the cluster's configuration.
 
     Args:
-        code: the number on the wire; one unknown to this release becomes UNKNOWN_SERVER_ERROR, and the text keeps the
-            number.
+        code: the number on the wire; a number unknown to this release becomes UNKNOWN_SERVER_ERROR, and the message
+            keeps it.
         detail: what failed, and the broker's own message if it sent one.
     """
 
@@ -206,13 +206,13 @@ class BrokerError(KafkaWireError):
 
 
 class BatchRefused(BrokerError):
-    """A record was not stored because the broker rejected other records of its batch, which have separate errors.
+    """A record was not stored because the broker rejected other records in its batch, which have errors of their own.
 
-    The broker found nothing wrong with this record: send it again if later records may come before it.
+    The broker found nothing wrong with this record: send it again if later records may be stored before it.
 
     Args:
         code: the broker's error code for the batch.
-        detail: the rejected records, and the reasons.
+        detail: the rejected records and the reasons.
     """
 
     def __init__(self, code: int, detail: str = "") -> None:
@@ -221,9 +221,9 @@ class BatchRefused(BrokerError):
 
 
 class ProducerFenced(BrokerError):
-    """A later producer uses the same transactional id, or the coordinator has ended the transaction itself.
+    """A newer producer uses the same transactional id, or the coordinator has ended the transaction.
 
-    The open transaction is aborted. Close the producer, and leave the work to the other one. If there is none, the
+    The open transaction is aborted. Close this producer, and leave the work to the newer one. If there is none, the
     transaction took longer than `transaction_timeout_ms`: create a new producer, and read its input again from the
     committed offsets.
 
@@ -238,18 +238,18 @@ class ProducerFenced(BrokerError):
 
 
 class TransactionAborted(KafkaWireError):
-    """The transaction of a record was aborted, or must be: none of its records will be read as committed.
+    """The transaction of a record was aborted, or must be; none of its records will be read as committed.
 
-    The cause says why, unless the application asked for it. The producer remains usable: end the transaction, begin
-    another and repeat its work, from the last committed offsets.
+    The cause says why, unless the application aborted it. The producer remains usable: end the transaction, begin
+    another one and repeat the work from the last committed offsets.
     """
 
 
 class ConnectFailed(KafkaWireError):
-    """A broker, or each of several brokers, could not be reached.
+    """A broker, or every one of several brokers, could not be reached.
 
-    The text and `__cause__` say why: check name, port, firewall, and which address the broker advertises. Clients that
-    have been started try again automatically.
+    The message and `__cause__` say why: check the name, the port, the firewall and the address that the broker
+    advertises. Clients that have started try again automatically.
 
     Args:
         address: the address of the attempt.
@@ -268,8 +268,8 @@ class ConnectFailed(KafkaWireError):
 class AuthenticationFailed(ConnectFailed):
     """A broker was reached, but rejected the login, or one side rejected the other's certificate.
 
-    It is not retried, because further attempts with a wrong password may lock the user out. Correct the `sasl_` or
-    `ssl_` option, or the broker's users and certificates: the text says which side rejected what.
+    The login is not retried, because further attempts with a wrong password may lock the user out. Correct the `sasl_`
+    or `ssl_` option, or the broker's users and certificates: the message says which side rejected what.
     """
 
     retriable = False
@@ -278,24 +278,25 @@ class AuthenticationFailed(ConnectFailed):
 class ConnectionLost(KafkaWireError):
     """A connection ended while a response was pending; it is unknown whether the broker acted on the request.
 
-    Repeat operations that may be done twice; for others, look up the outcome in the cluster.
+    Repeat operations that are safe to do twice; for others, check the outcome in the cluster.
     """
 
     retriable = True
 
 
 class NeverAnswered(ConnectionLost):
-    """A broker sent its versions, but ended the connection at the first request, as a broker that expects SASL does.
+    """A broker sent its versions but closed the connection at the first request, as a broker that expects SASL does.
 
-    The broker may also have been stopped at that moment, so clients try again. At the start, they give up if it happens
-    several times in a row: set `security_protocol` and `sasl_mechanism`.
+    The broker may also have stopped at that moment, so clients try again. `start` gives up if it happens repeatedly:
+    set `security_protocol` and `sasl_mechanism`.
     """
 
 
 class RequestTimedOut(KafkaWireError):
     """A broker did not respond in time; it is unknown whether it acted on the request.
 
-    Repeat operations that may be done twice. If brokers are slow rather than unreachable, raise `request_timeout_ms`.
+    Repeat operations that are safe to do twice. If brokers are slow rather than unreachable, raise
+    `request_timeout_ms`.
     """
 
     retriable = True
@@ -309,9 +310,9 @@ class DeliveryTimedOut(KafkaWireError):
 
 
 class BufferFull(KafkaWireError):
-    """A record currently does not fit into the producer's buffer; it was not buffered.
+    """The producer's buffer has no room for a record at the moment; the record was not buffered.
 
-    Await `drain` and send it again, or use `send_many`, which waits automatically. If it happens constantly, records
+    Await `drain` and send it again, or use `send_many`, which waits automatically. If this happens constantly, records
     are sent faster than the brokers store them; a larger `buffer_memory` helps only with bursts.
     """
 
@@ -319,7 +320,7 @@ class BufferFull(KafkaWireError):
 
 
 class RecordTooLarge(LocalProtocolError):
-    """A record is larger than the largest request, or than the largest response.
+    """A record does not fit into the largest request or the largest response.
 
     Send smaller records, or raise `max_request_size` together with the topic's `max.message.bytes`. A consumer stops
     at a batch that is larger than its `max_frame_bytes`: raise that, or seek past the batch.
@@ -329,15 +330,15 @@ class RecordTooLarge(LocalProtocolError):
 class NoOffset(KafkaWireError):
     """A partition has no position to start from, and `auto_offset_reset` is "none".
 
-    The partition has stopped. `seek` to where reading should continue, or `resume` it to look for a committed offset
-    again; or choose another `auto_offset_reset`.
+    The partition has stopped. `seek` to where reading should continue, `resume` the partition to look for a committed
+    offset again, or choose another `auto_offset_reset`.
     """
 
 
 class DeserializationFailed(KafkaWireError):
-    """A deserializer of the application raised an error, which is the cause of this one.
+    """One of the application's deserializers raised an error, which is the cause of this one.
 
-    The record was not handed out, and the partition has stopped there. Pass the error to `Consumer.skip` to skip the
+    The record was not delivered, and the partition has stopped at it. Pass the error to `Consumer.skip` to skip the
     record; `resume` the partition to try again. The error has the record as it was fetched, for a dead letter topic.
 
     Args:
@@ -391,11 +392,11 @@ class Closed(LocalProtocolError):
 class ConfigurationError(KafkaWireError, ValueError):
     """An option cannot be used.
 
-    Correct the option: docs/options.md lists all options. This error is also a `ValueError`.
+    docs/options.md lists all options. This error is also a `ValueError`.
 
     Args:
         option: the option's name.
-        value: the given value; the text does not show it if the name suggests that it is secret.
+        value: the given value; the message does not show it if the option's name suggests that it is secret.
         reason: what is wrong, with the limit.
     """
 
@@ -406,5 +407,5 @@ class ConfigurationError(KafkaWireError, ValueError):
 
 
 def _copied(cls: type[KafkaWireError], args: tuple[Any, ...]) -> KafkaWireError:
-    """Return an error with the text of another, for `pickle` and `copy`, which then add its attributes."""
+    """Return an error with the message of another, for `pickle` and `copy`, which then add its attributes."""
     return cls.__new__(cls, *args)

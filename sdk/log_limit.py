@@ -1,4 +1,4 @@
-"""Keep an outage from filling the log: at most one line per interval and subject, with a count of the others.
+"""Keep an outage from flooding the log: write at most one line per interval and subject, with a count of the rest.
 
 A machine has a `LogLimit` for its logger and gives each line a subject, for example ("not stored", topic). Lines about
 different subjects do not delay each other. docs/observability.md lists the loggers.
@@ -12,10 +12,10 @@ from typing import Final
 
 __all__ = ["INTERVAL_MS", "SUBJECTS_MAX", "LogLimit"]
 
-#: An outage shows immediately, and an hour of it takes at most 360 lines per subject.
+#: An outage shows up immediately, and takes at most 360 lines per subject and hour.
 INTERVAL_MS: Final = 10_000
 
-#: The maximum number of remembered subjects: more than any cluster has brokers. Beyond that the oldest one is
+#: The maximum number of remembered subjects, more than any cluster has brokers. Beyond that, the oldest subject is
 #: forgotten, and the next line about it may come early.
 SUBJECTS_MAX: Final = 1_000
 
@@ -44,7 +44,7 @@ class LogLimit:
         self._write(logging.ERROR, subject, now_ms, text, arguments)
 
     def exception(self, subject: Hashable, now_ms: int, text: str, *arguments: object) -> None:
-        """Log a bug of this code with its traceback; for an `except` clause."""
+        """Log a bug in this code with its traceback; for use in an `except` clause."""
         self._write(logging.ERROR, subject, now_ms, text, arguments, has_traceback=True)
 
     def _write(

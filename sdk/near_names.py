@@ -8,8 +8,8 @@ from typing import Final
 
 __all__ = ["did_you_mean", "nearest"]
 
-#: The number of characters compared of each name: the time grows with its square. No option, message or field has a
-#: name this long, and topics that differ only further on are not likely typos.
+#: How many characters of each name are compared: the time grows with the square of this number. No option, message or
+#: field has a name this long, and topic names that differ only after that are unlikely to be typos.
 _CHARACTERS_MAX: Final = 100
 
 #: The maximum number of names to compare with, each of which takes about 30 µs.
@@ -17,7 +17,7 @@ _NAMES_MAX: Final = 500
 
 
 def nearest(given: str, names: Iterable[str], most: int = 1, likeness: float = 0.6) -> list[str]:
-    """Return the names that are most similar to a given one, ignoring case, the best first.
+    """Return the names most similar to a given one, ignoring case, with the best match first.
 
     Args:
         given: the unknown name.

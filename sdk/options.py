@@ -1,10 +1,10 @@
 """Declare options and read them: names, types, ranges, defaults.
 
-Clients and the broker each declare their own options as attributes of a class derived from `Options`; reading and
-errors are shared. An option has a name in snake_case and, if Kafka has it too, the dotted name of Kafka's
+Clients and the broker each declare their own options as attributes of a class derived from `Options`, which reads them
+and reports errors. An option has a name in snake_case and, if Kafka has it too, the dotted name from Kafka's
 documentation. Under Kafka's name, numbers and booleans may also be text, as in a properties file. The keywords for type
 checkers and docs/options.md are generated from these declarations (tools/options.py). The classes are plain because a
-dataclass would add about a millisecond to the start of a program.
+dataclass would add about a millisecond to a program's startup.
 """
 
 import re
@@ -36,7 +36,7 @@ __all__ = [
     "text",
 ]
 
-#: Kafka keeps most numbers as int32.
+#: Kafka stores most numbers as int32.
 INT32_MAX: Final = 2**31 - 1
 
 #: Offsets and times are int64.
@@ -48,7 +48,7 @@ REQUIRED: Final[Any] = object()
 #: The default of `listed`.
 _NO_SYNONYMS: Final[Mapping[str, str]] = MappingProxyType({})
 
-#: More digits than any number here has; Python refuses to convert 5,000 digits.
+#: No number here has this many digits, and Python refuses to convert 5,000.
 _DIGITS_MAX = 100
 
 _DECIMAL = re.compile(r"[+-]?[0-9]+")
@@ -61,7 +61,7 @@ class Option(NamedTuple):
     """One option.
 
     Attributes:
-        default: the value if none is given; `REQUIRED` if one must be given.
+        default: the value if none is given; `REQUIRED` if a value must be given.
         read: checks a value.
         kafka_name: the name in Kafka's documentation; None for an option that Kafka does not have.
         parse: converts text to a value for `read`, or returns it unchanged; None for options that are text.
@@ -80,16 +80,16 @@ class Option(NamedTuple):
 
 
 class Order(NamedTuple):
-    """A rule for options: `lower`, with those of `plus` added to it, is at most `upper`.
+    """A rule for options: `lower`, plus the options in `plus`, is at most `upper`.
 
-    An option that was not given yields to those that were: `upper` is raised, or one of the others lowered, as much as
+    Options that were not given yield to those that were: `upper` is raised, or one of the others lowered, as far as
     necessary.
 
     Attributes:
         lower: the name of one option.
         upper: the name of the other.
         otherwise: the consequence of breaking the rule.
-        strict: whether equality breaks the rule, too.
+        strict: whether equality breaks the rule as well.
         plus: names of options that are added to `lower`.
         times: how many times `lower` fits into `upper` if one of them yields.
     """
@@ -107,19 +107,19 @@ class Order(NamedTuple):
         return self.lower, *self.plus
 
     def holds(self, options: "Options") -> bool:
-        """Return whether the values of options obey the rule."""
+        """Return whether the options satisfy the rule."""
         low, high = sum(getattr(options, name) for name in self.lowers), getattr(options, self.upper)
         return bool(low < high or (low == high and not self.strict))
 
     def yielding(self, options: "Options", given: Collection[str]) -> list[str]:
-        """Return the options that may yield, in this order, if the rule is broken."""
+        """Return the options that may yield if the rule is broken, in order."""
         if self.holds(options):
             return []
         lowers = sorted(self.lowers, key=lambda name: -getattr(options, name))
         return [name for name in (self.upper, *lowers) if name not in given]
 
     def wanted(self, name: str, options: "Options") -> int:
-        """Return a value of an option with which the rule holds."""
+        """Return a value for an option that makes the rule hold."""
         apart = int(self.strict and self.times == 1)
         others: int = sum(getattr(options, each) for each in self.lowers if each != name)
         if name == self.upper:
@@ -135,9 +135,9 @@ class Options:
         values: the values that differ from the defaults, by option name; not checked: use `read` for a user's input.
     """
 
-    #: Every option by its name.
+    #: Every option, by name.
     OPTIONS: ClassVar[Mapping[str, Option]] = {}
-    #: Names by the dotted name of Kafka's documentation.
+    #: Option names, by the dotted name from Kafka's documentation.
     KAFKA_NAMES: ClassVar[Mapping[str, str]] = {}
     #: Whether numbers and booleans may be text under every name, as on a command line.
     FROM_TEXT: ClassVar[bool] = False
@@ -173,7 +173,7 @@ class Options:
             if name not in cls.OPTIONS:
                 raise ConfigurationError(given_name, value, cls.unknown(given_name))
             if name in values:
-                raise ConfigurationError(given_name, value, f"{name} was given already")
+                raise ConfigurationError(given_name, value, f"{name} was already given")
             values[name] = cls.read_value(given_name, value)
         for name, option in cls.OPTIONS.items():
             if option.default is REQUIRED and name not in values:
@@ -183,7 +183,7 @@ class Options:
         return options
 
     def _yielding(self, given: Collection[str]) -> Self:
-        """Return options in which those that were not given yield to those that were, if they can."""
+        """Return options where those that were not given yield to those that were, if possible."""
         options = self
         for order in self.ORDERS * 2:  # an option that yields may require another to yield
             for name in order.yielding(options, given):
@@ -194,7 +194,7 @@ class Options:
         return options
 
     def check(self, given: Collection[str]) -> None:
-        """Check the values against each other; a derived class that adds rules calls this one, too.
+        """Check the values against each other; a derived class that adds rules also calls this method.
 
         Args:
             given: the names of the options that were given.
@@ -282,7 +282,7 @@ def flag(default: bool, *, kafka: str | None = None) -> Any:
 
 
 def text(default: str | None, *, kafka: str | None = None) -> Any:
-    """Declare a text option; None is accepted if it is the default."""
+    """Declare a string option; None is accepted if it is the default."""
     return Option(default, read_text, kafka, accepts="str" if default is not None else "str | None")
 
 
@@ -311,13 +311,13 @@ def option(
 
 
 def listed(value: object, values: Collection[str], *more: str, meant: Mapping[str, str] = _NO_SYNONYMS) -> str:
-    """Return the allowed values and the one that was probably meant, for the error about any other value.
+    """Return the allowed values, and the one that was probably meant, for an error about an invalid value.
 
     Args:
         value: the user's value.
         values: the allowed values.
         more: other allowed values, in words.
-        meant: the names of some values in other clients.
+        meant: names that other clients use for some of the values.
     """
     text = ", ".join([*(each or "''" for each in values), *more])
     if not isinstance(value, str):
@@ -333,7 +333,7 @@ def literal(*values: str | int) -> str:
 
 
 def read_text(name: str, value: object) -> str | None:
-    """Return text or None, and reject anything else."""
+    """Return a string or None, and reject anything else."""
     if isinstance(value, str) or value is None:
         return value
     is_bytes = isinstance(value, bytes | bytearray | memoryview)

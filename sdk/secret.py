@@ -1,7 +1,7 @@
-"""Texts that must not appear in logs, reprs or errors: passwords, private keys, tokens.
+"""Strings that must not appear in logs, reprs or errors: passwords, private keys, tokens.
 
-Options keep such a text in a `Secret`, which only `reveal` opens. A value that is not in a `Secret`, for example
-because its option's name is misspelt or a peer sent it, is shown only if that name cannot be that of a secret.
+Options keep such a string in a `Secret`, which only `reveal` opens. A value that is not in a `Secret`, for example
+because its option's name is misspelt or a peer sent it, is shown only if its name rules out a secret.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["HIDDEN", "Secret", "may_be_secret", "shown"]
 HIDDEN = "<hidden>"
 
 #: Names of values that may be secret, even if misspelt: all security options except those known to be harmless,
-#: including options of one listener of a broker.
+#: including the options of a broker's individual listeners.
 _SECRET_NAME = re.compile(
     r"pas|pwd|secret|token|jaas|credential|private|pem|key$"
     r"|(?:^|\.)(?:sasl|ssl)(?!.*(?:algorithm|context|location|mechanism|name$|region|scope|type$))",
@@ -25,12 +25,12 @@ _SECRET_NAME = re.compile(
 )
 
 
-#: The maximum number of characters of a name to match: no option's name is half as long.
+#: The maximum length of a name to match: no option's name is half as long.
 _NAME_CHARACTERS_MAX = 250
 
 
 class Secret:
-    """A text that is not shown by `str`, by `repr` or in a pickle."""
+    """A string that neither `str` nor `repr` shows, and that cannot be pickled."""
 
     __slots__ = ("_text",)
 
@@ -38,7 +38,7 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """Return the text."""
+        """Return the secret string."""
         return self._text
 
     def __repr__(self) -> str:
@@ -57,7 +57,7 @@ class Secret:
         return self
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        raise TypeError("a secret cannot be pickled: give it to the other process in another way")
+        raise TypeError("a secret cannot be pickled: pass it to the other process in another way")
 
 
 def may_be_secret(name: str) -> bool:
@@ -66,5 +66,5 @@ def may_be_secret(name: str) -> bool:
 
 
 def shown(name: str, value: object) -> str:
-    """Return the text of an option's value for an error."""
+    """Return an option's value as shown in an error."""
     return HIDDEN if value is not None and may_be_secret(name) else quoted(value, limit=None)

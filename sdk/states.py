@@ -1,10 +1,10 @@
-"""State machines as tables of transitions: the states that may follow each state, and the events that lead there.
+"""State machines as transition tables: the states that may follow each state, and the events that lead to them.
 
-A machine declares its edges once, beside its states, and takes every step through `Edges.follow`, which rejects any
+A machine declares its edges once, next to its states, and takes every step through `Edges.follow`, which rejects any
 other step. `tools/states.py` draws the tables in docs/states.md.
 
-A rejected edge is a bug of the machine, never caused by a peer. So its error is not a `KafkaWireError`: it ends a
-client, and a broker answers UNKNOWN_SERVER_ERROR and logs it.
+A rejected step is a bug in the machine, never caused by a peer. So its error is not a `KafkaWireError`: it ends a
+client, while a broker logs it and answers UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class Edges(Generic[S]):
 
     Args:
         machine: the owner of the states, such as "a transaction of a producer"; for errors.
-        first: the states in which a machine begins.
-        edges: for each state, the states that may follow it, each with the event that leads there. A final state is
+        first: the states that a machine can begin in.
+        edges: for each state, the states that may follow it, each with the event that leads to it. Final states are
             left out.
-        from_any: the states that may follow every state, themselves included, each with the event.
+        from_any: the states that may follow any state, including themselves, each with the event that leads to it.
         is_derived: whether the state is computed from other facts on demand, without explicit steps; the tests check
             such a machine against its table.
-        error: the error of a rejected step: a class other than `RefusedEdge` if a caller takes the steps.
+        error: the error for a rejected step: a class other than `RefusedEdge` if a caller takes the steps.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Edges(Generic[S]):
             after: the next one.
 
         Raises:
-            RefusedEdge: the state may not follow; a machine can have another error.
+            RefusedEdge: the state may not follow; a machine can raise another error.
         """
         if after not in self._after[before]:
             follows = ", ".join(state.name for state in self._after[before]) or "nothing"
@@ -72,7 +72,7 @@ class Edges(Generic[S]):
         return after
 
     def __iter__(self) -> Iterator[tuple[S, S]]:
-        """Yield each edge, those from every state one by one."""
+        """Yield each edge; an edge from every state is yielded once per state."""
         for before, follows in self._after.items():
             for after in follows:
                 yield before, after

@@ -415,17 +415,17 @@ def test_what_takes_anything_can_be_a_listener(listener: Any) -> None:
         (
             "Consumer",
             {"value_deserializer": "json"},
-            "value_deserializer='json': expected something that can be called",
+            "value_deserializer='json': expected a callable",
         ),
-        ("Consumer", {"key_deserializer": 5}, "key_deserializer=5: expected something that can be called"),
+        ("Consumer", {"key_deserializer": 5}, "key_deserializer=5: expected a callable"),
         ("Consumer", {"interceptors": [object()]}, "interceptors=.*it lacks on_consume and on_commit"),
         (
             "Consumer",
             {"interceptors": [ConsumerInterceptor]},
             "interceptors=.*expected an object, not its class",
         ),
-        ("Producer", {"value_serializer": "json"}, "value_serializer='json': expected something that can be called"),
-        ("Producer", {"key_serializer": 5}, "key_serializer=5: expected something that can be called"),
+        ("Producer", {"value_serializer": "json"}, "value_serializer='json': expected a callable"),
+        ("Producer", {"key_serializer": 5}, "key_serializer=5: expected a callable"),
         (
             "Consumer",
             {"listener": TwoArguments()},

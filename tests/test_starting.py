@@ -112,7 +112,7 @@ def test_a_closed_client_is_not_started_again(kind: str) -> None:
             await client.start()
         broker.start()
         await client.start()
-        with pytest.raises(LocalProtocolError, match="was started already"):
+        with pytest.raises(LocalProtocolError, match="was already started"):
             await client.start()
         await client.close()
         with pytest.raises(Closed, match=f"^the {kind.lower()} was closed; create a new one$"):
@@ -128,7 +128,7 @@ def test_a_closed_blocking_client_is_not_started_again(kind: str) -> None:
     client = made(sync, kind, broker)
     client.close()
     client.start()
-    with pytest.raises(LocalProtocolError, match="was started already"):
+    with pytest.raises(LocalProtocolError, match="was already started"):
         client.start()
     client.close()
     with pytest.raises(Closed, match=f"^the {kind.lower()} was closed; create a new one$"):

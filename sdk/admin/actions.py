@@ -1,6 +1,6 @@
-"""The operations of an admin, as coroutines on the driver's side; `Admin` passes them to the driver.
+"""The operations of an admin, as coroutines on the driver's loop; `Admin` passes them to the driver.
 
-Each sends requests to the responsible broker, and retries retriable errors until `api_timeout_ms` has passed.
+Each operation sends requests to the responsible broker, and retries retriable errors until `api_timeout_ms` has passed.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ class Actions:
     """The operations of an admin.
 
     Args:
-        operations: send the requests.
-        queries: look up offsets at the leaders.
-        timeout_ms: time that a broker may take for a change, such as creating topics.
+        operations: sends the requests.
+        queries: looks up offsets at the leaders.
+        timeout_ms: how long a broker may take for a change, such as creating topics.
     """
 
     def __init__(self, operations: Operations, queries: OffsetQueries, timeout_ms: int) -> None:
@@ -142,12 +142,12 @@ class Actions:
         names: Collection[str],
         attempt: Callable[[Collection[str], int], Awaitable[Iterable[_TopicResult]]],
     ) -> dict[str, BrokerError]:
-        """Process topics, and retry those that the controller throttles (KIP-599), as Java's admin does.
+        """Process topics, retrying those that the controller throttles (KIP-599), as Java's admin does.
 
-        Topics that are done are not repeated, because that would cause an error.
+        Topics that are done are not sent again, because that would cause an error.
 
         Returns:
-            The errors by topic, those of topics that stayed throttled last.
+            The errors by topic, with those of topics that stayed throttled at the end.
         """
         attempts = self._operations.attempts()
         assert attempts.deadline_ms is not None
@@ -343,7 +343,7 @@ def _raise_first(errors: Mapping[str, BrokerError]) -> None:
 
 
 def _check_topics(response: Message, results: Collection[Any], names: Iterable[str]) -> None:
-    """Make the whole request be retried if the broker is not the controller; refuse a response that lacks a topic."""
+    """Have the whole request retried if the broker is not the controller; reject a response that lacks a topic."""
     for result in results:
         if result.error_code == ErrorCode.NOT_CONTROLLER:
             raise BrokerError(result.error_code, error_text(f"topic {result.name}", result.error_message))

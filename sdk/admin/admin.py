@@ -1,4 +1,4 @@
-"""The admin client: topics, replicas, log directories, configurations, groups and offsets of a cluster.
+"""The admin client, which manages a cluster's topics, replicas, log directories, configurations, groups and offsets.
 
 Its operations are in `actions.py`; `kafkawire.sync.Admin` is the blocking client.
 """
@@ -69,12 +69,12 @@ class Admin(Hinting, hints=ADMIN):
 
     Args:
         servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`; the option
-            `bootstrap_servers` may take its place.
-        network: reaches the brokers; None for TCP.
+            `bootstrap_servers` can be used instead.
+        network: how to connect to the brokers; None for TCP.
         options: see `AdminKeywords` and docs/options.md; the dotted names of Kafka's documentation are accepted too.
 
     Raises:
-        ConfigurationError: an option is unknown or out of range, or two contradict each other.
+        ConfigurationError: an option is unknown or out of range, or two options contradict each other.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Admin(Hinting, hints=ADMIN):
         return summary(self, *self._state())
 
     def _state(self) -> tuple[AdminOptions | None, State]:
-        """Return the options and the state; the options are None if the constructor raised before it set them."""
+        """Return the options and the state; the options are None if the constructor raised before setting them."""
         started = getattr(self, "_started", None) is not None
         state: State = "started" if started else "closed" if getattr(self, "_is_closed", False) else "new"
         return getattr(self, "_options", None), state
@@ -121,14 +121,14 @@ class Admin(Hinting, hints=ADMIN):
 
         Raises:
             ConnectFailed: none of the bootstrap servers can be reached.
-            LocalProtocolError: the admin was started already.
+            LocalProtocolError: the admin has already been started.
             Closed: the admin was closed; a closed admin cannot be started again.
         """
         if self._is_closed:
             raise Closed("the admin was closed; create a new one")
         if self._started is not None:
-            raise LocalProtocolError("the admin was started already")
-        from kafkawire.sdk.admin.actions import Actions  # code that connects is loaded here, not by the import
+            raise LocalProtocolError("the admin was already started")
+        from kafkawire.sdk.admin.actions import Actions  # loaded late to keep the import fast
         from kafkawire.sdk.client.core import ClientCore
         from kafkawire.sdk.client.offset_queries import OffsetQueries
         from kafkawire.sdk.client.operations import NO_SUCH_TOPIC
@@ -145,7 +145,7 @@ class Admin(Hinting, hints=ADMIN):
             raise
 
     async def close(self) -> None:
-        """Disconnect; calls that have not ended raise `Closed`."""
+        """Disconnect; calls still running raise `Closed`."""
         started, self._started = self._started, None
         if started is not None:
             self._is_closed = True
@@ -162,7 +162,7 @@ class Admin(Hinting, hints=ADMIN):
             The id of each topic, 16 bytes, by name.
 
         Raises:
-            BrokerError: the error of the first topic that was not created, TOPIC_ALREADY_EXISTS for example; others may
+            BrokerError: the error of the first topic that was not created, for example TOPIC_ALREADY_EXISTS; others may
                 have been created.
         """
         return await self._do(self._actions.create_topics(checked_new_topics(topics)))
@@ -183,17 +183,17 @@ class Admin(Hinting, hints=ADMIN):
     ) -> ItemResults[str, None]:
         """Add partitions to topics.
 
-        Records with a key that were sent before keep their partition; later ones with the same key may go to another.
+        Existing records with a key keep their partition; later records with the same key may go to another partition.
 
         Args:
-            partitions: the number of partitions that each topic will have, or `NewPartitions` with the replicas of the
-                new ones, by topic.
-            validate_only: whether the controller only checks the request.
+            partitions: by topic, the number of partitions that it will have, or `NewPartitions` with the replicas of
+                the new partitions.
+            validate_only: whether the controller should only check the request.
 
         Returns:
-            The topics that have grown, and the error of each other one: INVALID_PARTITIONS if it has as many partitions
-            already or more, INVALID_REPLICA_ASSIGNMENT, REASSIGNMENT_IN_PROGRESS, UNKNOWN_TOPIC_OR_PARTITION and
-            others.
+            The topics that have grown, and the error of each of the others: INVALID_PARTITIONS if it already has that
+                many partitions or more, INVALID_REPLICA_ASSIGNMENT, REASSIGNMENT_IN_PROGRESS,
+                UNKNOWN_TOPIC_OR_PARTITION and so on.
 
         Raises:
             UnsupportedVersion: the brokers are older than Apache Kafka 1.0 (KIP-195).
@@ -208,20 +208,20 @@ class Admin(Hinting, hints=ADMIN):
         *,
         allow_replication_factor_change: bool = True,
     ) -> ItemResults[TopicPartition, None]:
-        """Move partitions to other replicas, or cancel that; the brokers copy the records afterwards.
+        """Move partitions to other replicas, or cancel moves; the brokers copy the records afterwards.
 
         Args:
-            reassignments: node ids of the new replicas, the preferred leader first, by partition; None cancels the
-                partition's reassignment.
-            allow_replication_factor_change: whether a partition may get another number of replicas than it has.
+            reassignments: by partition, the node ids of the new replicas, with the preferred leader first; None cancels
+                the partition's reassignment.
+            allow_replication_factor_change: whether a partition's number of replicas may change.
 
         Returns:
-            The partitions whose reassignment was started or cancelled, and the error of each other one:
-            INVALID_REPLICA_ASSIGNMENT, UNKNOWN_TOPIC_OR_PARTITION, NO_REASSIGNMENT_IN_PROGRESS if there is none to
-            cancel, and others. `list_partition_reassignments` shows the progress.
+            The partitions whose reassignment was started or cancelled, and the error of each of the others:
+                INVALID_REPLICA_ASSIGNMENT, UNKNOWN_TOPIC_OR_PARTITION, NO_REASSIGNMENT_IN_PROGRESS if there is nothing
+                to cancel, and so on. `list_partition_reassignments` shows the progress.
 
         Raises:
-            BrokerError: the controller refused the whole request; after REQUEST_TIMED_OUT it may still be done.
+            BrokerError: the controller rejected the whole request; after REQUEST_TIMED_OUT, it may still be done.
             UnsupportedVersion: the brokers are older than Apache Kafka 2.4 (KIP-455), or 4.1 (KIP-860) if
                 `allow_replication_factor_change` is False.
         """
@@ -241,10 +241,10 @@ class Admin(Hinting, hints=ADMIN):
             partitions: one by one, or in one list; all partitions of the cluster if none is given.
 
         Returns:
-            The reassignments; partitions without one are left out, even if they do not exist.
+            The reassignments; partitions without one are left out, as are partitions that do not exist.
 
         Raises:
-            BrokerError: the controller refused.
+            BrokerError: the controller rejected the request.
             UnsupportedVersion: the brokers are older than Apache Kafka 2.4 (KIP-455).
         """
         chosen = checked_partitions(partitions) if partitions else None
@@ -257,31 +257,31 @@ class Admin(Hinting, hints=ADMIN):
 
         Args:
             election_type: PREFERRED makes the first replica the leader if it is in sync; UNCLEAN makes any live replica
-                the leader if none is in sync, and loses the records that it does not have.
+                the leader if none is in sync, and loses the records missing from that replica.
             partitions: one by one, or in one list; all partitions of the cluster if none is given.
 
         Returns:
-            True for each partition that has a new leader, False for those that needed no election, which are left out
-            if no partition was given; and the error of each other partition: PREFERRED_LEADER_NOT_AVAILABLE,
-            ELIGIBLE_LEADERS_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION and others.
+            True for each partition that has a new leader, False for each one that needed no election (left out if no
+                partition was given), and the error of each of the others: PREFERRED_LEADER_NOT_AVAILABLE,
+                ELIGIBLE_LEADERS_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION and so on.
 
         Raises:
-            BrokerError: the controller refused the whole request; after REQUEST_TIMED_OUT it may still be done.
+            BrokerError: the controller rejected the whole request; after REQUEST_TIMED_OUT, it may still be done.
             UnsupportedVersion: the brokers are older than Apache Kafka 2.2 (KIP-183), or 2.4 (KIP-460) for UNCLEAN.
         """
         chosen = checked_partitions(partitions) if partitions else None
         return await self._do(self._actions.elect_leaders(checked_election_type(election_type), chosen))
 
     async def describe_log_dirs(self, *node_ids: int | Iterable[int]) -> ItemResults[int, dict[str, LogDir]]:
-        """Return the log directories of brokers, and the replicas in them.
+        """Return the log directories of brokers and the replicas in them.
 
         Args:
             node_ids: one by one, or in one list; all brokers of the cluster if none is given.
 
         Returns:
-            The log directories by absolute path, for each broker that answered; and the error of each other broker:
-            CLUSTER_AUTHORIZATION_FAILED, that it could not be reached, or that it is older than Apache Kafka 2.0
-            (KIP-113). A directory that is offline is in the answer, with its error.
+            The log directories by absolute path, for each broker that answered, and the error of each other broker:
+                CLUSTER_AUTHORIZATION_FAILED, or that the broker could not be reached or is older than Apache Kafka 2.0
+                (KIP-113). An offline directory is included, with its error.
         """
         chosen = checked_node_ids(node_ids) if node_ids else None
         return await self._do(self._actions.describe_log_dirs(chosen))
@@ -292,12 +292,13 @@ class Admin(Hinting, hints=ADMIN):
         """Move replicas to other log directories of their brokers, which copy the records afterwards.
 
         Args:
-            log_dirs: the absolute path of the log directory to move to, by replica.
+            log_dirs: by replica, the absolute path of the log directory to move it to.
 
         Returns:
-            The replicas whose move has begun, and the error of each other one: LOG_DIR_NOT_FOUND; KAFKA_STORAGE_ERROR
-            if the directory is offline; REPLICA_NOT_AVAILABLE if the broker has no such replica yet, which it will then
-            create there; or the error of its broker, as for `describe_log_dirs`. That method shows the progress.
+            The replicas whose move has begun, and the error of each of the others: LOG_DIR_NOT_FOUND;
+                KAFKA_STORAGE_ERROR if the directory is offline; REPLICA_NOT_AVAILABLE if the broker does not have the
+                replica yet, in which case it will create it there; or the error of its broker, as for
+                `describe_log_dirs`, which also shows the progress.
         """
         return await self._do(self._actions.alter_replica_log_dirs(checked_log_dirs(log_dirs)))
 
@@ -312,16 +313,16 @@ class Admin(Hinting, hints=ADMIN):
     async def describe_topics(
         self, *names: str | Iterable[str], include_eligible_leaders: bool = False
     ) -> dict[str, Topic]:
-        """Return topics by name, with the leader and the replicas of each partition.
+        """Return topics by name, with the leader and replicas of each partition.
 
         Args:
             names: one by one, or in one list.
-            include_eligible_leaders: whether to ask, in a second request, for the replicas that are eligible as leaders
+            include_eligible_leaders: whether to make a second request for the replicas that are eligible as leaders
                 without being in sync (KIP-966).
 
         Raises:
-            BrokerError: the error of the first topic that does not exist, or may not be described.
-            UnsupportedVersion: the eligible leaders were asked for, and the broker is older than Apache Kafka 3.8 or
+            BrokerError: the error of the first topic that does not exist or may not be described.
+            UnsupportedVersion: the eligible leaders were requested, but the broker is older than Apache Kafka 3.8 or
                 uses ZooKeeper.
         """
         return await self._do(
@@ -336,10 +337,11 @@ class Admin(Hinting, hints=ADMIN):
         """Return the features of the cluster (KIP-584).
 
         Args:
-            node_id: the broker to ask, since brokers of several releases support several levels; None for any.
+            node_id: the broker to ask, since brokers of different releases support different levels; None for any
+                broker.
 
         Returns:
-            The features; none from a broker before Apache Kafka 2.7.
+            The features; a broker older than Apache Kafka 2.7 reports none.
         """
         chosen = None if node_id is None else checked_node_ids((node_id,))[0]
         return await self._do(self._actions.describe_features(chosen))
@@ -348,7 +350,7 @@ class Admin(Hinting, hints=ADMIN):
         """Return the groups of all brokers, sorted by group id.
 
         Raises:
-            BrokerError: a broker refused.
+            BrokerError: a broker rejected the request.
         """
         return await self._do(self._actions.list_groups())
 
@@ -360,7 +362,7 @@ class Admin(Hinting, hints=ADMIN):
 
         Raises:
             BrokerError: the error of the first group that cannot be described: GROUP_ID_NOT_FOUND if it does not exist,
-                or is a share group or a Kafka Streams group (KIP-1071), which the text then says.
+                or if it is a share group or a Kafka Streams group (KIP-1071), as the message then says.
         """
         return await self._do(self._actions.describe_groups(checked_names("group_id", group_ids)))
 
@@ -370,16 +372,16 @@ class Admin(Hinting, hints=ADMIN):
         """Return the first record at or after a time, for each partition.
 
         Args:
-            timestamps: milliseconds since the epoch, datetimes with a time zone, or an `OffsetTimestamp` (EARLIEST,
-                LATEST, …), by partition.
+            timestamps: by partition, milliseconds since the epoch, a datetime with a time zone, or an `OffsetTimestamp`
+                (EARLIEST, LATEST, …).
 
         Returns:
-            Offset and timestamp by partition. The offset is -1 if no record is that recent; the timestamp is -1 if the
-            offset is not that of a record.
+            The offset and timestamp for each partition. The offset is -1 if no record is that recent; the timestamp is
+            -1 if the offset does not belong to a record.
 
         Raises:
-            BrokerError: a topic does not exist; a partition of an existing topic is still missing after
-                `api_timeout_ms`; or a topic may not be read.
+            BrokerError: a topic does not exist or may not be read, or a partition of an existing topic is still missing
+                after `api_timeout_ms`.
         """
         return await self._do(self._actions.list_offsets(checked_times(timestamps, special=True)))
 
@@ -390,10 +392,10 @@ class Admin(Hinting, hints=ADMIN):
 
         Args:
             group_id: the group.
-            partitions: one by one, or in one list; all partitions with commits of the group if none is given.
+            partitions: one by one, or in one list; all partitions with commits by the group if none is given.
 
         Returns:
-            Offsets by partition; partitions without a commit are left out.
+            The offsets by partition; partitions without a commit are left out.
 
         Raises:
             BrokerError: the group or a partition may not be read.
@@ -408,7 +410,7 @@ class Admin(Hinting, hints=ADMIN):
 
         Args:
             resource_type: the kind of resource.
-            name: the topic or group; the node id of a broker, as text, or an empty text for the defaults of all
+            name: the topic or group; the node id of a broker, as a string, or an empty string for the defaults of all
                 brokers.
             keys: names of the entries to return, one by one or in one list; all if none is given.
 
@@ -434,13 +436,13 @@ class Admin(Hinting, hints=ADMIN):
         """Change entries of the configuration of a topic, broker or group, and keep the others.
 
         Args:
-            resource_type: the kind of resource; the configuration of one broker, and the levels of its loggers, are
-                changed at that broker.
-            name: the topic or group; the node id of a broker, as text, or an empty text for the defaults of all
+            resource_type: the kind of resource; a single broker's configuration and logger levels are changed at that
+                broker.
+            name: the topic or group; the node id of a broker, as a string, or an empty string for the defaults of all
                 brokers.
-            changes: the new value by name, None to return to the default; or `ConfigChange` to append to lists, or to
+            changes: the new value by name, with None to return to the default, or `ConfigChange`s to append to lists or
                 subtract from them.
-            validate_only: whether the broker only checks the changes.
+            validate_only: whether the broker should only check the changes.
 
         Raises:
             BrokerError: nothing was changed: INVALID_CONFIG, INVALID_REQUEST if an entry cannot be changed,
@@ -459,15 +461,15 @@ class Admin(Hinting, hints=ADMIN):
         *,
         validate_only: bool = False,
     ) -> None:
-        """Replace the whole configuration of a topic or broker: entries that are not given return to their defaults.
+        """Replace the whole configuration of a topic or broker; entries that are not given return to their defaults.
 
         Changes that others make at the same time are lost; prefer `incremental_alter_configs`.
 
         Args:
-            resource_type: the kind of resource; the configuration of one broker is changed at that broker.
-            name: the topic; the node id of a broker, as text, or an empty text for the defaults of all brokers.
-            configs: every entry that does not keep its default.
-            validate_only: whether the broker only checks the entries.
+            resource_type: the kind of resource; a single broker's configuration is changed at that broker.
+            name: the topic; the node id of a broker, as a string, or an empty string for the defaults of all brokers.
+            configs: every entry whose value differs from the default.
+            validate_only: whether the broker should only check the entries.
 
         Raises:
             BrokerError: nothing was changed: INVALID_CONFIG, INVALID_REQUEST if an entry cannot be changed,
@@ -484,10 +486,10 @@ class Admin(Hinting, hints=ADMIN):
         return self._options.client_id
 
     def metrics(self) -> Mapping[MetricName, float]:
-        """Return every metric and its value now, from any thread; docs/observability.md lists them.
+        """Return the current value of every metric; any thread may call this. docs/observability.md lists them.
 
         Raises:
-            Closed: the admin is not started, or is closed.
+            Closed: the admin is not started or is closed.
         """
         return self._running()[0].metrics()
 
@@ -496,7 +498,7 @@ class Admin(Hinting, hints=ADMIN):
         return self._running()[1]
 
     def _running(self) -> tuple[ClientCore, Actions]:
-        started = self._started  # read only once: a signal handler may close the admin in between
+        started = self._started  # read just once, because a signal handler may close the admin in between
         if started is None:
             raise Closed("the admin is not started, or is closed")
         return started

@@ -1,4 +1,4 @@
-"""Check what applications pass to an admin: topics, partitions and replicas to create or change, and configurations."""
+"""Check an application's arguments to an admin: topics, partitions and replicas to create or change, configurations."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ __all__ = [
     "checked_resource",
 ]
 
-#: The largest replication factor, which has 2 bytes on the wire.
+#: The largest replication factor, which takes 2 bytes on the wire.
 _MAX_INT16: Final = (1 << 15) - 1
 
 #: Kinds of resources that only one broker can describe.
 _OF_A_BROKER: Final = frozenset({ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER})
 
 
-#: The operations of a mapping's entries, by whether the value is None.
+#: The operations for a mapping's entries, indexed by whether the value is None.
 _SET_OR_DELETE: Final = (AlterConfigOperation.SET, AlterConfigOperation.DELETE)
 
 
@@ -52,7 +52,7 @@ class ConfigResource(NamedTuple):
     Attributes:
         kind: the kind of resource.
         name: the name of the resource.
-        node_id: the broker that knows the configuration; None if any broker does.
+        node_id: the broker that knows the configuration; None if every broker does.
     """
 
     kind: ConfigResourceType
@@ -61,7 +61,7 @@ class ConfigResource(NamedTuple):
 
 
 def checked_new_topics(given: tuple[Any, ...]) -> list[NewTopic]:
-    """Return topics to create; a bare name takes the broker's defaults.
+    """Return the topics to create; a bare name takes the broker's defaults.
 
     Args:
         given: one by one, or as one iterable.
@@ -103,7 +103,7 @@ def checked_new_partitions(given: object) -> dict[str, NewPartitions]:
 
 
 def checked_reassignments(given: object) -> dict[TopicPartition, tuple[int, ...] | None]:
-    """Return the new replicas by partition, None to cancel.
+    """Return the new replicas by partition, with None to cancel.
 
     Raises:
         LocalProtocolError: the value is not a mapping of partitions to node ids or None.
@@ -127,7 +127,7 @@ def checked_log_dirs(given: object) -> dict[TopicPartitionReplica, str]:
 
 
 def checked_node_ids(given: tuple[Any, ...]) -> list[int]:
-    """Return node ids, each of them once.
+    """Return node ids without duplicates.
 
     Args:
         given: one by one, or as one iterable.
@@ -140,10 +140,10 @@ def checked_node_ids(given: tuple[Any, ...]) -> list[int]:
 
 
 def checked_election_type(given: object) -> ElectionType:
-    """Return the kind of an election.
+    """Return the type of an election.
 
     Raises:
-        LocalProtocolError: there is no such kind.
+        LocalProtocolError: there is no such type.
     """
     if not isinstance(given, ElectionType):
         kinds = ", ".join(each.name for each in ElectionType)
@@ -155,7 +155,7 @@ def checked_configs(given: object) -> dict[str, str]:
     """Return a whole configuration.
 
     Raises:
-        LocalProtocolError: the value is not a mapping of names to texts.
+        LocalProtocolError: the value is not a mapping of names to strings.
     """
     return {
         (key := checked_text("name of a config", name)): checked_text(key, value)
@@ -164,11 +164,11 @@ def checked_configs(given: object) -> dict[str, str]:
 
 
 def checked_config_changes(given: object) -> list[ConfigChange]:
-    """Return changes of a configuration; in a mapping, a text sets an entry, and None deletes it.
+    """Return changes to a configuration; in a mapping, a string sets an entry and None deletes it.
 
     Raises:
-        LocalProtocolError: the value is neither a mapping of names to texts or None nor an iterable of `ConfigChange`,
-            or a change has no value for its operation.
+        LocalProtocolError: the value is neither a mapping of names to strings or None nor an iterable of
+            `ConfigChange`s, or a change lacks the value that its operation needs.
     """
     if isinstance(given, Mapping):
         return [_checked_change(name, value, _SET_OR_DELETE[value is None]) for name, value in given.items()]

@@ -1,7 +1,7 @@
-"""Changes of a configuration: of single entries (KIP-339), or of all entries at once.
+"""Changes to a configuration: to single entries (KIP-339), or to all entries together.
 
-Any broker takes the change of a topic, a group or the defaults of all brokers. The configuration of one broker, and the
-levels of its loggers, are changed at that broker: it checks the values, and in ZooKeeper mode no other one takes them.
+Any broker accepts changes for a topic, a group or the defaults of all brokers. A single broker's configuration and
+logger levels are changed at that broker, which checks the values; in ZooKeeper mode, no other broker accepts them.
 
 Source: Apache Kafka, `KafkaAdminClient.nodeFor`.
 """

@@ -30,13 +30,13 @@ __all__ = [
     "TopicPartitionReplica",
 ]
 
-#: What an operation is carried out on: a partition, a topic, a replica or a broker.
+#: The subject of an operation: a partition, a topic, a replica or a broker.
 Item = TypeVar("Item")
 
-#: What an operation returns for one item.
+#: The result of an operation for one item.
 Value = TypeVar("Value")
 
-#: Leaves a count to the broker's configuration.
+#: Stands for the count in the broker's configuration.
 _BROKER_DEFAULT = -1
 
 #: Defaults are shared by all instances, so they must be immutable.
@@ -47,11 +47,11 @@ class NewTopic(NamedTuple):
     """A topic to create.
 
     Attributes:
-        name: 1 to 249 of the characters a-z, A-Z, 0-9, `.`, `_`, `-`.
+        name: 1 to 249 characters out of a-z, A-Z, 0-9, `.`, `_` and `-`.
         partitions: the number of partitions; -1 for the broker's default.
-        replication_factor: replicas of each partition; -1 for the broker's default.
-        configs: entries that differ from the broker's defaults, for example `{"cleanup.policy": "compact"}`.
-        assignments: node ids of the replicas by partition number, instead of the two counts.
+        replication_factor: the number of replicas of each partition; -1 for the broker's default.
+        configs: the entries that differ from the broker's defaults, for example `{"cleanup.policy": "compact"}`.
+        assignments: the node ids of the replicas by partition number, instead of the two counts.
     """
 
     name: str
@@ -61,7 +61,7 @@ class NewTopic(NamedTuple):
     assignments: Mapping[int, tuple[int, ...]] = _NONE
 
     def __reduce__(self) -> tuple[type["NewTopic"], tuple[Any, ...]]:
-        # A read-only view like the defaults can be neither pickled nor copied.
+        # A read-only view, like the defaults, can be neither pickled nor copied.
         return type(self), (*self[:3], dict(self.configs), dict(self.assignments))
 
 
@@ -69,12 +69,12 @@ NewTopic.__new__ = explaining("NewTopic", NewTopic.__new__)  # type: ignore[meth
 
 
 class NewPartitions(NamedTuple):
-    """More partitions for a topic.
+    """Additional partitions for a topic.
 
     Attributes:
         total_count: the number of partitions that the topic will have.
-        assignments: node ids of the replicas of each new partition, the preferred leader first; the controller chooses
-            if there are none.
+        assignments: the node ids of the replicas of each new partition, with the preferred leader first; if empty, the
+            controller chooses.
     """
 
     total_count: int
@@ -82,11 +82,11 @@ class NewPartitions(NamedTuple):
 
 
 class ItemResults(NamedTuple, Generic[Item, Value]):
-    """The results of an operation on several items, each of which succeeds or fails by itself.
+    """The results of an operation on several items, each of which succeeds or fails independently.
 
     Attributes:
-        values: what the operation returned, for each item with success, in the order given; None if it returns nothing.
-        errors: the error of each other item.
+        values: the results of the items that succeeded, in the order given; None for an operation without results.
+        errors: the error of each item that failed.
     """
 
     values: dict[Item, Value]
@@ -104,12 +104,12 @@ class ItemResults(NamedTuple, Generic[Item, Value]):
 
 
 class PartitionReassignment(NamedTuple):
-    """A reassignment in progress, all by node id.
+    """A reassignment in progress; all replicas are node ids.
 
     Attributes:
         replicas: the current replicas, including those being added and those being removed.
-        adding_replicas: those that do not have all records yet.
-        removing_replicas: those that will be removed once the others have all records.
+        adding_replicas: the new replicas that do not have all records yet.
+        removing_replicas: the replicas that will be removed once the others have all records.
     """
 
     replicas: tuple[int, ...]
@@ -123,7 +123,7 @@ class TopicPartitionReplica(NamedTuple):
     Attributes:
         topic: the topic's name.
         partition: the partition's number, from 0.
-        node_id: the broker that has the replica.
+        node_id: the broker that holds the replica.
     """
 
     topic: str
@@ -139,7 +139,7 @@ class LogDirReplica(NamedTuple):
 
     Attributes:
         size_bytes: the size of its segments.
-        offset_lag: how many offsets it lacks: up to the high watermark, or, if `is_future`, up to the end of the log
+        offset_lag: how many offsets it lags behind the high watermark or, if `is_future`, behind the end of the log
             that it will replace.
         is_future: whether it is being copied from another log directory of the broker.
     """
@@ -153,11 +153,11 @@ class LogDir(NamedTuple):
     """A log directory of a broker.
 
     Attributes:
-        error: why it cannot be used, KAFKA_STORAGE_ERROR if it is offline; None if it can.
+        error: why the directory cannot be used, with KAFKA_STORAGE_ERROR if it is offline; None if it can be used.
         replicas: the replicas in it, by partition.
-        total_bytes: the size of its volume; None if the broker does not report it, as before Apache Kafka 3.3.
+        total_bytes: the size of its volume; None if the broker does not report it (before Apache Kafka 3.3).
         usable_bytes: the free space of its volume; None if the broker does not report it.
-        is_cordoned: whether it gets no new replicas.
+        is_cordoned: whether the directory receives no new replicas.
     """
 
     error: BrokerError | None
@@ -171,8 +171,8 @@ class ClusterDescription(NamedTuple):
     """A cluster.
 
     Attributes:
-        cluster_id: its id, None if the broker does not report one.
-        controller_id: node id of the broker that accepts requests for the controller; None if there is none.
+        cluster_id: the cluster's id; None if the broker does not report one.
+        controller_id: the node id of the broker that accepts requests for the controller; None if there is none.
         brokers: all brokers, by node id.
     """
 
@@ -185,9 +185,10 @@ class FeatureMetadata(NamedTuple):
     """The features of a cluster.
 
     Attributes:
-        supported: the lowest and the highest level of each feature that the broker supports, by name.
+        supported: the lowest and highest level of each feature that the broker supports, by name.
         finalized: the level that the cluster has finalized, by name; features without one are left out.
-        finalized_epoch: increases with each change of the finalized levels; None if the broker does not know them.
+        finalized_epoch: a number that increases with each change of the finalized levels; None if the broker does not
+            know them.
     """
 
     supported: dict[str, VersionRange]
@@ -214,11 +215,11 @@ class ConfigEntry(NamedTuple):
 
 
 class ConfigChange(NamedTuple):
-    """A change of one entry of a configuration.
+    """A change to one entry of a configuration.
 
     Attributes:
         name: as in Kafka's documentation.
-        value: the new value; for APPEND and SUBTRACT, elements of a list, separated by commas; None for DELETE.
+        value: the new value; for APPEND and SUBTRACT, list elements separated by commas; None for DELETE.
         operation: SET, DELETE (the entry returns to its default), or APPEND and SUBTRACT for lists.
     """
 
@@ -228,11 +229,11 @@ class ConfigChange(NamedTuple):
 
 
 class GroupListing(NamedTuple):
-    """A group, as `list_groups` returns it.
+    """A group as returned by `list_groups`.
 
     Attributes:
         group_id: its id.
-        protocol_type: `consumer` for consumer groups; empty if only offsets were committed.
+        protocol_type: `consumer` for consumer groups; empty if the group has only committed offsets.
         state: `Stable`, `Empty` and so on; empty if the broker does not report it.
         group_type: `classic`, `consumer` (KIP-848), `share` or `streams`; empty if the broker does not report it.
     """
@@ -250,14 +251,14 @@ class GroupMemberDescription(NamedTuple):
         member_id: the id assigned by the coordinator.
         group_instance_id: the id of a static member, None for a dynamic one.
         client_id: the client's name for itself.
-        client_host: the host it connected from.
-        assignment: its current partitions.
-        target_assignment: in a KIP-848 group, the partitions that it will have once others have released them; None in
-            a classic group.
-        member_epoch: in a KIP-848 group, the epoch of the group that it has reached; None in a classic group.
-        group_protocol: its protocol, `classic` or `consumer`: a KIP-848 group may have members of both kinds while it
-            is upgraded. Empty if the broker does not report it.
-        other_assignment: the bytes of an assignment in a classic group that is not a consumer assignment, because the
+        client_host: the host that it connected from.
+        assignment: the member's current partitions.
+        target_assignment: in a KIP-848 group, the partitions that the member will have once others have released them;
+            None in a classic group.
+        member_epoch: in a KIP-848 group, the group epoch that the member has reached; None in a classic group.
+        group_protocol: the member's protocol, `classic` or `consumer`: a KIP-848 group may have members of both kinds
+            while it is being upgraded. Empty if the broker does not report it.
+        other_assignment: in a classic group, the bytes of an assignment that is not a consumer assignment, because the
             group belongs to other clients, such as Kafka Connect, or its leader wrote other data. Empty otherwise.
     """
 
@@ -273,19 +274,19 @@ class GroupMemberDescription(NamedTuple):
 
 
 class GroupDescription(NamedTuple):
-    """A KIP-848 consumer group or a classic group.
+    """A group, either a KIP-848 consumer group or a classic group.
 
     Attributes:
         group_id: its id.
-        state: `Stable`, `Empty`, `Assigning` or `Reconciling`; for a classic group `Stable`, `Empty`,
+        state: `Stable`, `Empty`, `Assigning` or `Reconciling`; for a classic group, `Stable`, `Empty`,
             `PreparingRebalance` or `CompletingRebalance`.
         protocol: the assignor in use.
         members: all members.
         group_type: `consumer` (KIP-848) or `classic`.
-        protocol_type: `consumer`, including classic consumer groups; for other classic groups the name that their
-            clients use, such as `connect`; empty if only offsets were committed.
-        group_epoch: in a KIP-848 group, increases when members, subscriptions or topics change; None in a classic
-            group.
+        protocol_type: `consumer`, including for classic consumer groups; for other classic groups, the name that their
+            clients use, such as `connect`; empty if the group has only committed offsets.
+        group_epoch: in a KIP-848 group, a number that increases when members, subscriptions or topics change; None in a
+            classic group.
         assignment_epoch: the group epoch for which the target assignment was computed; None in a classic group.
     """
 

@@ -1,6 +1,6 @@
-"""The replicas that are eligible as leaders without being in sync, which Metadata does not name.
+"""Find the replicas that are eligible as leaders without being in sync, which Metadata does not list.
 
-DescribeTopicPartitions answers in pages; a page that brings nothing new would never end, and is refused.
+DescribeTopicPartitions answers in pages. A page with nothing new is rejected, because paging would never end.
 
 Source: KIP-966.
 """
@@ -27,13 +27,13 @@ async def with_eligible_leaders(operations: Operations, topics: Mapping[str, Top
     """Return topics with the eligible leaders of their partitions.
 
     Args:
-        operations: send the requests.
-        topics: by name.
+        operations: sends the requests.
+        topics: the topics by name.
 
     Raises:
-        BrokerError: a topic no longer exists, or may not be described.
-        RemoteProtocolError: a page names no partition that earlier pages did not name.
-        UnsupportedVersion: the broker is older than Apache Kafka 3.8, or uses ZooKeeper.
+        BrokerError: a topic no longer exists or may not be described.
+        RemoteProtocolError: a page does not name any new partitions.
+        UnsupportedVersion: the broker is older than Apache Kafka 3.8 or uses ZooKeeper.
     """
     kind = messages.DescribeTopicPartitionsRequest
     deadline_ms = operations.attempts().deadline_ms

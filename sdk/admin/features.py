@@ -1,7 +1,7 @@
-"""The features of a cluster: the levels that a broker supports, and those that the cluster has finalized.
+"""The features of a cluster: the levels that a broker supports, and the levels that the cluster has finalized.
 
-ApiVersions has them, which every connection asks at its start; here it is asked again, so that the levels are those of
-now.
+They are part of ApiVersions, which every connection requests when it opens; here it is requested again, to get the
+current levels.
 
 Source: KIP-584.
 """

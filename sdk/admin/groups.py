@@ -1,7 +1,7 @@
-"""How an admin describes a group: a KIP-848 consumer group or a classic one.
+"""Describe a group for an admin: a KIP-848 consumer group or a classic group.
 
-A coordinator describes each kind through a separate API, and does not say which kind a group is. As in Java's admin,
-the KIP-848 API is called first, and the classic one if there is no such group.
+A coordinator has a separate API for each kind, and does not say which kind a group is. As in Java's admin, the KIP-848
+API is called first, then the classic one if there is no such group.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ _CLASSIC, _CONSUMER = "classic", "consumer"
 #: Kinds of groups that `describe_group` does not support.
 _OTHER_KINDS = ("share", "streams")
 
-#: The protocol type of consumers; a group with only committed offsets has none.
+#: The protocol types of consumer groups; a group with only committed offsets has none.
 _OF_CONSUMERS = (enums.CONSUMER_PROTOCOL_TYPE, "")
 
-#: The state that coordinators before Apache Kafka 4.0 report for a nonexistent classic group; later ones refuse.
+#: The state that coordinators before Apache Kafka 4.0 report for a nonexistent classic group; later ones return an
+#: error.
 _DEAD = "Dead"
 
-#: A coordinator has no KIP-848 group with this id, or does not support KIP-848.
+#: A coordinator's codes if it has no KIP-848 group with this id, or does not support KIP-848.
 _NO_CONSUMER_GROUP = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION})
 
-#: Protocols of members, by their number in ConsumerGroupDescribe.
+#: The protocols of members, by their numbers in ConsumerGroupDescribe.
 _PROTOCOLS = {0: _CLASSIC, 1: _CONSUMER}
 
 
@@ -43,7 +44,8 @@ async def describe_group(operations: Operations, group_id: str) -> GroupDescript
     """Return a group.
 
     Raises:
-        BrokerError: GROUP_ID_NOT_FOUND if there is no such group or it is of another kind; or the coordinator refused.
+        BrokerError: GROUP_ID_NOT_FOUND if there is no such group or it is of another kind, or the coordinator rejected
+            the request.
     """
     coordinator = Coordinator(enums.CoordinatorType.GROUP, group_id)
     deadline_ms = operations.attempts().deadline_ms
@@ -131,7 +133,7 @@ async def _classic_group(operations: Operations, coordinator: Coordinator, deadl
 
 
 async def _other_kind(operations: Operations, coordinator: Coordinator, deadline_ms: int | None) -> str | None:
-    """Return the kind of a group that is neither a KIP-848 group nor classic; None if there is no such group."""
+    """Return the kind of a group that is neither a KIP-848 nor a classic group; None if there is no such group."""
 
     def request(versions: Versions) -> tuple[messages.ListGroupsRequest, int]:
         version = versions.version_for(messages.ListGroupsRequest)
@@ -163,5 +165,5 @@ def _assignment(data: Buffer) -> tuple[TopicPartition, ...] | None:
         return ()
     try:
         return decode_assignment(bytes(data))
-    except DecodeError:  # data from one leader must not hide its group
+    except DecodeError:  # other data from a group's leader must not hide the group
         return None

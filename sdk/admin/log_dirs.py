@@ -1,7 +1,7 @@
-"""The log directories of brokers: which replicas are in them, and moves of replicas between them.
+"""The log directories of brokers: list the replicas in them, and move replicas between them.
 
-Only the broker itself knows its directories, so each broker is asked for its part, all at the same time. A broker that
-fails does not fail the others.
+Only a broker itself knows its directories, so all brokers are asked in parallel, each for its own part. A broker that
+fails does not affect the others.
 
 Source: KIP-113 (JBOD), KIP-827 (sizes of volumes), KIP-1066 (cordoned directories).
 """
@@ -30,7 +30,7 @@ from kafkawire.sdk.transport.timing import together
 
 __all__ = ["alter_replica_log_dirs", "describe_log_dirs"]
 
-#: A broker's number for a size that it does not know.
+#: The number by which a broker reports an unknown size.
 _SIZE_UNKNOWN = -1
 
 
@@ -94,7 +94,7 @@ async def alter_replica_log_dirs(
 
 
 async def _of_each(items: Collection[Item], ask: Callable[[Item], Awaitable[Value]]) -> ItemResults[Item, Value]:
-    """Ask for several items at the same time, and keep the errors of each apart."""
+    """Ask for several items in parallel, and collect each item's value or error."""
 
     values: dict[Item, Value] = {}
     errors: dict[Item, KafkaWireError] = {}
@@ -102,7 +102,7 @@ async def _of_each(items: Collection[Item], ask: Callable[[Item], Awaitable[Valu
     async def one(item: Item) -> None:
         try:
             values[item] = await ask(item)
-        except Closed:  # there is nobody left to tell
+        except Closed:  # the client has ended, so the whole call fails
             raise
         except KafkaWireError as error:
             errors[item] = error
@@ -115,7 +115,7 @@ async def _of_each(items: Collection[Item], ask: Callable[[Item], Awaitable[Valu
 
 
 def _code_of(response: messages.DescribeLogDirsResponse) -> int:
-    """Return the error of a response; a broker before Apache Kafka 3.2 that refuses sends no directory instead."""
+    """Return the error of a response; a broker older than Apache Kafka 3.2 refuses by sending no directories."""
     if response.error_code == ErrorCode.NONE and not response.results:
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     return response.error_code

@@ -1,7 +1,7 @@
-"""What the controller changes about partitions that exist: their replicas and their leaders.
+"""Changes that the controller makes to existing partitions: to their replicas and leaders.
 
-A response has an error for each partition, so one that fails does not fail the others. The whole request is repeated
-only where nothing was changed: at a broker that is not the controller.
+A response has an error for each partition, so partitions fail independently. The whole request is repeated only if
+nothing was changed, because the broker was not the controller.
 
 Source: KIP-455 (reassignments), KIP-183 and KIP-460 (elections), KIP-860 (the replication factor); Apache Kafka,
 `KafkaAdminClient`.
@@ -28,7 +28,7 @@ __all__ = ["alter_partition_reassignments", "elect_leaders", "list_partition_rea
 #: A partition, its error code and the broker's message about it.
 _PartitionResult = tuple[TopicPartition, int, str | None]
 
-#: Retriable, but final for a change: it may have been made, and a repetition would report something else.
+#: Retriable, but final for a change: it may have been made, and a repetition would report a different result.
 _MAY_BE_DONE = frozenset({ErrorCode.REQUEST_TIMED_OUT})
 
 
@@ -157,7 +157,7 @@ def _elected(response: messages.ElectLeadersResponse) -> Iterable[_PartitionResu
 
 
 def _check_partitions(response: Message, results: Iterable[_PartitionResult], asked: Iterable[TopicPartition]) -> None:
-    """Have the request retried if the broker is not the controller; refuse a response that lacks a partition."""
+    """Have the request retried if the broker is not the controller; reject a response that lacks a partition."""
     named = set()
     for partition, code, message in results:
         named.add(partition)

@@ -1,9 +1,9 @@
-"""The releases of Apache Kafka whose brokers first had what an admin asks for.
+"""The Apache Kafka releases that introduced the APIs and fields that an admin uses.
 
-A broker that lacks an API or a field is named with its remedy: `versioned` chooses the version of a request, and adds
-the release to the error. The versions themselves are in `schemas/messages/`.
+If a broker lacks an API or a field, the error says which release has it: `versioned` chooses the version of a request,
+and adds the release to the error. The versions themselves are in `schemas/messages/`.
 
-Source: the release notes of Apache Kafka; the KIPs beside the entries.
+Source: the release notes of Apache Kafka; the KIPs next to the entries.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from kafkawire.sdk.transport.driver_interface import Versions
 
 __all__ = ["versioned"]
 
-#: The first release with a version of each API that is known here.
+#: For each API, the first release that supports a version known here.
 _APIS: Final[Mapping[int, str]] = MappingProxyType(
     {
         ApiKey.ALTER_CONFIGS: "0.11 or later",  # KIP-133
         ApiKey.CREATE_PARTITIONS: "1.0 or later",  # KIP-195
-        ApiKey.ALTER_REPLICA_LOG_DIRS: "2.0 or later",  # KIP-113; the first version, of 1.1, is not known here
+        ApiKey.ALTER_REPLICA_LOG_DIRS: "2.0 or later",  # KIP-113; the first version, from 1.1, is not known here
         ApiKey.DESCRIBE_LOG_DIRS: "2.0 or later",  # the same
         ApiKey.ELECT_LEADERS: "2.2 or later",  # KIP-183
         ApiKey.INCREMENTAL_ALTER_CONFIGS: "2.3 or later",  # KIP-339
@@ -35,7 +35,7 @@ _APIS: Final[Mapping[int, str]] = MappingProxyType(
     }
 )
 
-#: The first release with a field that not every version has, by API and field.
+#: By API and field, the first release with a field that not every version has.
 _FIELDS: Final[Mapping[tuple[int, str], str]] = MappingProxyType(
     {
         (ApiKey.ELECT_LEADERS, "election_type"): "2.4 or later",  # KIP-460
@@ -45,14 +45,14 @@ _FIELDS: Final[Mapping[tuple[int, str], str]] = MappingProxyType(
 
 
 def versioned(request: Message, field_name: str | None = None) -> Callable[[Versions], tuple[Message, int]]:
-    """Return a function that chooses the version of a request for a broker, as `Operations.request` takes it.
+    """Return a function that chooses the version of a request for a broker, for use with `Operations.request`.
 
     Args:
-        request: the request of an API in the table above.
-        field_name: a field in that table, which the version must have; None if no field matters.
+        request: a request of an API in the table above.
+        field_name: a field in that table that the version must have; None if no field matters.
 
     Returns:
-        The function. It raises `UnsupportedVersion` with the first release that has what the broker lacks.
+        The function, which raises `UnsupportedVersion` with the first release that has the missing API or field.
     """
     kind = type(request)
     key, name = kind.SCHEMA.key, kind.SCHEMA.name.removesuffix("Request")

@@ -1,11 +1,11 @@
 """Check the arguments that applications pass to the clients' methods before they are used.
 
-The machines rely on these checks: a wrong value there is a bug and ends the client. So every public method that takes a
-partition, an offset, a time, a limit or a name passes it through here. A plain tuple is accepted as a partition, and
-any integer type except bool as a number.
+The machines rely on these checks: an invalid value that reaches them is a bug and ends the client. So every public
+method checks its partitions, offsets, times, limits and names here. A plain tuple is accepted as a partition, and any
+integer type except bool as a number.
 
 A method that takes several values of a kind accepts them as separate arguments, `pause(a, b)`, or as one iterable,
-`pause([a, b])`: other clients use either form, and both mean the same here.
+`pause([a, b])`: other clients use one form or the other, and the two are equivalent here.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ __all__ = [
     "is_text",
 ]
 
-#: The largest number of a partition or node, which has 4 bytes on the wire.
+#: The largest partition number or node id; both take 4 bytes on the wire.
 MAX_INT32: Final = (1 << 31) - 1
 
-#: The largest offset, which has 8 bytes on the wire.
+#: The largest offset; offsets take 8 bytes on the wire.
 _MAX_OFFSET: Final = (1 << 63) - 1
 
 #: The longest time limit; added to the current time, it still fits into 8 bytes.
@@ -76,13 +76,13 @@ def checked_timeout_ms(given: object) -> int:
     """Check and return a time limit in milliseconds.
 
     Raises:
-        LocalProtocolError: the limit is not an integer from 0 on.
+        LocalProtocolError: the limit is not an integer, or is negative.
     """
     return checked_number("timeout_ms", given, 0, _MAX_TIMEOUT_MS)
 
 
 def checked_text(what: str, given: object) -> str:
-    """Check and return a text.
+    """Check and return a string.
 
     Raises:
         LocalProtocolError: the value is not a string.
@@ -97,7 +97,7 @@ def given_several(given: tuple[Any, ...], is_one: Callable[[Any], bool]) -> list
 
     Args:
         given: the positional arguments.
-        is_one: returns whether an iterable is itself a single value, such as a text or a named tuple.
+        is_one: returns whether an iterable is itself a single value, such as a string or a named tuple.
     """
     if len(given) == 1 and not is_one(given[0]) and isinstance(given[0], Iterable):
         return list(given[0])
@@ -105,7 +105,7 @@ def given_several(given: tuple[Any, ...], is_one: Callable[[Any], bool]) -> list
 
 
 def is_text(given: object) -> bool:
-    """Return whether a value is a text, or bytes meant as one: a single value, not an iterable of letters."""
+    """Return whether a value is a string, or bytes meant as one: a single value, not an iterable of characters."""
     return isinstance(given, str | bytes | bytearray | memoryview)
 
 
@@ -227,19 +227,20 @@ def checked_callable(option: str, given: object) -> None:
         ConfigurationError: the value is not callable.
     """
     if given is not None and not callable(given):
-        raise ConfigurationError(option, given, "expected something that can be called")
+        raise ConfigurationError(option, given, "expected a callable")
 
 
 def checked_methods(option: str, given: object, **methods: int) -> None:
-    """Check an object whose methods the client calls.
+    """Check that an object has the methods that the client calls.
 
     Args:
-        option: the option for which it was given.
+        option: the option that it was passed for.
         given: the object.
-        methods: the number of arguments with which each method is called.
+        methods: the number of arguments that each method is called with.
 
     Raises:
-        ConfigurationError: the object is a class, lacks a method, or a method takes another number of arguments.
+        ConfigurationError: the object is a class, lacks a method, or has a method that takes a different number of
+            arguments.
     """
     if isinstance(given, type):
         raise ConfigurationError(option, given, "expected an object, not its class")
@@ -249,7 +250,7 @@ def checked_methods(option: str, given: object, **methods: int) -> None:
     for name, count in methods.items():
         try:
             taken = inspect.signature(getattr(given, name))
-        except ValueError:  # Python does not know its parameters
+        except ValueError:  # Python does not know the method's parameters
             continue
         try:
             taken.bind(*range(count))

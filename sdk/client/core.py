@@ -1,7 +1,7 @@
-"""The core that all clients share: a router, machines and the driver that runs them, on either kind of event loop.
+"""The core that all clients share: a router, machines, and the driver that runs them on either kind of event loop.
 
-A client's methods prepare work and hand it over; the asyncio clients await the promises that they get, and the blocking
-ones (`kafkawire.sync`) wait for them.
+A client's methods prepare work and hand it to the core, which returns promises: the asyncio clients await them, and the
+blocking clients (`kafkawire.sync`) block on them.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ __all__ = ["ClientCore"]
 
 logger = logging.getLogger("kafkawire.client")
 
-#: How many times in a row a broker may end the connection at the first request before `start` gives up: a stopping
-#: broker does so only once.
+#: How many times in a row a broker may close the connection at the first request before `start` gives up: a broker that
+#: is shutting down does so only once.
 _UNANSWERED_MAX = 3
 
 
-#: How long a client may take to end on its I/O thread: a last push of metrics, and a few ms. Ending takes longer only
-#: if the thread waits for something held elsewhere, such as the lock of a log handler held by a closing thread that a
-#: signal handler has interrupted.
+#: How long a client may take to end on its I/O thread: the last push of metrics, plus a few ms. It takes longer only if
+#: the thread is blocked, for example on a log handler's lock that the closing thread holds because a signal handler
+#: interrupted it.
 FINISH_MS: Final = LAST_PUSH_MS + 750
 
 
 class ClientCore:
-    """The parts that run a client between `start` and `close`.
+    """The parts of a client that run between `start` and `close`.
 
     Args:
         name: the client's name in errors, such as `producer`.
@@ -63,7 +63,7 @@ class ClientCore:
         backoff: the pauses between attempts.
         router: routes the client's calls.
         machines: polled by the driver, in this order; fill it before `start`.
-        operations: the requests that coroutines on the driver's side await.
+        operations: the requests that coroutines on the driver's loop await.
     """
 
     def __init__(
@@ -107,16 +107,15 @@ class ClientCore:
 
         Returns:
             A promise that is kept once the cluster is known. It fails with `ConnectFailed` if no bootstrap server could
-            be reached, with the error of a server that rejects this client, with `NeverAnswered` if the servers seem to
-            expect SASL, and with the last error if no reached server answered although each was asked and
-            `api_timeout_ms` has passed.
+            be reached, with a server's error if it rejects this client, with `NeverAnswered` if the servers seem to
+            expect SASL, and with the last error if servers were reached but none had answered after `api_timeout_ms`.
 
         Raises:
-            LocalProtocolError: the client was already started, or it needs a thread but gevent or eventlet has replaced
-                threads.
+            LocalProtocolError: the client has already been started, or it needs a thread but gevent or eventlet has
+                replaced threads.
         """
         if self._is_started:
-            raise LocalProtocolError(f"the {self._name} was started already")
+            raise LocalProtocolError(f"the {self._name} was already started")
         self._is_started = True
 
         def refresh(promise: Promise[None], now_ms: int) -> None:
@@ -135,7 +134,7 @@ class ClientCore:
                 if is_final or is_late:
                     promise.fail(error)
                 else:
-                    self.router.refresh(refreshed)  # after a pause, that of the server with the fewest failures
+                    self.router.refresh(refreshed)  # after the pause for the server with the fewest failures
 
             self.router.refresh(refreshed)
 
@@ -148,7 +147,7 @@ class ClientCore:
         return started
 
     def perform(self, work: Coroutine[Any, Any, Result]) -> Promise[Result]:
-        """Run a coroutine on the driver's side, where it may await `operations`.
+        """Run a coroutine on the driver's loop, where it may await `operations`.
 
         Raises:
             Closed: the client has ended.
@@ -156,13 +155,13 @@ class ClientCore:
         return self.driver.perform(work)
 
     def metrics(self) -> Mapping[MetricName, float]:
-        """Return the current value of every metric; from any thread."""
+        """Return the current value of every metric; can be called from any thread."""
         return self.router.metrics.read(monotonic_ms())
 
     def end(self, error: KafkaWireError | None = None) -> Promise[None]:
-        """Fail all unsettled work, and disconnect; the I/O thread continues (see `finish`).
+        """Fail all unsettled work and disconnect; the I/O thread keeps running (see `finish`).
 
-        If a broker wants metrics, they are pushed first, for at most `LAST_PUSH_MS`.
+        If a broker wants metrics, push them first, for at most `LAST_PUSH_MS`.
         """
         reason = error or Closed(f"the {self._name} is not started, or is closed")
         if not self._telemetry.is_subscribed:
@@ -182,10 +181,10 @@ class ClientCore:
         """End a client that was garbage-collected; its finalizer calls this.
 
         Args:
-            last: the last work of the client, awaited before the client ends; None for none.
+            last: the client's last piece of work, awaited before the client ends; None if there is none.
 
         Returns:
-            Whether anything has to be ended.
+            Whether there is anything to end.
         """
 
         async def end() -> None:
@@ -193,14 +192,14 @@ class ClientCore:
                 if last is not None:
                     await last()
             except KafkaWireError as error:
-                logger.warning("the %s was dropped, and did not end as it should: %s", self._name, error)
+                logger.warning("the %s was dropped and did not end properly: %s", self._name, error)
             finally:
                 await self.finish(Closed(f"the {self._name} was dropped without being closed"))
 
         return self.driver.let_go(end)
 
     async def finish(self, error: KafkaWireError | None = None) -> None:
-        """Do the same as `end`, and release the I/O thread, even if the caller is cancelled.
+        """Do what `end` does, and release the I/O thread, even if the caller is cancelled.
 
         An I/O thread that does not respond for `FINISH_MS` is abandoned.
         """

@@ -132,14 +132,14 @@ def _aws_msk_iam(options: SecurityOptions) -> Login:
         from kafkawire.sdk.protocol.sasl.aws_msk_iam import AwsMskIamAuthenticator, region_of
 
         region = options.sasl_aws_region or region_of(host)
-        credentials = await in_thread(_aws_credentials)  # perhaps from a file, perhaps over the network
+        credentials = await in_thread(_aws_credentials)  # may read files or use the network
         return AwsMskIamAuthenticator(host, region, credentials, now_ms(), f"kafkawire/{__version__}")
 
     return aws_msk_iam
 
 
 def _aws_credentials() -> AwsCredentials:
-    """Return credentials from the usual places: environment, files, the machine's role.
+    """Return credentials from the usual places: the environment, files or the machine's role.
 
     Raises:
         ConfigurationError: the package `botocore` is not installed, or nothing provides credentials.

@@ -1,8 +1,8 @@
-"""The counterparts of other Kafka clients' methods and arguments here, or advice if there are none.
+"""Map the methods and arguments of other Kafka clients to their counterparts here, or to advice if there are none.
 
-A client has an attribute for each of these names that raises `AttributeError` with the hint. `dir` does not list it, so
-neither do completion and `Mock(spec=…)`, and `hasattr` returns False. `__getattr__` on the class would be shorter, but
-makes CPython 3.11 look up every attribute more slowly: 12 ns of the 52 that a `send` takes. Code that searches the
+For each of these names a client has an attribute that raises `AttributeError` with the hint. `dir` does not list it, so
+completion and `Mock(spec=…)` do not see it, and `hasattr` returns False. `__getattr__` on the class would be shorter,
+but makes CPython 3.11 look up every attribute more slowly: 12 ns of the 52 that a `send` takes. Code that searches the
 dictionaries of classes still sees the names, for example `isinstance` with a runtime-checkable protocol.
 
 The methods of a client are wrapped to explain calls with unknown arguments. `send` bypasses the wrapper: the extension
@@ -37,16 +37,16 @@ __all__ = [
     "refusal",
 ]
 
-#: Names of other clients, separated by spaces, by the advice for them.
+#: Each piece of advice, mapped to the names in other clients that it is for, separated by spaces.
 PRODUCER: Final[Mapping[str, str]] = {
     "use send(topic, value, key=…), which never waits": "produce",
     "send returns a Delivery: await it, or call its result()": "send_and_wait",
-    "nothing needs to be polled: callbacks run as deliveries are settled; flush waits for all": "poll",
+    "there is nothing to poll: callbacks run as deliveries are settled; flush waits for all": "poll",
     "send makes the batches: use send_many for many records": "create_batch produce_batch send_batch",
     "use close": "stop",
     "close(flush=False) fails the records that are not acknowledged, "
     "and abort_transaction those of a transaction": "abort purge",
-    "start does it": "init_transactions",
+    "start does this": "init_transactions",
     "use send_offsets": "send_offsets_to_transaction",
     "use describe_topics or list_topics of Admin, or partitions_for of Consumer": (
         "list_topics partitions_for partitions_for_topic"
@@ -73,7 +73,7 @@ CONSUMER: Final[Mapping[str, str]] = {
     "the metadata is refreshed as needed; metadata_max_age_ms=… sets how often": "force_metadata_update",
     "use lag": "current_lag",
     "use close, also from another thread: reads then end": "wakeup",
-    "a member that is closed, or subscribes anew, makes its group rebalance": "enforce_rebalance",
+    "a group rebalances when a member is closed or changes its subscription": "enforce_rebalance",
     "create a new consumer with sasl_username=… and sasl_password=…": "set_sasl_credentials",
     "start raises if no server can be reached": "bootstrap bootstrap_connected",
 }
@@ -83,7 +83,7 @@ ADMIN: Final[Mapping[str, str]] = {
     "use describe_groups": "describe_consumer_groups",
     "use list_group_offsets": "list_consumer_group_offsets",
     "use list_offsets": "list_partition_offsets",
-    "nothing needs to be polled: each method returns its result": "poll",
+    "there is nothing to poll: each method returns its result": "poll",
     "use close": "stop",
     "create_topics returns once the topics are created": "wait_for_topics",
     "use create_topics": "create_topic",
@@ -102,7 +102,7 @@ ADMIN: Final[Mapping[str, str]] = {
 }
 
 
-#: The same for the objects of other clients that correspond to a `Delivery`.
+#: Advice for attributes of the objects in other clients that correspond to a `Delivery`.
 DELIVERY: Final[Mapping[str, str]] = {
     "await the delivery, or call result(timeout_ms=…)": "get",
     "use add_done_callback, or on_delivery of send": "add_both add_callback add_errback",
@@ -113,27 +113,27 @@ DELIVERY: Final[Mapping[str, str]] = {
     ),
 }
 
-#: The same for names that a test broker does not have.
+#: Advice for names that a test broker does not have.
 BROKER: Final[Mapping[str, str]] = {
     "use bootstrap": "address bootstrap_server bootstrap_servers get_bootstrap_server host port servers url",
     "use Admin of kafkawire or kafkawire.sync": "create_topic create_topics delete_topics list_topics",
     "make another, or use a topic for each test": "clear reset",
 }
 
-#: The same for arguments of other clients' methods, as `method.argument`.
+#: Advice for arguments of other clients' methods, written as `method.argument`.
 ARGUMENTS: Final[Mapping[str, str]] = {
-    "it is timestamp_ms, in milliseconds": "send.timestamp send_arrow.timestamp",
-    "it is on_delivery, which is called with the Delivery alone": "send.callback",
+    "use timestamp_ms, in milliseconds": "send.timestamp send_arrow.timestamp",
+    "use on_delivery, which is called with only the Delivery": "send.callback",
     "it is value": "send.data send.message send.msg send.payload",
     "each value becomes a record without a key; use send for keys": "send_many.keys send_many.key",
     "it is values": "send_many.messages send_many.records",
-    "it is group, which Consumer.group_metadata returns": "send_offsets.group_id send_offsets.group_metadata",
+    "use group, which Consumer.group_metadata returns": "send_offsets.group_id send_offsets.group_metadata",
     "it is max_records": "getmany.num_messages getmany.max_messages",
-    "topics are given one by one or in one list: subscribe('a', 'b')": "subscribe.topic subscribe.topics",
+    "pass topics one by one or in one list: subscribe('a', 'b')": "subscribe.topic subscribe.topics",
     "the listener is an argument of Consumer": (
         "subscribe.callback subscribe.listener subscribe.on_assign subscribe.on_lost subscribe.on_revoke"
     ),
-    "partitions are given one by one or in one list, without a name": (
+    "pass partitions one by one or in one list, without a name": (
         "assign.partitions beginning_offsets.partitions committed.partition committed.partitions "
         "end_offsets.partitions list_group_offsets.partitions list_group_offsets.topic_partitions "
         "pause.partitions resume.partitions seek_to_beginning.partitions seek_to_end.partitions "
@@ -142,29 +142,29 @@ ARGUMENTS: Final[Mapping[str, str]] = {
     "committed returns OffsetAndMetadata": "committed.metadata",
     "commit returns, or raises, once the brokers have answered": "commit.asynchronous commit.callback",
     "it is offsets: commit({partition: record.offset + 1})": "commit.message",
-    "it is place, an offset or a datetime": "seek.offset seek.timestamp",
-    "it is timestamps, by partition": "list_offsets.topic_partition_offsets list_offsets.topic_partitions",
-    "it is times, by partition": "offsets_for_times.timestamps",
+    "use place, an offset or a datetime": "seek.offset seek.timestamp",
+    "use timestamps, by partition": "list_offsets.topic_partition_offsets list_offsets.topic_partitions",
+    "use times, by partition": "offsets_for_times.timestamps",
     "they are read up to an end, with stop_at_end=True or until=…": "records.timeout records.timeout_ms",
     "no batch is waited for with a limit: use getbatches(timeout_ms=…)": "batches.timeout batches.timeout_ms",
     "close commits what is finished if enable_auto_commit is on": "close.autocommit",
-    "topics are given one by one or in one list: create_topics('a', NewTopic('b', partitions=3))": (
+    "pass topics one by one or in one list: create_topics('a', NewTopic('b', partitions=3))": (
         "create_topics.new_topics create_topics.topics"
     ),
     "they are attributes of NewTopic: create_topics(NewTopic('a', partitions=3))": (
         "create_topics.configs create_topics.num_partitions create_topics.partitions create_topics.replication_factor"
     ),
-    "names are given one by one or in one list, without a name": (
+    "pass names one by one or in one list, without a name": (
         "delete_topics.topic_names delete_topics.topics describe_groups.group_ids describe_topics.topic_names "
         "describe_topics.topics"
     ),
-    "not yet: topics are created at once": "create_topics.validate_only",
+    "not yet: topics are created immediately": "create_topics.validate_only",
     "use describe_topics": "list_topics.topic",
     "filter what list_groups returns": "list_groups.group_types list_groups.states list_groups.types",
     "one resource is described: describe_configs(ConfigResourceType.TOPIC, 'a')": (
         "describe_configs.config_resources describe_configs.resources"
     ),
-    "it is group_id": "list_group_offsets.group list_group_offsets.group_specs",
+    "use group_id": "list_group_offsets.group list_group_offsets.group_specs",
     "offsets are those of read_uncommitted": "list_offsets.isolation_level",
     "it is name": "NewTopic.topic",
     "it is partitions": "NewTopic.num_partitions NewTopic.partition_count",
@@ -175,7 +175,7 @@ ARGUMENTS: Final[Mapping[str, str]] = {
 #: Names of time limits in other clients, in any unit.
 _TIMEOUTS: Final = frozenset({"operation_timeout", "request_timeout", "timeout", "timeout_ms", "timeout_s"})
 
-#: The text of Python and Cython for a call that they reject before it runs.
+#: The error text of Python and Cython for a call that they reject before it runs.
 _REFUSED: Final = re.compile(r"[\w.<>]*\(\) (?P<reason>(?:got|takes|missing) .*)")
 _UNEXPECTED: Final = re.compile(r"unexpected keyword argument '(\w+)'")
 
@@ -183,11 +183,11 @@ Called = TypeVar("Called", bound=Callable[..., Any])
 
 
 def advice_on(name: str, hints: Mapping[str, str]) -> str | None:
-    """Return the advice for a name of another client; None if the hints do not contain the name.
+    """Return the advice for a name used by another client; None if the hints do not contain the name.
 
     Args:
         name: the name.
-        hints: names of other clients, separated by spaces, by the advice for them.
+        hints: maps each piece of advice to the names in other clients that it is for, separated by spaces.
     """
     return next((advice for advice, names in hints.items() if name in names.split()), None)
 
@@ -215,7 +215,7 @@ def refusal(error: TypeError, owner: str, method: Callable[..., Any]) -> TypeErr
     known = [each.name for each in taken]
     advice = advice_on(f"{name}.{keyword}", ARGUMENTS)
     if advice is None and keyword in _TIMEOUTS:
-        advice = "it is timeout_ms, in milliseconds" if "timeout_ms" in known else "the option api_timeout_ms limits it"
+        advice = "use timeout_ms, in milliseconds" if "timeout_ms" in known else "the option api_timeout_ms limits it"
     if advice is None:
         advice = f"there is no such argument{did_you_mean(keyword, known)}"
     return TypeError(f"{name}: {keyword}=…: {advice}")
@@ -241,7 +241,7 @@ def explaining(owner: str, method: Called) -> Called:
             return method(*given, **named)
         except TypeError as error:
             if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
-                raise  # the method was entered
+                raise  # raised inside the method
             raise refusal(error, owner, method) from None
 
     return cast(Called, explained)
@@ -253,8 +253,8 @@ def absent(owner: str, name: str, hints: Mapping[str, str], given: object = None
     Args:
         owner: the class.
         name: the attribute's name.
-        hints: names of other clients, separated by spaces, by the advice for them.
-        given: the object on which the attribute was accessed.
+        hints: maps each piece of advice to the names in other clients that it is for, separated by spaces.
+        given: the object that the attribute was accessed on.
     """
     advice = advice_on(name, hints)
     text = f"{owner!r} object has no attribute {name!r}" if advice is None else f"{owner} has no {name}: {advice}"
@@ -289,8 +289,8 @@ class Hinting(metaclass=HintingClass):
     """A client that knows the methods of other clients; a derived class may have methods with these names.
 
     Args:
-        hints: names of other clients, separated by spaces, by the advice for them; None for an application's class,
-            whose methods are not wrapped.
+        hints: maps each piece of advice to the names in other clients that it is for, separated by spaces; None for an
+            application's class, whose methods are not wrapped.
     """
 
     def __init_subclass__(cls, hints: Mapping[str, str] | None = None, **more: Any) -> None:

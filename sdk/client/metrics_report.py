@@ -1,4 +1,4 @@
-"""Pass the metrics of a client to a function of the application, periodically and at the end."""
+"""Pass a client's metrics to a function of the application, periodically and when the client ends."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ logger = logging.getLogger("kafkawire.client")
 
 
 class MetricsReport:
-    """A machine that calls a function.
+    """A machine that calls the application's function.
 
     Args:
         registry: the client's registry.
-        reporter: receives the metrics, in the thread that does the client's I/O; its errors are logged.
+        reporter: receives the metrics, on the thread that does the client's I/O; its errors are logged.
         interval_ms: the time between two calls.
     """
 

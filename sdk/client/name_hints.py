@@ -1,4 +1,4 @@
-"""The counterparts of names that are imported from other Kafka clients, or advice if there are none.
+"""Map names imported from other Kafka clients to their counterparts here, or to advice if there are none.
 
 Source: the public names of Apache Kafka 4.3 (Java), confluent-kafka 2.16, kafka-python 3.0, aiokafka 0.14.
 """
@@ -13,7 +13,7 @@ from kafkawire.sdk.client.method_hints import advice_on
 
 __all__ = ["NAMES", "missing"]
 
-#: Names of other clients, separated by spaces, by the advice for them.
+#: Each piece of advice, mapped to the names in other clients that it is for, separated by spaces.
 NAMES: Final[Mapping[str, str]] = {
     "use Consumer of kafkawire, or of kafkawire.sync if you do not use asyncio": (
         "AIOConsumer AIOKafkaConsumer AsyncConsumer DeserializingConsumer KafkaConsumer SerializingConsumer"

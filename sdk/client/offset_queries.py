@@ -1,9 +1,9 @@
-"""Answer queries about offsets: the first, the last, or the first after a time; for consumers and admins.
+"""Answer offset queries of consumers and admins: the first offset, the last, or the first one after a time.
 
-A machine: each query goes to the partitions' leaders, is retried if that may help, and ends by its deadline. It
-requests missing metadata separately, so that a topic that does not exist is not requested forever.
+This machine sends each query to the partitions' leaders, retries it if that may help, and ends it by its deadline. It
+requests missing metadata separately, so that a nonexistent topic is not requested forever.
 
-Like Kafka's, a consumer waits for a topic that does not exist; an admin does not. Both wait for a missing partition.
+As in Kafka, a consumer waits for a topic that does not exist, and an admin does not. Both wait for a missing partition.
 
 Source: Apache Kafka, `OffsetFetcher`, `ListOffsetsHandler`, `PartitionLeaderStrategy`.
 """
@@ -40,7 +40,7 @@ class _Query:
     """One query.
 
     Attributes:
-        left: the times not answered yet.
+        left: the times that have not been answered yet.
         in_flight: calls that have not ended.
         doubtful: topics to request before the leaders are asked again.
         error: the error of the current attempt; None if there is none.
@@ -65,8 +65,8 @@ class OffsetQueries:
         router: sends the requests.
         options: the client's options.
         backoff: the pauses between attempts.
-        isolation_level: with READ_COMMITTED the last offset is the last stable one.
-        final: retriable codes that end a query if the metadata has them for its topic.
+        isolation_level: with READ_COMMITTED, the last offset is the last stable offset.
+        final: retriable codes that end a query if the metadata reports them for its topic.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class OffsetQueries:
         self._router.submit(call, now_ms)
 
     def _missing(self, query: _Query) -> KafkaWireError | None:
-        """Return why a partition has no leader, final reasons first; None if all partitions have one."""
+        """Return why a partition has no leader, preferring final reasons; None if all partitions have a leader."""
         metadata = self._router.metadata
         leaderless = [partition for partition in query.left if metadata.leader(partition) is None]
         in_vain = [partition for partition in leaderless if metadata.errors.get(partition.topic) in self._final]
@@ -219,7 +219,7 @@ class OffsetQueries:
             left_ms = _deadline_ms(query) - now_ms
             self._lines.warning("retried", now_ms, "offsets are looked up again for up to %d ms: %s", left_ms, error)
         else:
-            if isinstance(error, RequestTimedOut) and former is not None:  # which is more specific than a time-out
+            if isinstance(error, RequestTimedOut) and former is not None:  # it is more specific than a timeout
                 error, error.__cause__ = former, error
             query.answer.fail(error)
 

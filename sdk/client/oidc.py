@@ -1,7 +1,7 @@
-"""Tokens for OAUTHBEARER from an OpenID Connect service, by client credentials.
+"""Fetch OAUTHBEARER tokens from an OpenID Connect service with client credentials.
 
-Needs aiohttp (the extra `oauth`), which is imported by the first request. A token is kept for most of its lifetime;
-logins that need one at the same time share a request.
+This needs aiohttp (the extra `oauth`), which is imported on the first request. A token is kept for most of its
+lifetime; concurrent logins that need a token share one request.
 
 Source: RFC 6749 §4.4 (client credentials), KIP-768; `ClientCredentialsJwtRetriever` in Apache Kafka.
 """
@@ -23,16 +23,16 @@ __all__ = ["RESPONSE_BYTES_MAX", "ClientCredentials", "TokenRefused", "TokenUnav
 #: The maximum size of a response: a token is a few KiB long.
 RESPONSE_BYTES_MAX = 1024 * 1024
 
-#: The limit of a request: an unresponsive service must not use up the time of the whole connection.
+#: The time limit of a request: an unresponsive service must not use up the time limit of the whole connection.
 REQUEST_TIMEOUT_SECONDS = 10
 
-#: The fraction of its lifetime for which a token is used; the rest allows for clock differences.
+#: A token is used for this fraction of its lifetime; the rest allows for clock differences.
 _USED_SHARE = 0.8
 
 #: The maximum number of characters that an error quotes from the service's reason.
 _SHOWN_CHARACTERS = 200
 
-#: Hosts to which a secret may be sent without TLS: this machine.
+#: Hosts that a secret may be sent to without TLS: this machine.
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -54,8 +54,8 @@ class ClientCredentials:
         client_id: the client's id.
         client_secret: the client's secret.
         scope: the scope to request; None to omit it.
-        url_encodes: whether to encode id and secret as RFC 6749 requires. Kafka's client does not by default, and some
-            services do not expect it.
+        url_encodes: whether to encode id and secret as RFC 6749 requires. Kafka's client does not do so by default, and
+            some services do not expect it.
 
     Raises:
         ConfigurationError: the URL cannot be used.
@@ -67,7 +67,7 @@ class ClientCredentials:
         parts = urlsplit(url)
         if parts.scheme != "https" and (parts.scheme != "http" or parts.hostname not in _LOOPBACK):
             option = "sasl_oauthbearer_token_endpoint_url"
-            raise ConfigurationError(option, url, "expected https://, as a secret is sent there")
+            raise ConfigurationError(option, url, "expected https://, because a secret is sent there")
         self._url = url
         self._host = parts.netloc.rpartition("@")[2]
         self._client_id = client_id
@@ -120,7 +120,7 @@ class ClientCredentials:
         try:
             async with (
                 aiohttp.ClientSession(connector=names, timeout=timeout) as session,
-                # A redirection would take the secret elsewhere.
+                # A redirect would take the secret elsewhere.
                 session.post(self._url, data=form, headers=headers, allow_redirects=False) as response,
             ):
                 data = bytearray()
@@ -128,7 +128,7 @@ class ClientCredentials:
                     data += chunk
                     if len(data) > RESPONSE_BYTES_MAX:
                         raise TokenUnavailable(
-                            f"{self._host} sent more than {RESPONSE_BYTES_MAX} bytes, and no token has so many"
+                            f"{self._host} sent more than {RESPONSE_BYTES_MAX} bytes, too many for a token"
                         )
                 return response.status, _json_object(bytes(data))
         except (aiohttp.ClientError, TimeoutError, OSError) as error:

@@ -1,7 +1,7 @@
-"""Operations that coroutines on the driver's side await: requests sent by the router, and topic metadata.
+"""Operations that coroutines on the driver's loop await: requests sent by the router, and topic metadata.
 
-They are for independent work in several steps, mainly an admin's; producers and consumers use machines. The router
-retries: an operation defines which responses are errors, and its deadline.
+They are for independent work in several steps, mainly by an admin; producers and consumers use machines. The router
+retries; an operation defines its deadline and which responses are errors.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kafkawire.sdk.transport.promise import Promise
 
 __all__ = ["NO_SUCH_TOPIC", "Operations"]
 
-#: Retriable when writing to a topic that is just being created, but final when asking about it.
+#: Retriable when writing to a topic that is still being created, but final when asking about the topic.
 NO_SUCH_TOPIC = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 
 Given = TypeVar("Given")
@@ -49,7 +49,7 @@ class Operations:
         self.wake = wake
 
     def attempts(self) -> Attempts:
-        """Return the `Attempts` of an operation that begins now."""
+        """Return the `Attempts` of an operation that starts now."""
         return Attempts(self._backoff, monotonic_ms() + self._timeout_ms)
 
     async def request(

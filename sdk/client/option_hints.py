@@ -1,8 +1,8 @@
-"""The counterparts of other Kafka clients' options here, or advice if there are none.
+"""Map the options of other Kafka clients to their counterparts here, or to advice if there are none.
 
 Used for errors about unknown options, and for docs/options.md. Names are compared after replacing underscores with
-dots, so `compression_type` and `compression.type` are the same, and names that differ from Kafka's only in this way
-need no entry.
+dots, so `compression_type` and `compression.type` are the same name, and a name that differs from Kafka's only in this
+way needs no entry.
 
 Source: the options of Apache Kafka 4.3 (Java), librdkafka 2.16 with confluent-kafka, kafka-python 3.0, aiokafka 0.14.
 """
@@ -16,7 +16,7 @@ from kafkawire.sdk.options import Options
 
 __all__ = ["MISSING", "ON_THE_ROADMAP", "SYNONYMS", "hint", "synonyms"]
 
-#: Names of other clients, separated by spaces, by the equivalent option here.
+#: Each option, mapped to its names in other clients, separated by spaces.
 SYNONYMS: Final[Mapping[str, str]] = {
     "batch_size": "max.batch.size",
     "bootstrap_servers": "brokers metadata.broker.list servers",
@@ -50,14 +50,14 @@ SYNONYMS: Final[Mapping[str, str]] = {
     "ssl_truststore_location": "ssl.ca.location ssl.cafile",
 }
 
-#: Names of options planned for a later release, by their feature in docs/roadmap.md. A name that ends with a dot, here
-#: and below, stands for all that begin with it.
+#: Each feature in docs/roadmap.md, mapped to the options planned with it. Here and below, a name that ends with a dot
+#: stands for all names that begin with it.
 ON_THE_ROADMAP: Final[Mapping[str, str]] = {
     "two-phase commit": "transaction.two.phase.commit.enable",
     "KIP-932": "share.",
 }
 
-#: Names of options that have no counterpart, by the advice for them.
+#: Each piece of advice, mapped to the options without a counterpart that it is for.
 MISSING: Final[Mapping[str, str]] = {
     "topics follow the servers: Consumer(servers, 'orders', 'payments')": "topic topics",
     "pass functions to Producer: key_serializer=, value_serializer=": "key.serializer value.serializer",
@@ -137,7 +137,7 @@ MISSING: Final[Mapping[str, str]] = {
         "sasl.kerberos.domain.name sasl.kerberos.keytab sasl.kerberos.kinit. sasl.kerberos.min. "
         "sasl.kerberos.principal sasl.kerberos.ticket."
     ),
-    "kafkawire has nothing like it": (
+    "kafkawire has no equivalent": (
         "background.event.cb builtin.features config.providers consume.callback.max.messages consume.cb "
         "coordinator.query.interval.ms default.topic.conf enable.random.seed enabled.events group.protocol.type "
         "enable.gapless.guarantee internal. log.thread.name message.copy.max.bytes metadata.recovery. msg.order.cmp "

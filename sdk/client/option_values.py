@@ -1,6 +1,6 @@
 """Readers of option values: each function checks one value and returns it in the form that the clients use.
 
-Each takes the name of the option, for the error, and raises `ConfigurationError`, which states the expected values.
+Each takes the name of the option for the error, a `ConfigurationError` that states the expected values.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ __all__ = [
 
 ASSIGNOR_NAMES: Final[tuple[AssignorName, ...]] = get_args(AssignorName)
 
-#: Where a consumer begins without a committed offset; a duration is also possible.
+#: Where a consumer starts without a committed offset; a duration is also possible.
 RESET_POLICIES: Final = ("latest", "earliest", "none")
 
-#: The names in librdkafka.
+#: What these policies are called in librdkafka.
 _MEANT_POLICIES: Final = {
     "smallest": "earliest",
     "beginning": "earliest",
@@ -68,7 +68,7 @@ ACKS: Final[Mapping[str | int, Acks]] = {"all": Acks.ALL, **{int(acks): acks for
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
-#: The number of characters that an error shows of an overlong text.
+#: How many characters of an overlong string an error shows.
 _SHOWN_CHARACTERS: Final = 30
 
 #: Durations as java.time.Duration reads them (ISO 8601), without signs.
@@ -83,14 +83,14 @@ class BootstrapServers(tuple[Address, ...]):
     """Addresses, and the protocols written before them, as in `SASL_SSL://host:port`.
 
     Attributes:
-        protocols: the protocols by server as given; servers without one are left out.
+        protocols: the protocols, by server as given; servers without a protocol are left out.
     """
 
     protocols: Mapping[str, str] = MappingProxyType({})
 
 
 def read_bootstrap_servers(name: str, value: object) -> BootstrapServers:
-    """Return the addresses in a text or in a sequence; each can be preceded by a protocol."""
+    """Return the addresses in a string or a sequence; each can be preceded by a protocol."""
     if isinstance(value, Mapping):
         raise ConfigurationError(name, list(value), "options are keywords: pass the mapping as **options")
     if not isinstance(value, str | Iterable) or isinstance(value, bytes | bytearray | memoryview):
@@ -112,7 +112,7 @@ def read_bootstrap_servers(name: str, value: object) -> BootstrapServers:
 
 
 def check_protocols(servers: tuple[Address, ...], security_protocol: str) -> None:
-    """Reject servers with another protocol than `security_protocol`.
+    """Reject servers whose protocol differs from `security_protocol`.
 
     Raises:
         ConfigurationError: the two contradict each other.
@@ -164,7 +164,7 @@ def read_isolation_level(name: str, value: object) -> IsolationLevel:
 
 
 def read_assignors(name: str, value: object) -> tuple[str | Assignor, ...]:
-    """Return names and objects of assignors, all different."""
+    """Return assignors, given as names or objects; each must have a different name."""
     parts = value.split(",") if isinstance(value, str) else value if isinstance(value, Iterable) else [value]
     chosen = tuple(part.strip() if isinstance(part, str) else part for part in parts)
     names = [_assignor_name(part) for part in chosen]
@@ -250,7 +250,7 @@ def read_group_instance_id(name: str, value: object) -> str | None:
 
 
 def read_zookeeper_connect(name: str, value: object) -> str | None:
-    """Return the servers of a ZooKeeper, followed by a chroot if there is one."""
+    """Return the servers of a ZooKeeper ensemble, followed by a chroot if there is one."""
     value = read_text(name, value)
     if value is not None:
         parse_connect(name, value)

@@ -2,7 +2,7 @@
 
 Options are snake_case keywords; the dotted names of Kafka's documentation are accepted too. The error for an unknown
 name gives the option's name here; the error for a value out of range states the limit. A default yields to options that
-were given; two given options that contradict each other are rejected. Most defaults are Kafka's;
+were given; if two given options contradict each other, they are rejected. Most defaults are Kafka's;
 docs/guide/migrating.md has the exceptions, and docs/howto/add-an-option.md shows how to add an option.
 
 Source: Apache Kafka, `CommonClientConfigs`, `ProducerConfig`, `ConsumerConfig`.
@@ -83,16 +83,16 @@ class ClientOptions(SecurityOptions):
         retry_backoff_max_ms: longest pause between retries.
         metadata_max_age_ms: age at which the metadata is refreshed.
         connections_max_idle_ms: idle time after which a connection is closed.
-        socket_keepalive_enable: whether the kernel probes a connection that receives nothing, such as one that waits
-            for records of a quiet topic: first after 60 s, then three times within 30 s, on systems that let a program
-            set these times.
+        socket_keepalive_enable: whether the kernel probes a connection that receives nothing, such as one waiting for
+            records of a quiet topic: first after 60 s, then three times within 30 s, on systems where a program can set
+            these times.
         max_frame_bytes: size of the largest response that is accepted.
         io: where the client does its I/O: "loop", the event loop that starts it, or "thread", a separate thread, which
             keeps running while the event loop is blocked.
         enable_metrics_push: whether to push metrics to the brokers when the cluster's operators ask for them (KIP-714);
-            most operators ask for none.
-        metrics_reporter: a function that is called with the client's metrics, a mapping from `MetricName` to a number,
-            every `metrics_report_interval_ms` and on close, in the I/O thread. None for no reports.
+            most operators do not.
+        metrics_reporter: a function called with the client's metrics, a mapping from `MetricName` to a number, every
+            `metrics_report_interval_ms` and on close, on the I/O thread. None for no reports.
         metrics_report_interval_ms: time between two calls of `metrics_reporter`.
     """
 
@@ -143,32 +143,32 @@ class ProducerOptions(ClientOptions):
         acks: which replicas must have a record before it is acknowledged: "all" for all in-sync replicas, 1 for the
             leader, 0 for none.
         linger_ms: how long a batch that is not full waits for more records.
-        batch_size: bytes before compression at which a batch is full; Kafka's own default is 16 KiB.
-        buffer_memory: limit on the bytes of records that are not yet acknowledged; above it, `send` raises
-            `BufferFull`.
+        batch_size: size in bytes, before compression, of a full batch; Kafka's own default is 16 KiB.
+        buffer_memory: limit on the size in bytes of all unacknowledged records; above it, `send` raises `BufferFull`.
         compression: "none", "gzip", "snappy", "lz4" or "zstd".
-        compression_gzip_level: the level of gzip, from 1, the fastest, to 9; -1 or None for 6. Each level is accepted
-            only with its own codec.
-        compression_lz4_level: the level of lz4, from 1 to 17; None for the fastest.
-        compression_zstd_level: the level of zstd, from -131072, the fastest, to 22; None for 3.
+        compression_gzip_level: the gzip level, from 1, the fastest, to 9; -1 or None for 6. Each level is accepted only
+            with its own codec.
+        compression_lz4_level: the lz4 level, from 1 to 17; None for the fastest.
+        compression_zstd_level: the zstd level, from -131072, the fastest, to 22; None for 3.
         max_request_size: size of the largest record batch, in bytes.
         retries: how many times a batch may be retried, within `delivery_timeout_ms`.
-        delivery_timeout_ms: longest time from `send` to the acknowledgement; at least the sum of `linger_ms` and
-            `request_timeout_ms`.
+        delivery_timeout_ms: longest time from `send` to the acknowledgement; must be at least the sum of `linger_ms`
+            and `request_timeout_ms`.
         topic_timeout_ms: how long records wait for a topic that no broker knows, because it is still being created or
-            its name is wrong; None for `delivery_timeout_ms`. For a partition that the topic does not have, records
-            wait 10 s at most.
+            its name is wrong; None for `delivery_timeout_ms`. Records wait at most 10 s for a partition that the topic
+            does not have.
         max_in_flight: limit on the produce requests in flight per connection. If it is above 1, a batch that is retried
             without idempotence may be stored after a later batch of the same partition.
-        enable_idempotence: True to store each record once and in order despite retries, or to fail where that is
-            impossible; None to do so unless another option or the cluster rules it out; False to do without.
-        transactional_id: the name of this producer's transactions, which stays the same after a restart: a new producer
-            fences older ones with the same id. None to send without transactions.
+        enable_idempotence: True to store each record once and in order despite retries, and to fail where that is
+            impossible; None for idempotence unless another option or the cluster rules it out; False for no
+            idempotence.
+        transactional_id: the name of this producer's transactions, which must survive restarts: a new producer fences
+            older ones with the same id. None to send without transactions.
         transaction_timeout_ms: time after which the coordinator aborts a transaction that is still open; the brokers
             limit it with `transaction.max.timeout.ms`.
         metadata_max_idle_ms: time without a record for a topic after which its metadata is dropped.
         partitioner: chooses the partition of each record that has a key; None for Kafka's own partitioner. Records
-            without a key fill one batch after another. "round_robin" puts each record, with a key or without, into the
+            without a key fill one batch after another. "round_robin" puts each record, with or without a key, into the
             next partition that has a leader.
     """
 
@@ -242,7 +242,7 @@ def _level_name(codec: Compression) -> str:
     return f"compression_{codec.name.lower()}_level"
 
 
-#: The number of heartbeats per session timeout, as Kafka advises: two may be lost.
+#: The number of heartbeats per session timeout, as Kafka advises, so that two may be lost.
 _HEARTBEATS: Final = 3
 
 
@@ -251,15 +251,15 @@ class ConsumerOptions(ClientOptions, ZooKeeperSecurityOptions):
 
     Attributes:
         group_id: the group that assigns the partitions and stores the offsets; None to read without a group.
-        group_protocol: "classic"; "consumer" (KIP-848), in which the coordinator assigns the partitions; "auto", which
-            is "consumer" if the coordinator offers it and "classic" otherwise; or "zookeeper", in which members find
-            each other in a ZooKeeper, as the consumer of Kafka 1.1 and older does.
-        zookeeper_connect: the ZooKeeper of `group_protocol="zookeeper"`, as `host:port,host:port/chroot`; needs the
-            extra `zookeeper`.
-        zookeeper_session_timeout_ms: time without a connection to ZooKeeper after which the others take this member's
-            partitions; after a third of it this member stops reading. The servers limit it.
+        group_protocol: "classic"; "consumer" (KIP-848), where the coordinator assigns the partitions; "auto", which is
+            "consumer" if the coordinator offers it and "classic" otherwise; or "zookeeper", where members find each
+            other through ZooKeeper, as in the consumer of Kafka 1.1 and older.
+        zookeeper_connect: the ZooKeeper servers for `group_protocol="zookeeper"`, as `host:port,host:port/chroot`;
+            needs the extra `zookeeper`.
+        zookeeper_session_timeout_ms: time without a connection to ZooKeeper after which other members take over this
+            member's partitions; this member stops reading after a third of it. The servers limit the value.
         offsets_storage: where a group in ZooKeeper keeps its offsets: "zookeeper" or "kafka".
-        dual_commit_enabled: whether offsets are committed to both, and the larger one counts, while the members of a
+        dual_commit_enabled: whether to commit offsets to both stores and use the larger one, while the members of a
             group change `offsets_storage` one by one; None for True with `offsets_storage="kafka"`, as in Kafka.
         group_remote_assignor: the assignor that the coordinator should use; None for the coordinator's default. Not
             allowed with `group_protocol="classic"`.
@@ -274,18 +274,20 @@ class ConsumerOptions(ClientOptions, ZooKeeperSecurityOptions):
             application finishes records with `finish`, in any order; the offset of the first unfinished record is
             committed.
         assignors: the assignors that this member supports, in order of preference: names, or `Assignor`s of your own.
-            With `group_protocol="zookeeper"` the one that all members have: "range", the default, or "roundrobin".
+            With `group_protocol="zookeeper"`, the one assignor that all members use: "range", the default, or
+            "roundrobin".
         session_timeout_ms: time without a heartbeat after which the coordinator removes the member.
         heartbeat_interval_ms: time between heartbeats.
-        max_poll_interval_ms: longest time between two reads by the application; after it, the member leaves its group.
-        max_poll_records: limit on the records that one `getmany` returns; `getbatches` returns whole batches until they
-            have this many records, unless it is given a number of batches.
+        max_poll_interval_ms: longest time between two reads by the application; if it is exceeded, the member leaves
+            its group.
+        max_poll_records: limit on the records that one `getmany` returns; `getbatches` adds whole batches until they
+            hold this many records, unless it is given a number of batches.
         fetch_min_bytes: a broker delays the response to a fetch until it has this many bytes or `fetch_max_wait_ms` has
             passed.
         fetch_max_wait_ms: longest time that a broker delays a fetch; the response may take another
             `request_timeout_ms`.
-        fetch_max_bytes: limit on the bytes of one fetch, and of everything that is fetched ahead.
-        max_partition_fetch_bytes: limit on the bytes of one partition in one fetch.
+        fetch_max_bytes: limit on the size in bytes of one fetch, and of everything fetched ahead.
+        max_partition_fetch_bytes: limit on the size in bytes of one partition's data in a fetch.
         check_crcs: whether to verify the checksums of batches.
         isolation_level: "read_committed" to read the records of a transaction only if it was committed, or
             "read_uncommitted" to read all records.
@@ -361,7 +363,7 @@ class ConsumerOptions(ClientOptions, ZooKeeperSecurityOptions):
         Order(
             "heartbeat_interval_ms",
             "max_poll_interval_ms",
-            "the member would learn of a rebalance when it is over",  # members have max_poll_interval_ms to rejoin
+            "the member would learn of a rebalance only after it ends",  # members have max_poll_interval_ms to rejoin
             strict=True,
             times=_HEARTBEATS,
         ),
@@ -400,7 +402,7 @@ class ConsumerOptions(ClientOptions, ZooKeeperSecurityOptions):
 
 
 def _check_zookeeper(options: ConsumerOptions, given: Collection[str]) -> None:
-    """Check the options of groups in ZooKeeper, and those that such groups do not have."""
+    """Check the options that apply only to groups in ZooKeeper, and those that such groups do not have."""
     if options.group_protocol != "zookeeper":
         for name in _ZOOKEEPER_OPTIONS:
             value = getattr(options, name)
@@ -441,7 +443,7 @@ _ZOOKEEPER_OPTIONS: Final = (
     *ZooKeeperSecurityOptions.OPTIONS,
 )
 
-#: Options without effect in a group in ZooKeeper, and why.
+#: Options that have no effect in a group in ZooKeeper, and why.
 _NOT_IN_ZOOKEEPER: Final = {
     "group_remote_assignor": "members assign the partitions (see assignors)",
     "group_instance_id": "it has no static members",
@@ -451,7 +453,7 @@ _NOT_IN_ZOOKEEPER: Final = {
 
 _ZOOKEEPER_ASSIGNORS: Final = (("range",), ("roundrobin",))
 
-#: Options without effect in a KIP-848 group.
+#: Options that have no effect in a KIP-848 group.
 _CLASSIC_OPTIONS: Final = ("assignors", "session_timeout_ms", "heartbeat_interval_ms")
 
 #: The options of each client.
@@ -470,7 +472,7 @@ def read_options(kind: type[Kind], servers: str | Iterable[str] | None, given: M
 
     Args:
         kind: the class of the client's options.
-        servers: the client's first argument: brokers to connect to first; None if they are in `given`.
+        servers: the client's first argument, the brokers to connect to first; None if they are in `given`.
         given: values by name, dotted or not.
 
     Raises:
@@ -481,7 +483,7 @@ def read_options(kind: type[Kind], servers: str | Iterable[str] | None, given: M
         return kind.read(given.items())
     for name in given.keys() & {"bootstrap_servers", "bootstrap.servers"}:
         topics = "; topics follow it" if kind is ConsumerOptions else ""
-        first = list(servers) if isinstance(servers, Mapping) else servers  # values of a mapping may be secrets
-        reason = f"given twice: the first argument, here {first!r}, is the servers{topics}"
+        first = list(servers) if isinstance(servers, Mapping) else servers  # the values of a mapping may be secrets
+        reason = f"given twice: the first argument, here {first!r}, already names the servers{topics}"
         raise ConfigurationError(name, given[name], reason)
     return kind.read((("bootstrap_servers", servers), *given.items()))

@@ -1,4 +1,4 @@
-"""Encode metrics in OpenTelemetry's protocol: the few messages of `MetricsData`, written as protobuf.
+"""Encode metrics for OpenTelemetry: the few messages that make up `MetricsData`, as protobuf.
 
 Source: opentelemetry-proto, `metrics/v1/metrics.proto`, `common/v1/common.proto`, `resource/v1/resource.proto`; KIP-714
 for the names.
@@ -53,7 +53,7 @@ class Point(NamedTuple):
 
 
 def otlp_name(metric: MetricName) -> str:
-    """Return the name of a metric in telemetry: `org.apache.kafka.producer.record.queue.time.avg` for example."""
+    """Return the name of a metric in telemetry, for example `org.apache.kafka.producer.record.queue.time.avg`."""
     group = metric.group.removesuffix("-metrics")
     return ".".join(("org.apache.kafka", *_SEPARATORS.split(group), *_SEPARATORS.split(metric.name)))
 
@@ -66,7 +66,7 @@ def metrics_data(
     Args:
         points: the values.
         resource: attributes of the client.
-        start_ms: when counting began, on the wall clock: the client's start or, with deltas, the last push.
+        start_ms: when counting began, by the wall clock: the client's start or, with deltas, the last push.
         time_ms: the time of the values.
         is_delta: whether sums count only from `start_ms`.
     """

@@ -1,4 +1,4 @@
-"""Choose the partition of a record with a key; every Kafka client chooses the same one.
+"""Choose the partition of a record with a key, which is the same in every Kafka client.
 
 Source: Apache Kafka, `Utils.murmur2`, `BuiltInPartitioner.partitionForKey`, `RoundRobinPartitioner`.
 """

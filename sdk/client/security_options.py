@@ -32,10 +32,10 @@ _OIDC: Final = (
     "sasl_oauthbearer_client_credentials_client_secret",
 )
 
-#: Options needed only with a token service.
+#: Options that apply only to a token service.
 _SERVICE: Final = (*_OIDC, "sasl_oauthbearer_scope", "sasl_oauthbearer_header_urlencode")
 
-#: Options by the mechanisms that use them.
+#: The options that each mechanism uses.
 _USED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "sasl_username": _PASSWORD_MECHANISMS,
     "sasl_password": _PASSWORD_MECHANISMS,
@@ -58,7 +58,7 @@ def _secret(name: str, value: object) -> Secret | None:
     if value is None or isinstance(value, Secret):
         return value
     if not isinstance(value, str) or not value:
-        raise ConfigurationError(name, value, "expected a string that is not empty")
+        raise ConfigurationError(name, value, "expected a non-empty string")
     check_encodable(name, value)
     return Secret(value)
 
@@ -91,28 +91,28 @@ class SecurityOptions(Options):
 
     Attributes:
         security_protocol: "PLAINTEXT", "SSL" (TLS), "SASL_PLAINTEXT" or "SASL_SSL".
-        ssl_context: the configuration of TLS, instead of the other `ssl_` options.
+        ssl_context: the TLS configuration, instead of the other `ssl_` options.
         ssl_truststore_type: "PEM"; Java's own formats are not supported.
         ssl_keystore_type: "PEM"; Java's own formats are not supported.
         ssl_truststore_location: file with the certificates of trusted authorities; by default, the system's
             certificates are used.
-        ssl_truststore_certificates: the certificates of trusted authorities as text.
+        ssl_truststore_certificates: the certificates of trusted authorities, as text.
         ssl_keystore_location: file with this client's certificate chain, and with its private key unless that is given
             separately.
-        ssl_keystore_certificate_chain: the certificate chain as text.
+        ssl_keystore_certificate_chain: the certificate chain, as text.
         ssl_key_location: file with the private key.
-        ssl_keystore_key: the private key as text.
+        ssl_keystore_key: the private key, as text.
         ssl_key_password: the password of the private key.
-        ssl_endpoint_identification_algorithm: "https" to check that a broker's certificate matches its name, "" to
-            leave that out.
+        ssl_endpoint_identification_algorithm: "https" to check that a broker's certificate matches its name, "" to skip
+            the check.
         sasl_mechanism: "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI" or "AWS_MSK_IAM".
         sasl_username: the user's name for PLAIN and SCRAM; with `sasl_scram_tokenauth`, the id of a delegation token.
         sasl_password: the user's password for PLAIN and SCRAM.
         sasl_scram_tokenauth: whether `sasl_username` is the id of a delegation token.
         sasl_oauthbearer_token: a token, or a function that returns one, asynchronous or not. The function is called for
-            each login and should reuse a token while it is valid; if it is not asynchronous, it must not block.
+            each login and should reuse a token while it is valid; unless it is asynchronous, it must not block.
         sasl_oauthbearer_extensions: names and values to send with the token.
-        sasl_oauthbearer_token_endpoint_url: where to fetch tokens by OpenID Connect, with the options below.
+        sasl_oauthbearer_token_endpoint_url: where to fetch tokens with OpenID Connect, using the options below.
         sasl_oauthbearer_client_credentials_client_id: the client id for fetching tokens.
         sasl_oauthbearer_client_credentials_client_secret: the secret of that client id.
         sasl_oauthbearer_scope: the scope to request.
@@ -161,7 +161,7 @@ class SecurityOptions(Options):
 
 
 def _set(options: SecurityOptions, names: Iterable[str]) -> list[str]:
-    """Return the names whose values are not the defaults."""
+    """Return the names of the options whose values differ from the defaults."""
     return [name for name in names if getattr(options, name) != options.OPTIONS[name].default]
 
 
@@ -172,14 +172,14 @@ def _check_tls(options: SecurityOptions) -> None:
         raise ConfigurationError("security_protocol", options.security_protocol, reason)
     if options.ssl_context is not None and len(given) > 1:
         others = ", ".join(name for name in given if name != "ssl_context")
-        raise ConfigurationError("ssl_context", options.ssl_context, f"comes instead of {others}")
+        raise ConfigurationError("ssl_context", options.ssl_context, f"cannot be combined with {others}")
     for first, second in (
         ("ssl_truststore_location", "ssl_truststore_certificates"),
         ("ssl_keystore_location", "ssl_keystore_certificate_chain"),
         ("ssl_key_location", "ssl_keystore_key"),
     ):
         if first in given and second in given:
-            raise ConfigurationError(first, getattr(options, first), f"comes instead of {second}")
+            raise ConfigurationError(first, getattr(options, first), f"cannot be combined with {second}")
     if not {"ssl_keystore_location", "ssl_keystore_certificate_chain"} & set(given):
         for name in ("ssl_key_location", "ssl_keystore_key", "ssl_key_password"):
             if name in given:
@@ -212,7 +212,7 @@ def _check_oauthbearer(options: SecurityOptions, given: list[str]) -> None:
         return
     for name in given:
         if name in _SERVICE:
-            raise ConfigurationError(name, getattr(options, name), "comes instead of sasl_oauthbearer_token")
+            raise ConfigurationError(name, getattr(options, name), "cannot be combined with sasl_oauthbearer_token")
 
 
 def _check_needed(options: SecurityOptions, what: str, names: Iterable[str]) -> None:

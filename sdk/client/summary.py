@@ -1,4 +1,4 @@
-"""The repr of a client: its kind, servers, ids and state; short, and without secrets."""
+"""Build the repr of a client from its kind, servers, ids and state, without secrets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["State", "blocking_summary", "summary"]
 
 State = Literal["new", "starting", "started", "closed"]
 
-#: The maximum number of addresses shown, and of characters of each: few host names are longer.
+#: The maximum number of addresses shown, and the maximum length of each: few host names are longer.
 _ADDRESSES: Final = 3
 _ADDRESS_CHARACTERS: Final = 100
 

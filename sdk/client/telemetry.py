@@ -1,7 +1,7 @@
 """A machine that subscribes to and pushes the metrics that a cluster's operators request (KIP-714).
 
-Brokers without a receiver for metrics do not offer the two requests; then telemetry is permanently off and costs
-nothing. The broker decides which metrics are sent, how often, and how they are compressed.
+Brokers without a metrics receiver do not offer the two requests; telemetry is then off for good and costs nothing. The
+broker decides which metrics are sent, how often, and with which compression.
 
 Source: KIP-714; Apache Kafka, `ClientTelemetryReporter`, `ClientTelemetryUtils`.
 """
@@ -40,19 +40,20 @@ logger = logging.getLogger("kafkawire.client")
 #: How long a closing client waits for its last push; the metrics of its last minutes are not worth a longer wait.
 LAST_PUSH_MS: Final = 250
 
-#: The interval until a broker has set one, as in Kafka's clients.
+#: The interval until a broker sets one, as in Kafka's clients.
 _INTERVAL_MS: Final = 300_000
 
-#: The first push comes after 0.5 to 1.5 intervals, so that clients started together do not push together.
+#: The first push comes after 0.5 to 1.5 intervals, so that clients started at the same time do not push at the same
+#: time.
 _JITTER: Final = 0.5
 
-#: A broker's name for all metrics; the empty prefix also stands for them.
+#: The name by which a broker requests all metrics; the empty prefix does so, too.
 _ALL: Final = "*"
 
 #: Errors after which the client must not ask again.
 _FINAL: Final = frozenset({ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_RECORD, ErrorCode.UNSUPPORTED_VERSION})
 
-#: Errors that a new subscription resolves immediately.
+#: Errors that an immediate new subscription resolves.
 _OUTDATED: Final = frozenset({ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE})
 
 
@@ -86,7 +87,7 @@ class Telemetry:
 
     @property
     def is_subscribed(self) -> bool:
-        """Whether a broker wants metrics of this client."""
+        """Whether a broker wants this client's metrics."""
         return self._is_on and self._subscription is not None
 
     def finish(self, promise: Promise[None], now_ms: int) -> None:
@@ -125,7 +126,7 @@ class Telemetry:
         if self._last is not None:
             self._last[0].keep(None)
 
-    # The subscription.
+    # Subscription.
 
     def _subscribe(self, now_ms: int) -> None:
         request = GetTelemetrySubscriptionsRequest(self._instance_id)
@@ -140,7 +141,7 @@ class Telemetry:
         self._instance_id = response.client_instance_id
         interval_ms = response.push_interval_ms if response.push_interval_ms > 0 else _INTERVAL_MS
         if not response.requested_metrics:
-            self._due_ms = now_ms + interval_ms  # no metrics are wanted now: ask again
+            self._due_ms = now_ms + interval_ms  # no metrics are wanted at present: ask again later
             return
         response.push_interval_ms = interval_ms
         pause_ms = int(interval_ms * (1 - _JITTER + 2 * _JITTER * self._fraction()))
@@ -185,7 +186,7 @@ class Telemetry:
     def _content(
         self, subscription: GetTelemetrySubscriptionsResponse, values: Mapping[MetricName, float], time_ms: int
     ) -> tuple[int, bytes]:
-        """Return the metrics in the broker's first compression that this client supports."""
+        """Return the metrics, compressed with the broker's most preferred codec that this client supports."""
         is_delta = subscription.delta_temporality
         points = []
         for metric, value in values.items():
@@ -202,11 +203,11 @@ class Telemetry:
         return Compression.NONE, data
 
     def _resource(self) -> dict[str, str]:
-        """Return the attributes of this client that a broker cannot learn otherwise."""
+        """Return the attributes of this client that a broker cannot learn any other way."""
         options = {key: getattr(self._options, key, None) for key in ("client_rack", "group_id", "group_instance_id")}
         return {key: value for key, value in options.items() if value}
 
-    # Both.
+    # Subscription and pushes.
 
     def _submit(
         self,
@@ -231,7 +232,7 @@ class Telemetry:
         self._router.submit(self._call, now_ms)
 
     def _target(self) -> tuple[Target, Purpose]:
-        """Return the broker to push to: on a consumer's fetch connection, requests would wait for records."""
+        """Return the broker to push to; on a consumer's fetch connection, pushes would have to wait for fetches."""
         if not isinstance(self._options, ConsumerOptions):
             return ANY_BROKER, Purpose.DATA
         if self._options.group_id is not None:
@@ -239,7 +240,7 @@ class Telemetry:
         return Node(min(self._router.metadata.brokers, default=-1)), Purpose.GROUP
 
     def _failed(self, error: KafkaWireError, now_ms: int) -> None:
-        """Request the subscription again: immediately, after an interval, or never."""
+        """Decide when to request the subscription again: immediately, after an interval, or never."""
         interval_ms = _INTERVAL_MS if self._subscription is None else self._subscription.push_interval_ms
         code = error.code if isinstance(error, BrokerError) else None
         if isinstance(error, UnsupportedVersion | Closed) or code is ErrorCode.UNSUPPORTED_VERSION:

@@ -1,4 +1,4 @@
-"""Convert applications' points in time: milliseconds since the epoch, or datetimes with a time zone."""
+"""Convert points in time given by applications: milliseconds since the epoch, or datetimes with a time zone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["is_datetime", "is_timedelta", "to_ms"]
 
-#: The latest time, which has 8 bytes on the wire.
+#: The latest time; times take 8 bytes on the wire.
 _MAX_MS: Final = (1 << 63) - 1
 
 

@@ -1,4 +1,4 @@
-"""Handle a client that is dropped without `close`: warn with the place of its creation, and end it.
+"""Handle a client that is dropped without `close`: warn, naming the line that created it, and end it.
 
 The parts that drive a client do not refer to the client object, so it is collected once the application has dropped it.
 Its finalizer can run on any thread and between any two bytecodes, so it takes no lock and leaves the rest to the event
@@ -18,7 +18,7 @@ __all__ = ["Place", "caller", "reduce_unstarted", "warn_unclosed", "weakly"]
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
-#: Packages whose frames are not the application's; `typing` calls the constructor of `Consumer[str, str]`.
+#: Packages whose frames do not belong to the application; `typing` calls the constructor of `Consumer[str, str]`.
 _BETWEEN = ("kafkawire", "typing")
 
 
@@ -33,7 +33,7 @@ class Place(NamedTuple):
 
 
 def caller() -> Place:
-    """Return the application's line that led here, by walking over a few frames."""
+    """Return the line of the application that led here, by walking up a few frames."""
     frame = sys._getframe(1)
     while frame.f_globals.get("__name__", "").partition(".")[0] in _BETWEEN and frame.f_back is not None:
         frame = frame.f_back
@@ -49,18 +49,18 @@ def warn_unclosed(client: object, name: str, made_at: Place, consequence: str) -
         made_at: the line that created it.
         consequence: what happens to its work.
     """
-    text = f"unclosed {name}, made at {made_at}: {consequence}; close it, or use it in a `with` block"
+    text = f"unclosed {name}, created at {made_at}: {consequence}; close it, or use it in a `with` block"
     warnings.warn(text, ResourceWarning, stacklevel=3, source=client)
 
 
 def reduce_unstarted(kind: str, started: str) -> Callable[[Any, SupportsIndex], str | tuple[Any, ...]]:
-    """Return `__reduce_ex__` of a client: one in use cannot be copied or pickled.
+    """Return the `__reduce_ex__` of a client, which prevents a client in use from being copied or pickled.
 
-    The first of two objects to be dropped would end what drives both.
+    If two objects shared the parts that drive a client, the first one dropped would end them for both.
 
     Args:
         kind: the kind of the client.
-        started: the attribute with what drives it, None before `start`.
+        started: the attribute that holds the parts that drive it; None before `start`.
     """
 
     def reduce(client: Any, protocol: SupportsIndex, /) -> str | tuple[Any, ...]:

@@ -1,1 +1,1 @@
-"""The consumer: reads records, alone or in a group."""
+"""The consumer, which reads records alone or in a group."""

@@ -1,7 +1,7 @@
-"""Convert many batches into one Arrow record batch: making Arrow arrays costs as much as decoding hundreds of records.
+"""Convert many batches into one Arrow record batch, since creating its arrays costs as much as hundreds of records.
 
-Keys and values are views of the fetched bytes, as in `records/columns.py`. Needs pyarrow, but not pandas, which pyarrow
-loads as soon as it is given a list.
+Keys and values are views of the fetched bytes, as in `records/columns.py`. This needs pyarrow, but avoids pandas, which
+pyarrow loads as soon as it is given a list.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _INT32 = struct.Struct("=i")
 
 
 class PartitionBatch(Protocol):
-    """A batch of a partition, and the range of records to convert; `ConsumerBatch` is one."""
+    """A batch of a partition and the range of records to convert, such as a `ConsumerBatch`."""
 
     @property
     def partition(self) -> TopicPartition:
@@ -52,11 +52,11 @@ class PartitionBatch(Protocol):
 
 
 def to_arrow(batches: Iterable[PartitionBatch], *, headers: bool = False) -> pyarrow.RecordBatch:
-    """Return the records of some batches as Arrow columns, without making a Python object per record.
+    """Return the records of batches as Arrow columns, without creating a Python object per record.
 
     Args:
-        batches: of any partitions, in order.
-        headers: whether to add a column of headers, which takes an object per record that has headers.
+        batches: the batches, of any partitions, in order.
+        headers: whether to add a column of headers, which creates an object per record that has headers.
 
     Returns:
         One row per record: topic (dictionary), partition (int32), offset, timestamp (ms, UTC), key, value (both views)

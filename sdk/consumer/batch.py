@@ -1,4 +1,4 @@
-"""Record batches as a consumer hands them out: decoded on demand, as records or as columns."""
+"""Record batches as a consumer hands them out, decoded on demand as records or as columns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ConsumerBatch:
     Attributes:
         partition: the partition that the batch is from.
         batch: the record batch with its header.
-        start_offset: the first offset to hand out: a fetch may begin inside a batch.
+        start_offset: the first offset to hand out, since a fetch may begin inside a batch.
     """
 
     __slots__ = ("_end_offset", "_records", "batch", "partition", "start_offset")
@@ -66,7 +66,7 @@ class ConsumerBatch:
         return self._records
 
     def to_arrow(self, *, headers: bool = False) -> pyarrow.RecordBatch:
-        """Return the records as Arrow columns, without making a Python object per record; needs pyarrow.
+        """Return the records as Arrow columns, without creating a Python object per record; needs pyarrow.
 
         Args:
             headers: whether to add a column of headers.
@@ -89,5 +89,5 @@ class ConsumerBatch:
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch of the leader that wrote the batch; -1 in old formats, which have none."""
+        """The epoch of the leader that wrote the batch; -1 in old formats, which do not store it."""
         return NO_PARTITION_LEADER_EPOCH if isinstance(self.batch, MessageBatch) else self.batch.partition_leader_epoch

@@ -1,4 +1,4 @@
-"""The consumer, which reads records of partitions assigned by hand or by its group.
+"""The consumer, which reads records from partitions assigned by hand or by its group.
 
 This is the asyncio client: it waits for the machines of `core.py`. `async for` yields single records, `batches` yields
 whole batches, and `getmany` returns lists. Any await can be cancelled without losing a record.
@@ -65,26 +65,26 @@ __all__ = ["CLOSE_TIMEOUT_MS", "Consumer"]
 
 logger = logging.getLogger("kafkawire.consumer")
 
-#: How long `close` may take by default to commit and to leave the group. As in Kafka, the group would continue without
-#: the member after a session timeout anyway.
+#: How long `close` may take by default to commit and to leave the group. As in Kafka, the group would go on without the
+#: member after a session timeout anyway.
 CLOSE_TIMEOUT_MS: Final = 5_000
 
-#: How much longer than its limit `close` waits for the I/O side. The I/O side keeps the limit itself, unless its thread
-#: waits for a lock held by the closing thread, which a signal handler has interrupted.
+#: How much longer than its limit `close` waits for the I/O side. The I/O side observes the limit itself, unless its
+#: thread is blocked on a lock of the closing thread, which a signal handler has interrupted.
 _GRACE_MS: Final = 250
 
 Result = TypeVar("Result")
 
 
 class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
-    """Read records of topics.
+    """Read records from topics.
 
     The constructor does no I/O; use `async with Consumer(…) as consumer`, or call `start` and `close`. Every read,
     including iteration, raises `BrokerError`, `DecodeError` (a damaged batch) or `NoOffset` (no committed offset,
-    and `auto_offset_reset` is "none"); the partition then stops until the application seeks or resumes it. A
-    consumer with neither topics nor partitions raises `LocalProtocolError`. When the consumer is closed, iterations
-    in other tasks end, and other reads raise `Closed`. Several tasks may read: each record goes to one of them, and
-    counts as finished once any of them reads again.
+    and `auto_offset_reset` is "none"); the partition then stops until the application calls `seek` or `resume`. A
+    consumer with neither topics nor partitions raises `LocalProtocolError`. When the consumer is closed, iterations in
+    other tasks end, and other reads raise `Closed`. Several tasks may read: each record goes to one of them, and is
+    considered finished once any of them reads again.
 
     Args:
         servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`; the option
@@ -96,12 +96,12 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
             `getmany` or `records` hands out the record; if it raises, the read raises `DeserializationFailed`.
             `batches` and `getbatches` hand out bytes.
         value_deserializer: the same for the value.
-        interceptors: called in this order with every record that is handed out and with every commit.
+        interceptors: called, in this order, with every record that is handed out and with every commit.
         network: how to connect to the brokers; None for TCP.
         options: see `ConsumerKeywords` and docs/options.md; the dotted names of Kafka's documentation are accepted too.
 
     Raises:
-        ConfigurationError: an option is unknown or out of range, or two contradict each other.
+        ConfigurationError: an option is unknown or out of range, or two options contradict each other.
         LocalProtocolError: a topic name is invalid.
     """
 
@@ -176,12 +176,12 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
             RequestTimedOut: the ZooKeeper of `group_protocol="zookeeper"` was not reached within `api_timeout_ms`.
             ConfigurationError: a package that an option needs is not installed.
             BrokerError: access to a topic is denied. A topic that does not exist yet is read once it does.
-            LocalProtocolError: the consumer was started already.
+            LocalProtocolError: the consumer has already been started.
             Closed: the consumer was closed; a closed consumer cannot be started again.
         """
         self._check_open()
         if self._core is not None:
-            raise LocalProtocolError("the consumer was started already")
+            raise LocalProtocolError("the consumer was already started")
         from kafkawire.sdk.consumer.core import ConsumerCore  # loaded late to keep the import fast
 
         core = self._core = ConsumerCore(self._options, self._network)
@@ -211,12 +211,12 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
     async def close(self, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
         """Commit, tell the listener, leave the group and disconnect.
 
-        With `enable_auto_commit`, finished records are committed; otherwise nothing is. The listener may call this. A
-        second call while the first is running, for example from a signal handler, waits only within its own limit,
-        because it may have interrupted the first.
+        With `enable_auto_commit`, finished records are committed; otherwise nothing is committed. The listener may call
+        this. A second call while the first is running, for example from a signal handler, waits only within its own
+        limit, because it may have interrupted the first call.
 
         Args:
-            timeout_ms: the limit for committing and leaving the group; then the consumer disconnects anyway.
+            timeout_ms: the limit for committing and leaving the group, after which the consumer disconnects anyway.
 
         Raises:
             Exception: the error that the listener raised during the call.
@@ -229,7 +229,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         if closing is None:
             closing = self._closing = Promise()
         try:
-            with suppress(Closed):  # closed by a bug, which every read has raised
+            with suppress(Closed):  # a bug has already closed the client, and every read has raised it
                 left = core.leave(timeout_ms)
                 limit_ms = timeout_ms + _GRACE_MS
                 await (left.within(limit_ms) if self._calls is None else self._calls.until(left, limit_ms))
@@ -267,7 +267,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         """Return the available records by partition; the next read marks all of them as finished.
 
         Args:
-            timeout_ms: how long to wait for the first record, in milliseconds; 0 not to wait.
+            timeout_ms: how long to wait for the first record, in milliseconds; 0 for no wait.
             max_records: the maximum number of records; None for `max_poll_records`.
 
         Returns:
@@ -285,9 +285,9 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         lower the cost per record.
 
         Args:
-            timeout_ms: how long to wait for the first batch, in milliseconds; 0 not to wait.
-            max_batches: the maximum number of batches, regardless of their sizes; None for enough batches to hold
-                `max_poll_records` records, which the last batch may exceed.
+            timeout_ms: how long to wait for the first batch, in milliseconds; 0 for no wait.
+            max_batches: the maximum number of batches, whatever their sizes; None for enough batches to hold
+                `max_poll_records` records, a number that the last batch may exceed.
         """
         core, limits = self._started(), self._batch_limits(max_batches)
         deadline_ms = monotonic_ms() + checked_timeout_ms(timeout_ms)
@@ -298,16 +298,16 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
     ) -> BoundedRecords[Key, Value]:
         """Iterate over records up to an end, one such read at a time; other reads then get nothing beyond the end.
 
-        An error ends the read; call `records` to begin another. After a cancelled wait, any other read ends this one.
+        An error ends the read; call `records` to begin another. If a wait is cancelled, any other read ends this one.
 
         Args:
-            until: a time in ms since the epoch or as a datetime with a time zone; or offsets by partition, in which
-                case other partitions are left out. Records from there on are left for later reads.
+            until: a time, in ms since the epoch or as a datetime with a time zone, or offsets by partition, in which
+                case other partitions are not read. Records from there on are left for later reads.
             stop_at_end: whether to stop at the current end of each partition.
 
         Raises:
             BrokerError: the end offsets could not be looked up.
-            LocalProtocolError: the time is negative, or has no time zone; or another bounded read is still running.
+            LocalProtocolError: the time is negative or has no time zone, or another bounded read is still running.
         """
         from kafkawire.sdk.consumer.reading.bounded_reads import BoundedRecords  # few programs use bounded reads
 
@@ -337,8 +337,8 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         """Read exactly these partitions, without group membership.
 
         Args:
-            partitions: the partitions to read instead of those assigned before, as separate arguments or in one list,
-                which may be empty; a mapping gives the start offset of each.
+            partitions: the partitions to read instead of the previous ones, as separate arguments or in one list, which
+                may be empty; a mapping gives the start offset of each partition.
 
         Raises:
             LocalProtocolError: no argument is given, the consumer subscribes to topics, or a partition or offset is
@@ -362,24 +362,24 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
     async def subscribe(
         self, *topics: str | Iterable[str], pattern: str | None = None, excluded_pattern: str | None = None
     ) -> None:
-        """Replace the subscription, at any time; if the topics are others, a group then rebalances.
+        """Replace the subscription, at any time; if the topics change, a group then rebalances.
 
         Args:
             topics: the topics to read from now on, as separate arguments or in one list.
             pattern: instead of names, a regular expression that must match a topic's whole name: all such topics are
-                read, including later ones, but not Kafka's internal topics. It uses Python's syntax and is evaluated
-                whenever the metadata is refreshed (`metadata_max_age_ms`); with `group_protocol="consumer"` it uses
-                RE2/J's syntax and is evaluated by the brokers, and a pattern that they reject ends the membership. With
-                "auto" it must be valid in both. With "zookeeper" it uses what Java's syntax and Python's have in
-                common, and is evaluated whenever a topic comes or goes.
-            excluded_pattern: instead of names, a regular expression of the topics not to read: all others are read, but
-                not Kafka's internal topics. Brokers do not match names in this way, so `group_protocol="consumer"` and
-                "auto" do not have it.
+                read, including topics created later, but not Kafka's internal topics. It uses Python's syntax and is
+                evaluated whenever the metadata is refreshed (`metadata_max_age_ms`); with `group_protocol="consumer"`
+                it uses RE2/J's syntax and is evaluated by the brokers, and a pattern that they reject ends the
+                membership. With "auto" it must be valid in both. With "zookeeper" it uses the syntax common to Java and
+                Python, and is evaluated whenever a topic is created or deleted.
+            excluded_pattern: instead of names, a regular expression for the topics not to read: all others are read,
+                except Kafka's internal topics. Brokers cannot exclude names, so it does not work with
+                `group_protocol="consumer"` and "auto".
 
         Raises:
             LocalProtocolError: partitions were assigned by hand, or a topic name is invalid.
-            ConfigurationError: topics, a pattern or a pattern to exclude are needed, and exactly one of them; or the
-                pattern is invalid, or the group's protocol does not have it.
+            ConfigurationError: not exactly one of topics, a pattern and an excluded pattern is given, or the pattern is
+                invalid, or the group's protocol does not support it.
             Closed: the consumer was closed.
         """
         self._check_open()
@@ -398,7 +398,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         return await self._started().partitions_for(checked_topic(topic))
 
     def pause(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
-        """Suspend reading of these partitions; they stay assigned to this consumer.
+        """Suspend reading from these partitions; they stay assigned to this consumer.
 
         Args:
             partitions: as separate arguments or in one list.
@@ -409,7 +409,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         self._started().assignment.pause(checked_partitions(partitions))
 
     def resume(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
-        """Resume reading of paused partitions, and of those stopped by an error.
+        """Resume reading from paused partitions, and from those stopped by an error.
 
         Args:
             partitions: as separate arguments or in one list.
@@ -422,13 +422,13 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
     def finish(self, *done: Record[Any, Any] | ConsumerBatch | Iterable[Record[Any, Any] | ConsumerBatch]) -> None:
         """Mark records or whole batches as finished, in any order and from any thread.
 
-        With `enable_auto_finish=False`, `commit` and automatic commits store the position of the first record that was
-        handed out and is not finished. Records of partitions that have moved to another member are ignored: their new
-        owner reads them again.
+        With `enable_auto_finish=False`, `commit` and automatic commits store the position of the first unfinished
+        record. Records of partitions that have moved to another member are ignored, since their new owner reads them
+        again.
 
         Args:
-            done: the processed records or batches, as separate arguments or in one list. Records of a batch that was
-                handed out whole are finished together with the batch.
+            done: the processed records or batches, as separate arguments or in one list. If a batch was handed out
+                whole, pass the batch to finish its records.
 
         Raises:
             LocalProtocolError: `enable_auto_finish` is on, a record was handed out in a batch, or an argument is
@@ -444,13 +444,14 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
                 raise LocalProtocolError(f"finish: expected records or batches of this consumer, got {quoted(each)}")
 
     def skip(self, error: DeserializationFailed) -> None:
-        """Skip a record that could not be deserialized, and continue after it.
+        """Skip a record that could not be deserialized, and continue with the next one.
 
-        The record counts as finished. Unlike `seek`, this keeps earlier records unfinished with
-        `enable_auto_finish=False`. Nothing happens if the partition has moved to another member or another position.
+        The record is then finished. Unlike `seek`, this keeps earlier records unfinished with
+        `enable_auto_finish=False`. The call has no effect if the partition has moved to another member or its position
+        has been moved.
 
         Args:
-            error: the error that a read has raised.
+            error: the error that a read raised.
 
         Raises:
             LocalProtocolError: `error` is not a `DeserializationFailed`.
@@ -467,7 +468,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
 
         Args:
             partition: the partition.
-            place: an offset, or a datetime with a time zone for the first record at or after it.
+            place: an offset, or a datetime with a time zone to seek to the first record at or after it.
 
         Raises:
             LocalProtocolError: the offset is negative, the time has no time zone, or the partition is not assigned.
@@ -499,7 +500,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         self._seek(partitions, to_ms(time))
 
     def lag(self, partition: TopicPartition) -> int | None:
-        """Return the number of offsets between position and end of a partition; None if either is unknown.
+        """Return the number of offsets between a partition's position and its end; None if either is unknown.
 
         Raises:
             LocalProtocolError: the partition is not assigned.
@@ -520,7 +521,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         offset = core.position(partition)
         while offset is None:
             if not await self._woken(core, deadline_ms, partial(core.has_position, partition)):
-                text = f"position of {partition}: not found in {self._options.api_timeout_ms} ms"
+                text = f"position of {partition}: not found within {self._options.api_timeout_ms} ms"
                 reason = "; ".join(filter(None, (text, core.router.metadata.absence(partition))))
                 raise RequestTimedOut(reason + core.router.throttling(began_ms))
             offset = core.position(partition)
@@ -548,13 +549,13 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
 
         Args:
             offsets: the offset of the next record to read, by partition; or a record or batch, to commit everything up
-                to and including it; None for everything handed out so far, or with `enable_auto_finish=False` for
+                to and including it; None for everything handed out so far or, with `enable_auto_finish=False`,
                 everything before the first unfinished record.
             timeout_ms: the limit, including retries; None for `api_timeout_ms`.
 
         Raises:
             BrokerError: REBALANCE_IN_PROGRESS if partitions no longer belong to this member: the new owner resumes from
-                the last commit. UNKNOWN_MEMBER_ID if this consumer has not subscribed, and the group has members.
+                the last commit. UNKNOWN_MEMBER_ID if this consumer has not subscribed and the group has members.
                 ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID or a similar code if the group has moved on without this member;
                 the error's cause says why. Other codes if the broker rejected the commit.
             RequestTimedOut: the commit did not succeed in time.
@@ -590,11 +591,11 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
             times: milliseconds since the epoch, or datetimes with a time zone, by partition.
 
         Returns:
-            Offset and timestamp by partition; None if no record is that recent.
+            The offset and timestamp for each partition; None if no record is that recent.
 
         Raises:
             BrokerError: a partition does not exist, or access to it is denied.
-            LocalProtocolError: a time is negative, or has no time zone.
+            LocalProtocolError: a time is negative or has no time zone.
         """
         found = await self._started().look_up(checked_times(times))
         return {partition: place if place.offset >= 0 else None for partition, place in found.items()}
@@ -607,7 +608,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         return self._options.client_id
 
     def health(self) -> ConsumerHealth:
-        """Return what the consumer is waiting for, and its current problem; from any thread, at any time.
+        """Return what the consumer is waiting for, and its current problem; can be called from any thread at any time.
 
         Raises:
             Closed: the consumer is not started or is closed.
@@ -617,7 +618,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         return health_of(self._started(), monotonic_ms())
 
     def metrics(self) -> Mapping[MetricName, float]:
-        """Return the current value of every metric, from any thread; docs/observability.md lists them.
+        """Return the current value of every metric; any thread may call this. docs/observability.md lists them.
 
         Raises:
             Closed: the consumer is not started or is closed.
@@ -627,11 +628,11 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
     def group_metadata(self) -> GroupMetadata:
         """Return this consumer's current identity in its group, for `Producer.send_offsets`.
 
-        Call this right after reading, before awaiting anything else: it identifies the generation that the records
-        belong to.
+        Call this right after reading, before awaiting anything else, because it identifies the generation that the
+        records belong to.
 
         Raises:
-            BrokerError: the consumer is currently not a member, so its partitions belong to others.
+            BrokerError: the consumer is not a member at the moment, so its partitions belong to others.
             LocalProtocolError: there is no `group_id`.
         """
         group = self._started().group
@@ -657,7 +658,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         return handout.take()
 
     async def _advance(self, end_offsets: EndOffsets | None = None) -> Handout | None:
-        """Wait for a record that can be taken; return None when the client, or the read with these ends, has ended."""
+        """Wait for a record that can be taken; return None once the client, or the read with these ends, has ended."""
         core = self._core
         if core is None:
             return None
@@ -669,7 +670,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
             return None
 
     async def _next_batch(self, core: ConsumerCore) -> ConsumerBatch | None:
-        """Wait for the next batch and return it; None when the client has ended."""
+        """Wait for the next batch and return it; return None once the client has ended."""
         try:
             return await self._wait(core, core.reader.next_batch)
         except Closed:
@@ -680,7 +681,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
     async def _bounded(
         self, until: Mapping[TopicPartition, int] | int | datetime | None, stop_at_end: bool
     ) -> EndOffsets:
-        """Begin a bounded read; `lift` ends it."""
+        """Start a bounded read; `lift` ends it."""
         from kafkawire.sdk.consumer.reading.bounded_reads import EndOffsets
 
         core = self._started()
@@ -705,14 +706,14 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         if core.reader.bounded_read is not None:
             core.reader.lift_abandoned()
         if self._yield_timer.is_due():
-            await self._yield_timer.yield_now()  # an application may never wait, and heartbeats need the loop, too
+            await self._yield_timer.yield_now()  # the application may never wait, and heartbeats need the loop, too
         elif core.reader.taken != self._seen:
             await yield_to_loop()  # let responses arrive and requests go out
         self._seen = core.reader.taken
         while (found := self._read(core, read)) is None:
             if (end_offsets is not None and end_offsets.are_reached) or not await self._woken(core, deadline_ms):
                 return None
-            self._seen = core.reader.taken + 1  # anything that arrives now was waited for
+            self._seen = core.reader.taken + 1  # a batch that arrives now has been waited for
         return found
 
     def _read(self, core: ConsumerCore, read: Callable[[], Result | None]) -> Result | None:
@@ -721,7 +722,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
     async def _woken(
         self, core: ConsumerCore, deadline_ms: int | None, is_there: Callable[[], bool] | None = None
     ) -> bool:
-        """Wait until something arrives (see `FetchQueue.wait`); return whether it did so before the deadline."""
+        """Wait until something arrives (see `FetchQueue.wait`); return whether it arrived before the deadline."""
         core.driver.check_loop()
         promise = core.queue.wait(is_there)
         try:
@@ -739,7 +740,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         return ListenerCalls(listener, self._listened)
 
     def _listened(self, event: Event, error: Exception | None) -> None:
-        """Continue after the listener; every later read raises its error, or else `close` does."""
+        """Continue after the listener; its error is raised by every later read or, if none follows, by `close`."""
         if error is not None:
             logger.error("the rebalance listener failed at %s", event, exc_info=error)
         core = self._core
@@ -768,7 +769,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
             raise Closed("the consumer was closed; create a new one")
 
     def _started(self) -> ConsumerCore:
-        core = self._core  # read only once, because a signal handler may close the consumer in between
+        core = self._core  # read just once, because a signal handler may close the consumer in between
         if core is None:
             raise Closed("the consumer is not started, or is closed")
         return core
@@ -792,7 +793,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         return self._options.max_poll_records if given is None else checked_number("max_records", given, 1, MAX_INT32)
 
     def _batch_limits(self, given: int | None) -> tuple[int, int | None]:
-        """Return the maximum number of batches in a list, and the number of records that suffices."""
+        """Return the maximum number of batches in a list, and the number of records that is enough."""
         if given is None:
             return MAX_INT32, self._options.max_poll_records
         return checked_number("max_batches", given, 1, MAX_INT32), None

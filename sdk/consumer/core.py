@@ -1,6 +1,6 @@
-"""The machines of a consumer, with methods that return promises to `Consumer`.
+"""The machines of a consumer, with methods that return promises for `Consumer`.
 
-Nothing here waits, so it is the same for asyncio and for threads.
+Nothing here waits, so asyncio and threads share this code.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class ConsumerCore:
         backoff = self.client.backoff
         self.router, self.driver = self.client.router, self.client.driver
         self.queue = FetchQueue(self.driver.wake)
-        # No machine refers to this object, so that it is collected together with the `Consumer`; see `let_go`.
+        # No machine refers to this object, so that it is collected along with the `Consumer`; see `let_go`.
         group: Group | None = None
 
         def find_committed(
@@ -107,8 +107,8 @@ class ConsumerCore:
         """Connect to the cluster.
 
         Returns:
-            A promise that is kept once the first metadata arrives, and the session with the group's ZooKeeper is open;
-            it fails if no bootstrap server can be reached, or no ZooKeeper, or if access to a topic is denied.
+            A promise that is kept once the first metadata has arrived and the session with the group's ZooKeeper is
+            open; it fails if no bootstrap server or no ZooKeeper can be reached, or if access to a topic is denied.
         """
         metadata = self.router.metadata
         metadata.wanted = set(self.topics)
@@ -128,14 +128,14 @@ class ConsumerCore:
 
     @property
     def is_subscribed(self) -> bool:
-        """Whether the consumer reads topics, not partitions that were assigned by hand."""
+        """Whether the consumer reads topics, rather than partitions assigned by hand."""
         return self._subscribed.is_active
 
     def subscribe(self, subscription: Subscription) -> Promise[None]:
         """Replace the topics to read.
 
         Returns:
-            A promise that is kept once the known partitions are assigned; with a group, at once.
+            A promise that is kept once the known partitions are assigned; with a group, immediately.
         """
 
         def step(promise: Promise[None], now_ms: int) -> None:
@@ -154,7 +154,7 @@ class ConsumerCore:
         return self.driver.ask(step)
 
     def topics_assigned(self) -> Promise[None]:
-        """Assign every subscribed topic that the cluster has; a group does that itself."""
+        """Wait until every subscribed topic that the cluster has is assigned; with a group, there is no wait."""
         return self.driver.ask(self._subscribed.await_topics)
 
     # Methods that need a group.
@@ -235,7 +235,7 @@ class ConsumerCore:
         """Leave the group and disconnect, because the consumer was garbage-collected.
 
         Returns:
-            Whether anything has to be ended.
+            Whether there is anything to end.
         """
 
         async def last() -> None:
@@ -249,7 +249,7 @@ class ConsumerCore:
         assert self.group is not None
         return self.group
 
-    # Cluster look-ups.
+    # Cluster lookups.
 
     def look_up(self, times: Mapping[TopicPartition, int]) -> Promise[dict[TopicPartition, OffsetAndTimestamp]]:
         """Look up the first record at or after a time, or at an `OffsetTimestamp`, for each partition."""

@@ -1,6 +1,6 @@
-"""A consumer's part in its group: membership, commits and look-ups of committed offsets, as one machine.
+"""A consumer's part in its group as one machine: its membership, commits and lookups of committed offsets.
 
-A consumer with partitions assigned by hand has no membership and commits from outside the group.
+A consumer with partitions assigned by hand has no membership, and commits from outside the group.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ __all__ = ["Group"]
 
 logger = logging.getLogger("kafkawire.group")
 
-#: The share of the limit of `stop` that is left for the end of a session with a ZooKeeper.
+#: The time limit of `stop`, divided by this, is reserved for ending a ZooKeeper session.
 _SESSION_SHARE: Final = 5
 
 
 class Group:
-    """The machines of a consumer's group; call its methods on the driver's side.
+    """The machines of a consumer's group; call the methods on the driver's thread.
 
     Args:
         options: the consumer's options.
@@ -51,11 +51,11 @@ class Group:
         backoff: the pauses between attempts.
         assignment: the consumer's assignment.
         on_failure: called with an error that ends the membership permanently.
-        post: runs a step on the driver's side.
+        post: runs a step on the driver's thread.
 
     Attributes:
         coordinator: the group's coordinator.
-        notify: takes the events of the membership; None to acknowledge them at once. Set it before `subscribe`.
+        notify: takes the membership's events; None to acknowledge them immediately. Set it before `subscribe`.
         protocol: the membership; None if the consumer has not subscribed to topics.
 
     Raises:
@@ -100,16 +100,16 @@ class Group:
         return None if self.protocol is None else self.protocol.last_heartbeat_ms
 
     def has_coordinator(self) -> bool:
-        """Return whether the place where the members meet is known: the coordinator, or the ZooKeeper."""
+        """Return whether the place where members meet is known: the coordinator, or ZooKeeper."""
         return self._router.knows(self.coordinator) if self._session is None else self._session.trouble() is None
 
     def trouble(self) -> Exception | None:
-        """Return the latest unresolved problem of the coordinator or of the ZooKeeper; None if there is none."""
+        """Return the latest unresolved problem with the coordinator or ZooKeeper; None if there is none."""
         session_trouble = None if self._session is None else self._session.trouble()
         return session_trouble or self._router.coordinator_trouble(self.coordinator)
 
     def open(self, promise: Promise[None], now_ms: int) -> None:
-        """Connect to the ZooKeeper, if the group has one; the promise fails if that takes too long."""
+        """Connect to ZooKeeper if the group uses it; the promise fails if that takes too long."""
         if self._session is None:
             promise.keep(None)
         else:
@@ -132,7 +132,7 @@ class Group:
         """Return the consumer's identity in its group.
 
         Raises:
-            BrokerError: the consumer is currently not a member.
+            BrokerError: the consumer is not a member at the moment.
         """
         if self.protocol is None:
             return GroupMetadata(self._group_id)
@@ -148,7 +148,7 @@ class Group:
         promise: Promise[None],
         now_ms: int,
     ) -> None:
-        """Commit offsets, as the member if there is one; see `Consumer.commit` for the errors."""
+        """Commit offsets, as the group member if there is one; see `Consumer.commit` for the errors."""
 
         def done(outcome: Outcome | KafkaWireError, now_ms: int) -> None:
             error = outcome if isinstance(outcome, KafkaWireError) else self._error(outcome)
@@ -165,7 +165,7 @@ class Group:
         promise: Promise[dict[TopicPartition, OffsetAndMetadata]],
         now_ms: int,
     ) -> None:
-        """Look up the group's committed offsets; partitions without one are left out. The first error counts."""
+        """Look up the group's committed offsets; partitions without one are left out. The first error wins."""
         left = set(partitions)
         offsets: dict[TopicPartition, OffsetAndMetadata] = {}
 
@@ -190,7 +190,7 @@ class Group:
         self._committed.poll(now_ms)
 
     def stop(self, timeout_ms: int, promise: Promise[None], now_ms: int) -> None:
-        """Commit finished records (with `enable_auto_commit`) and leave; the promise is kept within the limit."""
+        """Commit finished records (with `enable_auto_commit`) and leave; the promise is kept within the time limit."""
         session = self._session
         if session is None:
             self._leave(now_ms + timeout_ms, promise, now_ms)
@@ -216,7 +216,7 @@ class Group:
     # Machine.
 
     def poll(self, now_ms: int) -> None:
-        """Do the work that is due, the membership first: it withdraws commits that it can no longer sign."""
+        """Do the work that is due, starting with the membership, which withdraws commits that it can no longer sign."""
         if self._session is not None:
             self._session.poll(now_ms)
         if self.protocol is not None:
@@ -234,7 +234,7 @@ class Group:
         return min((due_ms for due_ms in times if due_ms is not None), default=None)
 
     def fail(self, error: KafkaWireError, now_ms: int) -> None:
-        """End the membership, all commits and all look-ups."""
+        """End the membership, all commits and all lookups."""
         if self.protocol is not None:
             self.protocol.fail(error, now_ms)
         self._offsets.fail(error, now_ms)

@@ -1,6 +1,6 @@
 """The health of a consumer: what it is waiting for, when brokers last answered, and its current problem.
 
-The user's side reads it without waiting, because the I/O side may be blocked.
+The reading side determines it without waiting, because the I/O side may be blocked.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ __all__ = ["ConsumerHealth", "WaitsFor", "health_of"]
 
 
 class WaitsFor(Enum):
-    """The thing that a consumer, or one of its partitions, is waiting for."""
+    """What a consumer, or one of its partitions, is waiting for."""
 
-    #: The application: records or an error are ready to be read, an error was raised after which it must call `seek` or
-    #: `resume`, or the member has left its group because the application does not read.
+    #: The application: records or an error are ready to be read, the application must call `seek` or `resume` after an
+    #: error, or the member has left its group because the application does not read.
     APPLICATION = "application"
     #: The brokers have no more records.
     RECORDS = "records"
-    #: A look-up of the start offset.
+    #: A lookup of the start offset.
     POSITION = "position"
-    #: Metadata: of the cluster, of a topic that does not exist yet, or of a partition that currently has no leader.
+    #: Metadata about the cluster, a topic that does not exist yet, or a partition that has no leader at the moment.
     METADATA = "metadata"
     #: This member's part of a rebalance: the commit before partitions are revoked, or the rebalance listener.
     REBALANCE = "rebalance"
     #: `resume`, because all partitions are paused.
     RESUME = "resume"
-    #: A look-up of the group's coordinator, or a session with the ZooKeeper of the group.
+    #: A lookup of the group's coordinator, or a session with the group's ZooKeeper.
     COORDINATOR = "coordinator"
-    #: The other members of the group, which must join, too, or let go of partitions.
+    #: The other members of the group, which must join as well, or let go of partitions.
     JOIN = "join"
-    #: An assignment: neither the group nor the application has assigned a partition.
+    #: An assignment: neither the group nor the application has assigned any partitions.
     ASSIGNMENT = "assignment"
-    #: Nothing: the consumer has failed, see the error.
+    #: Nothing: the consumer has failed; see the error.
     NOTHING = "nothing"
 
 
@@ -50,16 +50,17 @@ class ConsumerHealth:
     """The health of a consumer.
 
     Attributes:
-        waits_for: what has to happen before the next record is handed out. If partitions wait for different things, the
-            wait that is likely to end first.
+        waits_for: what has to happen before the next record is handed out. If partitions wait for different things,
+            this is the wait likely to end first.
         partitions: what each assigned partition is waiting for.
-        loop_lag_ms: how late the last timer of the I/O side was, or the current one is; a lag of seconds means that the
-            event loop, and with it the heartbeats, is blocked. Only a due timer reveals this: a group member has one at
-            least every `heartbeat_interval_ms`, a consumer without a group perhaps none for half a minute.
+        loop_lag_ms: how late the last timer of the I/O side was, or how late the current one is; a lag of seconds means
+            that the event loop, and with it the heartbeats, is blocked. Only a due timer reveals this: a group member
+            has one at least every `heartbeat_interval_ms`, but a consumer without a group may have none for half a
+            minute.
         since_heartbeat_ms: time since the coordinator last confirmed the membership; None without a membership.
         since_fetch_ms: time since a broker last answered a fetch, with or without records; None before the first
         answer.
-        error: the error that reads raise from now on, or else the latest unresolved problem; None if there is none.
+        error: the error that all further reads raise, or else the latest unresolved problem; None if there is none.
     """
 
     waits_for: WaitsFor
@@ -85,7 +86,7 @@ def health_of(core: ConsumerCore, now_ms: int) -> ConsumerHealth:
     )
 
 
-#: The things that a partition can wait for, starting with the one likely to end first.
+#: What a partition can wait for, in order of how soon the wait is likely to end.
 _ORDER: Final = (
     WaitsFor.APPLICATION,
     WaitsFor.RECORDS,

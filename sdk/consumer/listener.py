@@ -29,7 +29,7 @@ class RebalanceListener(Protocol):
     """Called when partitions are assigned, revoked or lost; each method may be a coroutine function."""
 
     def on_assigned(self, partitions: frozenset[TopicPartition]) -> Awaitable[None] | None:
-        """Handle added partitions; none of their records has been handed out yet, so this may call `seek`."""
+        """Handle added partitions; none of their records have been handed out yet, so this may call `seek`."""
         ...
 
     def on_revoked(self, partitions: frozenset[TopicPartition]) -> Awaitable[None] | None:
@@ -42,11 +42,11 @@ class RebalanceListener(Protocol):
 
 
 class ListenerCalls:
-    """Call a listener in a task per event, on the event loop and in the context of this object's creation.
+    """Call a listener in one task per event, on the event loop and in the context where this object was created.
 
     Args:
         listener: the application's listener.
-        done: called on that loop after each call, with the event and the listener's error.
+        done: called on that loop after each call to the listener, with the event and the listener's error.
     """
 
     def __init__(self, listener: RebalanceListener, done: Callable[[Event, Exception | None], None]) -> None:
@@ -58,12 +58,12 @@ class ListenerCalls:
         self._is_ended = False
 
     def notify(self, event: Event) -> None:
-        """Schedule a call of the listener; from any thread."""
+        """Schedule a call to the listener; can be called from any thread."""
         with suppress(RuntimeError):  # the loop was closed, so the listener can no longer run
             self._loop.call_soon_threadsafe(self._begin, event, context=self._context.copy())
 
     def let_go(self) -> bool:
-        """Let the group continue if the listener itself is the caller, as it waits for it; return whether it is."""
+        """If the listener itself is the caller, let the group, which waits for it, continue; return whether it is."""
         task = asyncio.current_task()
         if task not in self._tasks:
             return False
@@ -101,19 +101,19 @@ class ListenerCalls:
         if task.cancelled():
             if self._is_ended:
                 return
-            # The application cancelled the listener or something it awaited: the group must not wait for it.
+            # The application cancelled the listener, or something that it awaited: the group must not wait for it.
             failure = LocalProtocolError("the rebalance listener was cancelled")
         elif (error := task.exception()) is not None:
-            failure = as_exception(error)  # the task has already raised the exception that ends the program
+            failure = as_exception(error)  # the task has already raised an exception that ends the program
         self._done(event, failure)
 
 
 class BlockingListenerCalls:
-    """Call a listener on the thread that reads, before its read continues, or on the one that closes the consumer.
+    """Call a listener on the thread that reads, before its read continues, or on the thread that closes the consumer.
 
     Args:
         listener: the application's listener; its methods are plain functions.
-        done: called after each call, with the event and the listener's error.
+        done: called after each call to the listener, with the event and the listener's error.
         signal: wakes waiting reads.
     """
 
@@ -131,7 +131,7 @@ class BlockingListenerCalls:
         self._caller: int | None = None
 
     def notify(self, event: Event) -> None:
-        """Schedule a call of the listener; from any thread."""
+        """Schedule a call to the listener; can be called from any thread."""
         self._events.append(event)
         self._arrived.set()
         self._signal()
@@ -139,7 +139,7 @@ class BlockingListenerCalls:
     def run(self) -> None:
         """Call the listener for every pending event, unless a call is running.
 
-        If Ctrl-C interrupts a call, its event stays pending and the listener is called with it again.
+        If Ctrl-C interrupts a call, its event stays pending, and the listener is called with it again.
         """
         if self._caller is not None:
             return
@@ -157,7 +157,7 @@ class BlockingListenerCalls:
             self._caller = None
 
     def let_go(self) -> bool:
-        """Let the group continue if the listener itself is the caller, as it waits for it; return whether it is."""
+        """If the listener itself is the caller, let the group, which waits for it, continue; return whether it is."""
         if self._caller != threading.get_ident():
             return False
         self._caller = None
@@ -187,7 +187,7 @@ class BlockingListenerCalls:
                     f"{type(self._listener).__name__}.{_METHODS[type(event)]} is a coroutine function: "
                     "kafkawire.sync calls plain functions, and kafkawire.Consumer awaits coroutines"
                 )
-        except BaseException as error:  # the application's error: its next read raises it
+        except BaseException as error:  # an error of the application, which its next read raises
             return contained(error)
         return None
 

@@ -1,7 +1,7 @@
 """A place in a partition: an offset and the leader epoch of the record before it.
 
-The epoch lets a consumer notice that the log was truncated (KIP-320): records with the same offset can differ between
-leaders.
+The epoch lets a consumer notice that the log was truncated (KIP-320), since records at the same offset can differ
+between leaders.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ class Position(NamedTuple):
         return OffsetAndMetadata(self.offset, leader_epoch=self.leader_epoch)
 
 
-#: Where to begin: a position; a time in ms since the epoch; an `OffsetTimestamp`; or None for the committed offset or,
-#: without one, the place that the reset policy says.
+#: Where to start: a position, a time in ms since the epoch, an `OffsetTimestamp`, or None for the committed offset or,
+#: without one, the place given by the reset policy.
 Place = Position | int | None
 
 
 class Located(Protocol):
-    """Receives looked-up positions and the known end offsets of partitions."""
+    """Receives the positions that were looked up and the known end offsets of partitions."""
 
     def located(self, partition: TopicPartition, epoch: int, position: Position) -> bool:
-        """Accept a position; return whether the partition had none."""
+        """Accept a position; return whether the partition did not have one."""
         ...
 
     def observed(self, partition: TopicPartition, epoch: int, end_offset: int) -> None:
@@ -47,5 +47,5 @@ class Located(Protocol):
         ...
 
     def renewed(self, partition: TopicPartition, epoch: int, place: Place) -> None:
-        """Restart at a place, because the topic was replaced by another one of the same name."""
+        """Restart at a place, because the topic was replaced by another one with the same name."""
         ...

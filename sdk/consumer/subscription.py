@@ -1,7 +1,7 @@
-"""The subscription of a consumer: the topics it wants to read, as the metadata shows them.
+"""The subscription of a consumer: the topics that it wants to read, as the metadata shows them.
 
-Without a group the consumer reads all partitions of its topics, including later ones; otherwise the group decides.
-Topics that cannot be read are logged in either case.
+Without a group, the consumer reads all partitions of its topics, including those added later; otherwise the group
+decides. Topics that cannot be read are logged either way.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class SubscribedTopics:
                 promise.keep(None)
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return None: only an event can change anything."""
+        """Return None, because only an event can change anything."""
         return None
 
     def fail(self, error: KafkaWireError, now_ms: int) -> None:
@@ -88,7 +88,7 @@ class SubscribedTopics:
         self._seen = {name: topic_id for name, topic_id in self._seen.items() if name in topics}
         listed = {name: self._metadata.topics[name] for name in topics & self._metadata.topics.keys()}
         known = {TopicPartition(name, number) for name, topic in listed.items() for number in topic.partitions}
-        # Fewer partitions than before mean either a new topic of the same name, or a broker that lags behind.
+        # Fewer partitions than before mean a new topic with the same name, or a broker that lags behind.
         replaced = {name for name, topic in listed.items() if self._seen.get(name, topic.topic_id) != topic.topic_id}
         assigned = assignment.assigned
         # A named topic that is missing temporarily, because it is being recreated, keeps its partitions.
@@ -102,7 +102,7 @@ class SubscribedTopics:
         self._seen.update((name, topic.topic_id) for name, topic in listed.items() if topic.partitions)
 
     def _warn(self, topics: frozenset[str]) -> None:
-        """Log each topic that currently cannot be read, once."""
+        """Log each topic that cannot be read at the moment, once."""
         missing = {name: code for name in topics if (code := self._metadata.errors.get(name)) is not None}
         for name in sorted(missing.keys() - self._warned):
             logger.warning("topic %s cannot be read now: %s", name, missing[name].name)

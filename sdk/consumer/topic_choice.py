@@ -1,4 +1,4 @@
-"""The topics that a user asks for, by names, by a pattern, or by a pattern of what not to read; checked."""
+"""Check the topics that an application asks for: names, a pattern, or a pattern of topics to exclude."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def choose_topics(
         options: the consumer's options.
         topics: the names, as separate arguments or in one list.
         pattern: see `Consumer.subscribe`.
-        excluded_pattern: likewise.
+        excluded_pattern: see `Consumer.subscribe`.
 
     Raises:
         LocalProtocolError: a topic name is invalid.
-        ConfigurationError: not exactly one of names and patterns is given; or a pattern is invalid, or the group's
-            protocol does not have it.
+        ConfigurationError: not exactly one of names and patterns is given, or a pattern is invalid, or the group's
+            protocol does not support it.
     """
     for name, given in (("pattern", pattern), ("excluded_pattern", excluded_pattern)):
         if given is not None:
             checked_text(name, given)
     names = checked_topics(given_several(topics, is_text))
     if pattern is not None and excluded_pattern is not None:
-        raise ConfigurationError("excluded_pattern", excluded_pattern, f"comes instead of pattern={pattern!r}")
+        raise ConfigurationError("excluded_pattern", excluded_pattern, f"cannot be combined with pattern={pattern!r}")
     if excluded_pattern is None:
         subscription = Subscription(names, pattern)
     else:
@@ -44,7 +44,7 @@ def choose_topics(
 
 
 def _check(subscription: Subscription, group_protocol: str | None) -> None:
-    """Reject a pattern that cannot be used with the protocol of the group; None without a group."""
+    """Reject a pattern that cannot be used with the group's protocol, which is None without a group."""
     if subscription.excludes and group_protocol in ("consumer", "auto"):
         reason = f'has no effect with group_protocol="{group_protocol}": the brokers match names, and exclude none'
         raise ConfigurationError("excluded_pattern", subscription.pattern, reason)

@@ -1,6 +1,6 @@
-"""What a consumer in a group in ZooKeeper has beside other consumers: a session, its stores of offsets, its membership.
+"""The parts that only a consumer in a ZooKeeper group has: a session, its offset stores and its membership.
 
-The registry calls back on the driver's side, one step at a time, so the machines see nothing that others do not see.
+The registry calls back on the driver's thread, one step at a time, so the machines work like any others.
 
 Source: `ZookeeperConsumerConnector` in Apache Kafka 1.1; its threads and locks have no counterpart here.
 """
@@ -38,15 +38,15 @@ from kafkawire.sdk.transport.promise import Promise
 
 __all__ = ["CLOSE_SESSION_MS", "RegistrySession", "posting", "stores", "zookeeper_member"]
 
-#: How long the servers may take to confirm the end of a session. They take some ms; a session that they do not confirm
-#: ends by its timeout, and by then the member has deleted its nodes.
+#: How long the servers may take to confirm the end of a session. They need a few ms; without a confirmation, the
+#: session ends by its timeout, and the member has already deleted its nodes.
 CLOSE_SESSION_MS: Final = 1_000
 
 _UUID_LOW_BITS: Final = 64
 
 
 def posting(post: Callable[[Step], None]) -> Post:
-    """Return what makes a driver call the functions of a registry.
+    """Return a function that makes a driver call the functions of a registry.
 
     Args:
         post: the driver's `post`.
@@ -56,23 +56,23 @@ def posting(post: Callable[[Step], None]) -> Post:
         try:
             post(lambda now_ms: function())
         except Closed as error:
-            raise RuntimeError(str(error)) from error  # as an event loop that has ended says it
+            raise RuntimeError(str(error)) from error  # the error that an event loop raises once it has ended
 
     return call_soon
 
 
 class RegistrySession(SessionListener):
-    """A machine: the session of one consumer, from `open` to `close`.
+    """The machine for one consumer's session, from `open` to `close`.
 
     Args:
         options: the consumer's options.
-        post: has functions called on the driver's side.
+        post: makes the driver call a function on its thread.
 
     Attributes:
         registry: the registry.
 
     Raises:
-        ConfigurationError: kazoo is not installed, or a file for TLS or for the login cannot be used.
+        ConfigurationError: kazoo is not installed, or a file for TLS or the login cannot be used.
     """
 
     def __init__(self, options: ConsumerOptions, post: Post) -> None:
@@ -87,17 +87,17 @@ class RegistrySession(SessionListener):
         self._open_by_ms = 0
 
     def open(self, deadline_ms: int, promise: Promise[None]) -> None:
-        """Connect; the promise is kept once there is a session, and fails by the deadline."""
+        """Connect; the promise is kept once there is a session, and fails at the deadline."""
         self._opened, self._open_by_ms = promise, deadline_ms
         self.registry.add_listener(self)
         self.registry.start()
 
     def close(self, timeout_ms: int, promise: Promise[None]) -> None:
-        """End the session; the promise is kept once that is confirmed, or after the timeout."""
+        """End the session; the promise is kept once the end is confirmed, or after the timeout."""
         self.registry.begin_to_close(timeout_ms, lambda: promise.keep(None))
 
     def trouble(self) -> KafkaWireError | None:
-        """Return why there is no session, or no connection; None if there is one. May be called from any thread."""
+        """Return why there is no session or no connection; None if there is one. Can be called from any thread."""
         if self.registry.state is SessionState.CONNECTED:
             return None
         return ConnectionLost(f"there is no connection to {self.registry.describe()}")
@@ -111,13 +111,13 @@ class RegistrySession(SessionListener):
         self._end_opening(error)
 
     def suspended(self) -> None:
-        """Wait for the connection; the member is told, too."""
+        """Keep waiting for the connection; the member is notified separately."""
 
     def connected(self) -> None:
-        """Go on waiting for `opened`."""
+        """Keep waiting for `opened`."""
 
     def expired(self) -> None:
-        """Go on waiting for `opened`."""
+        """Keep waiting for `opened`."""
 
     # Machine.
 
@@ -148,13 +148,13 @@ class RegistrySession(SessionListener):
 def stores(
     options: ConsumerOptions, group_id: str, registry: Registry, router: Router, backoff: Backoff, reader: Positions
 ) -> tuple[CommitStore, LookUpStore]:
-    """Return where a group in ZooKeeper commits its offsets, and where it looks them up.
+    """Return where a ZooKeeper group commits its offsets, and where it looks them up.
 
     Args:
         options: the consumer's options.
         group_id: the group.
-        registry: has the offsets in ZooKeeper.
-        router: reaches the offsets in Kafka.
+        registry: gives access to the offsets in ZooKeeper.
+        router: gives access to the offsets in Kafka.
         backoff: the pauses between attempts.
         reader: knows which partitions are assigned and which positions are finished.
     """

@@ -1,7 +1,7 @@
-"""The catalogue of a client's metrics: group and name, which are those of Kafka's own clients, and meaning.
+"""The catalogue of a client's metrics: their groups and names, which are those of Kafka's own clients, and meanings.
 
-A row stands for one name, or for several with the same stem: "record-send" with rate and total is `record-send-rate`
-and `record-send-total`. Sensors are created from these rows, so every metric is described here;
+A row stands for one name, or for several names with the same stem: "record-send" with rate and total means
+`record-send-rate` and `record-send-total`. Sensors are created from these rows, so every metric is described here;
 docs/observability.md has the table for users.
 
 Source: Apache Kafka documentation, "Monitoring": producer, consumer and common client metrics.
@@ -39,7 +39,7 @@ class Stat(Enum):
     GAUGE = ""
 
 
-#: Groups. The group of metrics that all clients have begins with the kind of client: producer-metrics,
+#: Groups. For metrics that all clients have, the group's name begins with the kind of client: producer-metrics,
 #: admin-client-metrics.
 CLIENT: Final = "-metrics"
 NODE: Final = "-node-metrics"
@@ -49,7 +49,7 @@ CONSUMER: Final = "consumer-metrics"
 FETCH: Final = "consumer-fetch-manager-metrics"
 COORDINATOR: Final = "consumer-coordinator-metrics"
 
-#: The maximum number of topics with separate metrics; a client counts further ones only in its totals.
+#: The maximum number of topics with separate metrics; a client counts further topics only in its totals.
 TOPICS_MAX: Final = 400
 
 _SUMS: Final = (Stat.RATE, Stat.TOTAL)
@@ -58,7 +58,7 @@ _GAUGE: Final = (Stat.GAUGE,)
 _PER_TOPIC: Final = ("topic",)
 _PER_PARTITION: Final = ("topic", "partition")
 
-#: The times for which an application waits in each method, without failures, as in Kafka's producer.
+#: How long an application waits in each method, not counting failures, as in Kafka's producer.
 _TRANSACTIONS: Final = (
     ("txn-init-time-ns", "ns in `start` of a producer with a `transactional_id`"),
     ("txn-begin-time-ns", "ns in `begin_transaction`"),
@@ -78,15 +78,15 @@ _WORDS: Final[Mapping[Stat, str]] = {
 
 
 class Family(NamedTuple):
-    """Metrics of one sensor, or one gauge.
+    """The metrics of one sensor, or one gauge.
 
     Attributes:
         group: see the groups above.
-        stem: the beginning of their names.
+        stem: the beginning of the metrics' names.
         stats: the statistics, one metric each.
         text: the measured quantity.
-        tags: the keys of their tags.
-        counts: whether rate and total refer to the number of values, not to their sum.
+        tags: the keys of the metrics' tags.
+        counts: whether rate and total refer to the number of values rather than their sum.
     """
 
     group: str
@@ -112,7 +112,7 @@ def _families() -> Iterator[Family]:
     yield Family(CLIENT, "outgoing-byte", _SUMS, "bytes sent")
     yield Family(CLIENT, "response", _SUMS, "responses received", counts=True)
     yield Family(CLIENT, "incoming-byte", _SUMS, "bytes received")
-    yield Family(CLIENT, "metadata-age", _GAUGE, "seconds since the last metadata came, NaN before the first")
+    yield Family(CLIENT, "metadata-age", _GAUGE, "seconds since the last metadata arrived, NaN before the first")
     yield Family(NODE, "request-latency", _SPREAD, "ms from a request to its response", ("node-id",))
     yield Family(NODE, "response", _SUMS, "responses received", ("node-id",), counts=True)
 
@@ -127,16 +127,16 @@ def _families() -> Iterator[Family]:
     yield Family(PRODUCER, "records-per-request", (Stat.AVERAGE,), "records in a request")
     yield Family(PRODUCER, "record-queue-time", _SPREAD, "ms from a batch's first record until it was sent")
     yield Family(PRODUCER, "request-latency", _SPREAD, "ms from a produce request to its response")
-    yield Family(PRODUCER, "produce-throttle-time", _SPREAD, "ms that brokers have delayed produce requests")
+    yield Family(PRODUCER, "produce-throttle-time", _SPREAD, "ms by which brokers delayed produce requests")
     yield Family(PRODUCER, "requests-in-flight", _GAUGE, "produce requests without a response yet")
     yield Family(PRODUCER, "buffer-total-bytes", _GAUGE, "`buffer_memory`")
-    yield Family(PRODUCER, "buffer-available-bytes", _GAUGE, "bytes of it that are free")
+    yield Family(PRODUCER, "buffer-available-bytes", _GAUGE, "free bytes in `buffer_memory`")
     for stem, text in _TRANSACTIONS:
         yield Family(PRODUCER, stem, (Stat.TOTAL,), text)
 
     yield Family(FETCH, "fetch", _SUMS, "responses to fetches", counts=True)
-    yield Family(FETCH, "fetch-latency", _SPREAD, "ms from a fetch to its response; without new records it waits")
-    yield Family(FETCH, "fetch-throttle-time", _SPREAD, "ms that brokers have delayed fetches")
+    yield Family(FETCH, "fetch-latency", _SPREAD, "ms from a fetch to its response, which waits for new records")
+    yield Family(FETCH, "fetch-throttle-time", _SPREAD, "ms by which brokers delayed fetches")
     yield Family(FETCH, "fetch-size", _SPREAD, "bytes of records in a response")
     yield Family(FETCH, "records-per-request", (Stat.AVERAGE,), "records in a response")
     yield Family(FETCH, "bytes-consumed", _SUMS, "bytes of records fetched")
@@ -146,12 +146,14 @@ def _families() -> Iterator[Family]:
     yield Family(FETCH, "records-lag", _GAUGE, "records that are not handed out yet", _PER_PARTITION)
     yield Family(FETCH, "records-lag-max", _GAUGE, "the highest `records-lag` now, NaN if none is known")
 
-    yield Family(CONSUMER, "last-poll-seconds-ago", _GAUGE, "seconds since the last read; 0 while one waits")
+    yield Family(CONSUMER, "last-poll-seconds-ago", _GAUGE, "seconds since the last read; 0 while a read is waiting")
     yield Family(COORDINATOR, "commit", _SUMS, "responses to commits", counts=True)
     yield Family(COORDINATOR, "commit-latency", _SPREAD, "ms from a commit to its response")
     yield Family(COORDINATOR, "heartbeat", _SUMS, "responses to heartbeats", counts=True)
     yield Family(COORDINATOR, "heartbeat-response-time", (Stat.MAXIMUM,), "ms from a heartbeat to its response")
-    yield Family(COORDINATOR, "last-heartbeat-seconds-ago", _GAUGE, "seconds since the coordinator knew this member")
+    yield Family(
+        COORDINATOR, "last-heartbeat-seconds-ago", _GAUGE, "seconds since the coordinator last confirmed this member"
+    )
     yield Family(COORDINATOR, "join", _SUMS, "responses to joins", counts=True)
     yield Family(COORDINATOR, "join-time", _SPREAD, "ms from a join to its response")
     yield Family(COORDINATOR, "sync", _SUMS, "responses to syncs", counts=True)

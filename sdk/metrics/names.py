@@ -14,8 +14,8 @@ class MetricName(NamedTuple):
     """The name of a metric.
 
     Attributes:
-        group: as in Kafka's clients, `producer-metrics` for example.
-        name: as in Kafka's clients, `record-send-rate` for example.
+        group: as in Kafka's clients, for example `producer-metrics`.
+        name: as in Kafka's clients, for example `record-send-rate`.
         tags: the subject, such as (("topic", "orders"),); empty for the client as a whole.
     """
 

@@ -27,7 +27,7 @@ _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_]")
 
 
 class Measured(Protocol):
-    """A client that was started."""
+    """A started client."""
 
     @property
     def client_id(self) -> str:
@@ -43,7 +43,7 @@ def openmetrics(*clients: Measured) -> str:
     """Return the metrics of clients as OpenMetrics text.
 
     Args:
-        clients: started clients. Those of the same kind need different values of `client_id`.
+        clients: started clients; those of the same kind need different values of `client_id`.
 
     Raises:
         LocalProtocolError: two clients of the same kind have the same `client_id`.

@@ -1,6 +1,6 @@
 """The metrics of one client: sensors that record values, and gauges that are computed when they are read.
 
-A sensor costs less than a microsecond for each value, so machines record per batch and per request, never per record.
+A sensor takes up to a microsecond per value, so machines record per batch and per request, never per record.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from kafkawire.sdk.metrics.sensor import Sensor
 
 __all__ = ["SENSORS_MAX", "Registry"]
 
-#: The maximum number of sensors of one client, which limits metrics per topic or broker for a client that uses
-#: thousands; metrics without tags still count everything.
+#: The maximum number of sensors of one client. It limits per-topic and per-broker metrics for a client that uses
+#: thousands of topics or brokers; metrics without tags still count everything.
 SENSORS_MAX: Final = 2_000
 
 _HOUR_SECONDS: Final = 3_600
@@ -36,11 +36,11 @@ class Registry:
         self._sources: list[Callable[[int], Iterable[tuple[MetricName, float]]]] = []
 
     def sensor(self, group: str, *stems: str, tags: Tags = ()) -> Sensor:
-        """Return the sensor of some families, the same one for each call.
+        """Return the sensor shared by some families, which is the same for every call.
 
         Args:
             group: see `catalogue`.
-            stems: the stems of the families, which share the sensor.
+            stems: the stems of the families.
             tags: the sensor's tags.
         """
         key = (group, stems[0], tags)
@@ -54,17 +54,17 @@ class Registry:
         return sensor
 
     def gauge(self, group: str, stem: str, read: Callable[[int], float]) -> None:
-        """Register a value that is computed when it is read; `read` takes the time, and can run in any thread."""
+        """Register a value that is computed when it is read; `read` takes the time, and can run on any thread."""
         if METRICS[group, stem, ()].stats != (Stat.GAUGE,):
             raise LocalProtocolError(f"{stem} of {group} is not a gauge")
         self._gauges[MetricName(self._group(group), stem)] = read
 
     def source(self, read: Callable[[int], Iterable[tuple[MetricName, float]]]) -> None:
-        """Register several values that are computed when they are read, such as one for each partition."""
+        """Register several values that are computed when they are read, for example one per partition."""
         self._sources.append(read)
 
     def read(self, now_ms: int) -> Mapping[MetricName, float]:
-        """Return every metric and its value now."""
+        """Return the current value of every metric."""
         found = {name: float(read(now_ms)) for name, read in list(self._gauges.items())}
         for source in self._sources:
             found.update((name, float(value)) for name, value in source(now_ms))

@@ -1,6 +1,6 @@
-"""A sensor records values and provides their sum, rate, average and maximum, in total or over the last minute.
+"""A sensor, which records values and provides their sum, rate, average and maximum, in total or over the last minute.
 
-The last minute consists of two windows of 30 seconds, the current and the previous one, as in Kafka's own clients
+The last minute consists of two 30-second windows, the current and the previous one, as in Kafka's own clients
 (`metrics.num.samples`, `metrics.sample.window.ms`), so that the numbers are comparable. One thread records; others may
 read at any time.
 
@@ -66,13 +66,13 @@ class Sensor:
         return sum(window.values for window in windows) / seconds
 
     def average(self, now_ms: int) -> float:
-        """Return the average of the last minute; NaN if there was no value."""
+        """Return the average of the last minute; NaN if there were no values."""
         windows, _ = self._recent(now_ms)
         count = sum(window.values for window in windows)
         return sum(window.total for window in windows) / count if count else nan
 
     def maximum(self, now_ms: int) -> float:
-        """Return the highest value of the last minute; NaN if there was none."""
+        """Return the highest value of the last minute; NaN if there were none."""
         windows, _ = self._recent(now_ms)
         return max((window.maximum for window in windows if window.values), default=nan)
 
@@ -90,8 +90,8 @@ class Sensor:
     def _recent(self, now_ms: int) -> tuple[list[_Window], float]:
         """Return the windows of the last minute and their duration in seconds.
 
-        Before the first window is full, a whole window is added to the time, so that a burst at the start is not a high
-        rate.
+        Before the first window is full, a whole window is added to the time, so that a burst at the start does not
+        appear as a high rate.
         """
         windows = [self._present()]
         if self._former is not None:

@@ -1,1 +1,1 @@
-"""The producer: sends records."""
+"""The producer, which sends records."""

@@ -1,8 +1,8 @@
-"""The accumulator of records, which an application's threads and the sender share.
+"""The record accumulator, which an application's threads share with the sender.
 
-`send` puts a record into the open batch of its partition; through `news` the sender learns about partitions with new or
-full batches, and about records whose topic is not known yet. There is no lock, because a signal handler or a finalizer
-can interrupt a thread anywhere here and wait for the sender (docs/decisions/0035-no-locks.md).
+`send` puts a record into the open batch of its partition. Through `news`, the sender learns about partitions with new
+or full batches, and about records whose topic is not known yet. There is no lock, because a signal handler or a
+finalizer can interrupt a thread anywhere here, and then wait for the sender (docs/decisions/0035-no-locks.md).
 
 Source: Apache Kafka, `RecordAccumulator`, `BuiltInPartitioner`; KIP-480, KIP-794 (sticky and adaptive partitions).
 """
@@ -49,7 +49,7 @@ class Accumulator:
 
     Args:
         options: limits and timeouts.
-        backoff: the pauses between the attempts to send a batch.
+        backoff: the pauses between attempts to send a batch.
         clock: returns the time.
         has_leader: returns whether a partition of a topic has a leader.
         wake: makes the sender look at the news.
@@ -59,7 +59,7 @@ class Accumulator:
         news: partitions where a batch was opened, or whose oldest batch is full, and records that wait for their topic.
         term: increases with each transaction; records of one transaction are never sent in the next.
         unobserved: the first error of a record whose delivery the application has not looked at.
-        failed: the first outcome that ended with an error since this attribute was last read and reset.
+        failed: the first outcome that has ended with an error since this attribute was last read and reset.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Accumulator:
         """The bytes of all records; at most `buffer_memory`, except while held records move into batches."""
         return self._memory.taken_bytes
 
-    # The user's side.
+    # The application's side.
 
     def take(self, record: Held, number: int) -> tuple[Outcome, int]:
         """Put a record into a batch, or hold it while its topic is unknown; see `Owner.take`.
@@ -133,7 +133,7 @@ class Accumulator:
         return place
 
     def fill(self, name: str, values: Sequence[bytes | None], number: int | None, timestamp_ms: int) -> int:
-        """Append records without keys and headers to the open batch of a partition, until one does not fit.
+        """Append records without keys or headers to the open batch of a partition, until one does not fit.
 
         Args:
             name: the topic's name.
@@ -172,7 +172,7 @@ class Accumulator:
         return term
 
     def _hold(self, record: Held, term: int) -> tuple[ProducerTopic, int]:
-        """Hold a record and give it an outcome until its topic or partition is known, unless it has become known.
+        """Hold a record, with an outcome, until its topic or partition is known, unless that is known by now.
 
         Returns:
             The topic and its number of partitions.
@@ -196,10 +196,10 @@ class Accumulator:
         return topic, partitions
 
     def _arrived(self, record: Held) -> tuple[ProducerTopic, int]:
-        """Make a record wait where the sender finds it, unless its topic now has the partition."""
+        """Leave a record waiting where the sender finds it, unless its topic now has the partition."""
         while True:
             topic = self.topics.get(record.topic) or self.topics.setdefault(record.topic, ProducerTopic(record.topic))
-            arrivals: Arrivals | None = topic.arrivals  # before `partitions`, which is set before it
+            arrivals: Arrivals | None = topic.arrivals  # read before `partitions`, which is set first
             partitions = topic.partitions
             while arrivals is not None:
                 if not is_absent(record.partition, partitions):
@@ -215,7 +215,7 @@ class Accumulator:
             return checked_partition(record.topic, record.partition, count)
         partitioner = self._options.partitioner
         if partitioner == ROUND_ROBIN:
-            start = next(topic.round_robin)  # in one step: other threads send, too
+            start = next(topic.round_robin)  # in one step, because other threads send, too
             numbers = ((start + step) % count for step in range(count))
             return next((number for number in numbers if self._has_leader(topic.name, number)), start % count)
         if record.key is None:
@@ -234,8 +234,8 @@ class Accumulator:
     ) -> tuple[Outcome, int] | None:
         """Put a record into the open batch of its partition, or into a new one.
 
-        Even if other threads or handlers intervene, only the latest batch of a partition can be open, and a new one
-        follows only a closed one, so a thread's records stay in order.
+        Even if other threads or handlers intervene, only the latest batch of a partition can be open, and a new batch
+        only follows a closed one, so a thread's records stay in order.
 
         Returns:
             The outcome of the batch and the record's index in it; None if the open batch belongs to a later term.
@@ -251,7 +251,7 @@ class Accumulator:
                 batch, index = self._open(topic, queue, batch, record, term, is_held=is_held), 0
             elif batch.term > term:
                 return None
-            elif batch.term < term:  # perhaps the sender has not been told about it
+            elif batch.term < term:  # the sender may not have been told about it
                 self._close_full(topic, batch)
             elif self._grow(batch, batch.used_bytes + record.bound_bytes, is_held=is_held):
                 before_bytes = batch.used_bytes
@@ -279,7 +279,7 @@ class Accumulator:
         *,
         is_held: bool,
     ) -> ProducerBatch | None:
-        """Open a batch with a record in it; return None if another one was opened meanwhile."""
+        """Open a batch with a record in it; return None if another batch was opened meanwhile."""
         needed_bytes = BATCH_HEADER_BYTES + record.bound_bytes
         options = self._options
         limit_bytes = max(options.batch_size, needed_bytes)
@@ -288,7 +288,7 @@ class Accumulator:
         try:
             queue = topic.queues.setdefault(queue.partition.partition, queue)
             now_ms = self._clock()
-            # The time of a record that waited for its topic starts at its arrival.
+            # The time limit of a record that waited for its topic counts from its arrival.
             created_ms = record.created_ms if is_held else now_ms
             builder = BatchBuilder(limit_bytes, options.compression, level=self._level)
             opened = self.new_batch(queue, builder, limit_bytes, created_ms, term=term)
@@ -304,7 +304,7 @@ class Accumulator:
         return opened
 
     def _announce(self, batch: ProducerBatch) -> None:
-        """Tell the sender about an opened batch; telling it more than once does no harm."""
+        """Tell the sender about an opened batch; telling it twice does no harm."""
         if not self._tell(batch.queue):
             batch.close()
             self._give_grants(batch)
@@ -314,7 +314,7 @@ class Accumulator:
         batch.is_told = True
 
     def _close_full(self, topic: ProducerTopic, batch: ProducerBatch) -> None:
-        """Close a full batch; the next one takes all its memory now: growing it later costs as much as a batch."""
+        """Close a full batch; the next one takes all its memory up front, as growing later costs as much as a batch."""
         if batch.close():
             batch.is_full = True
             topic.shown_closed(batch)
@@ -322,7 +322,7 @@ class Accumulator:
             self._tell(batch.queue)
 
     def _stick(self, topic: ProducerTopic) -> int:
-        """Return the current partition of records without a key; each partition in turn gets a batch's worth."""
+        """Return the current partition for records without a key; each partition in turn gets a batch's worth."""
         number = topic.sticky_partition
         if topic.sticky is not None:
             return number
@@ -347,14 +347,14 @@ class Accumulator:
         order: tuple[int, ...] | None = None,
         term: int = 0,
     ) -> ProducerBatch:
-        """Return a new batch whose time starts at `created_ms`; it comes last unless an `order` is given."""
+        """Return a new batch whose time limit counts from `created_ms`; it comes last unless an `order` is given."""
         if order is None:
             order = (next(self._numbers),)
         attempts = Attempts(self._backoff, created_ms + self._options.delivery_timeout_ms, self._options.retries)
         return ProducerBatch(queue, order, builder, attempts, limit_bytes, created_ms, term)
 
     def parts_of(self, batch: ProducerBatch) -> list[ProducerBatch]:
-        """Split a batch into batches of half its size, which are sent in its place."""
+        """Split a batch into batches of half its size, to be sent in its place."""
         limit_bytes = max(batch.used_bytes // 2, BATCH_HEADER_BYTES)
         parts = [
             self.new_batch(batch.queue, builder, limit_bytes, batch.created_ms, (*batch.order, number), batch.term)
@@ -366,7 +366,7 @@ class Accumulator:
         return parts
 
     def _grow(self, batch: ProducerBatch, needed_bytes: int, *, is_held: bool) -> bool:
-        """Grow an open batch to a number of bytes; return whether that is allowed.
+        """Grow an open batch to a size in bytes; return whether that is allowed.
 
         Raises:
             BufferFull: `buffer_memory` is used up.
@@ -378,7 +378,7 @@ class Accumulator:
             return False
         wished_bytes = min(max(2 * held_bytes, needed_bytes), batch.limit_bytes)
         batch.grants.append(self._take_memory(needed_bytes - held_bytes, wished_bytes - held_bytes, is_held=is_held))
-        if batch.is_closed:  # perhaps its memory was given back before this
+        if batch.is_closed:  # its memory may already have been given back
             self._give_grants(batch)
         else:
             batch.admitted_bytes = sum(batch.grants)
@@ -392,13 +392,13 @@ class Accumulator:
             return False
 
     def _take_memory(self, needed_bytes: int, wished_bytes: int, *, is_held: bool) -> int:
-        if is_held:  # it was admitted when it arrived
+        if is_held:  # it was admitted on arrival
             self._memory.add(needed_bytes)
             return needed_bytes
         return self._memory.take(needed_bytes, wished_bytes)
 
     def _give_grants(self, batch: ProducerBatch) -> None:
-        """Give back the memory by which a batch grew: each grant only once, even if several threads do so."""
+        """Give back the memory by which a batch grew, each grant only once even if several threads do so."""
         while batch.grants:
             with suppress(IndexError):
                 self.release(batch.grants.pop())
@@ -416,7 +416,7 @@ class Accumulator:
         return True
 
     def _tell_again(self, record: Held) -> None:
-        """Tell the sender everything about a record's topic, because it may have missed the latest change there."""
+        """Tell the sender everything about a record's topic, because it may have missed the latest change."""
         topic = self.topics.get(record.topic)
         if topic is not None:
             self.news.extend(topic.queues.values())
@@ -457,7 +457,7 @@ class Accumulator:
         topic.partitions = 0
         topic.sticky = None
         if topic.open or topic.held:
-            return  # once known, its sequence numbers are needed again, or a thread is about to open a batch
+            return  # its sequence numbers are needed once it is known again, or a thread is about to open a batch
         del self.topics[name]
         late = topic.arrivals.close(End(0, None))
         if late:
@@ -468,7 +468,7 @@ class Accumulator:
         self._memory.give(size_bytes)
 
     def put_back(self, batch: ProducerBatch) -> None:
-        """Put a batch back into its place among the waiting ones."""
+        """Put a batch back into its place among the waiting batches."""
         batch.queue.put_back(batch)
 
     def place_held(
@@ -478,12 +478,12 @@ class Accumulator:
         moved: Callable[[Outcome, Outcome], None],
         ended: Callable[[Outcome], None],
     ) -> None:
-        """Put the records that waited for a topic into batches, then admit others, so that the order is kept.
+        """Put the records that waited for a topic into batches, then admit other records, which keeps the order.
 
         A record for a missing partition keeps waiting: the partition may be so new that not every broker knows it.
 
-        A recreated topic can have fewer partitions than before: records for the others stay in their queues, which no
-        longer have a leader.
+        A recreated topic can have fewer partitions than before: records for the missing ones stay in their queues,
+        which no longer have a leader.
 
         Args:
             topic: the topic whose records wait.
@@ -514,7 +514,7 @@ class Accumulator:
             others = Arrivals()
             if topic.arrivals.close_if_empty(End(count, others)):
                 topic.held = absent
-                topic.partitions = count  # before `arrivals`, which other threads read first
+                topic.partitions = count  # set before `arrivals`, which other threads read first
                 topic.arrivals = others
                 return
 
@@ -557,13 +557,13 @@ class Accumulator:
         self.refused(record, error)
 
     def note_failure(self, outcome: Outcome) -> None:
-        """Remember the first failure for the end of a transaction, and for `flush` if it stays unobserved."""
+        """Remember the first failure, for the end of a transaction and, if it stays unobserved, for `flush`."""
         self.failed = self.failed or outcome
         if self.unobserved is None or self.unobserved.observed:
             self.unobserved = outcome
 
     def end_term(self, error: KafkaWireError) -> None:
-        """Begin the next term; records of earlier terms that the sender has not read yet fail with an error."""
+        """Begin the next term; records of earlier terms that the sender has not read yet fail with the error."""
         self._term_error = error
         self.term += 1
 
@@ -572,11 +572,11 @@ class Accumulator:
         if isinstance(error, Closed):
             self._closed = error
         self.appender.refusal = error
-        if self._closed is not None:  # perhaps only just
+        if self._closed is not None:  # perhaps just now
             self.appender.refusal = self._closed
 
     def refuse_all(self, error: KafkaWireError) -> None:
-        """Accept no more records and no more news: a record that is not in the news is never sent."""
+        """Accept no more records and no more news; a record that is not in the news is never sent."""
         self._closed = self._closed or error
         self.appender.refusal = self.appender.refusal or error
         for topic in list(self.topics.values()):

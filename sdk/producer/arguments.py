@@ -1,4 +1,4 @@
-"""Check an application's arguments for records before anything is buffered."""
+"""Check the arguments that an application passes for records, before anything is buffered."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ __all__ = [
     "wanted_partition",
 ]
 
-#: The maximum bytes of a record besides its key, its value and its headers: the varints of length, timestamp, offset,
-#: key length, value length and number of headers, and the attributes.
+#: The maximum size in bytes of a record apart from its key, value and headers: the varints of the length, timestamp,
+#: offset, key length, value length and number of headers, plus the attributes.
 MAX_RECORD_OVERHEAD_BYTES = 5 + 10 + 5 + 5 + 5 + 5 + 1
 
-#: The maximum bytes of the two lengths of a header.
+#: The maximum size in bytes of a header's two lengths.
 MAX_HEADER_OVERHEAD_BYTES = 5 + 5
 
-#: Used instead of a partition number for a record with neither a key nor a partition: it goes to the same partition as
-#: the last such record, until that has a batch's worth.
+#: Stands in for the partition number of a record with neither a key nor a partition: it goes to the same partition as
+#: the last such record, until that partition has a batch's worth.
 FILL_ONE_AFTER_THE_OTHER = -1
-#: Used instead of a partition number that must still be chosen from the record's content.
+#: Stands in for a partition number that must still be chosen from the record's content.
 TO_BE_CHOSEN = -2
 
 timestamp = checked_time
@@ -58,9 +58,9 @@ class Held:
         topic: the record's destination.
         key, value: bytes or None.
         headers: pairs of a name and bytes.
-        partition: None to choose it; it may not be known yet whether the topic has this partition.
+        partition: None to choose it; the topic may turn out not to have this partition.
         timestamp_ms: milliseconds since the epoch.
-        bound_bytes: the maximum bytes that the record takes in a batch.
+        bound_bytes: the maximum number of bytes that the record takes in a batch.
 
     Raises:
         LocalProtocolError: the partition number is invalid for any topic.
@@ -112,7 +112,7 @@ class PartitionerFailed(Exception):
     """The user's partitioner returned no valid partition.
 
     Args:
-        reason: the reason, as part of the error text.
+        reason: the reason, as part of the error message.
     """
 
     def __init__(self, reason: LocalProtocolError) -> None:
@@ -121,9 +121,9 @@ class PartitionerFailed(Exception):
 
     @classmethod
     def of(cls, key: bytes, error: BaseException) -> Self:
-        """Return the failure for a record's key and the exception that was raised."""
+        """Return the failure for a record's key and an exception that the partitioner raised."""
         what = f"{quoted(key, 100)}: {quoted(error, 200)}"
-        return cls(LocalProtocolError(f"the partitioner gave no partition for key {what}"))
+        return cls(LocalProtocolError(f"the partitioner returned no valid partition for key {what}"))
 
 
 def content(path: str, value: Any) -> bytes:
@@ -148,23 +148,23 @@ def check_callback(name: str, given: object) -> None:
         LocalProtocolError: the callback is not callable.
     """
     if not callable(given):
-        raise LocalProtocolError(f"{name}: expected something that can be called, got {quoted(given, 100)}")
+        raise LocalProtocolError(f"{name}: expected a callable, got {quoted(given, 100)}")
 
 
 def checked_values(given: object) -> Iterator[Any]:
-    """Return the values of many records: text, bytes and mappings are iterable, but their parts are not records.
+    """Return the values of many records, but reject strings, bytes and mappings, whose items are not records.
 
     Raises:
         LocalProtocolError: the argument is a single value, or not iterable.
     """
     if isinstance(given, str | bytes | bytearray | memoryview | Mapping) or not isinstance(given, Iterable):
-        reason = f"expected several, got {quoted(given, 100)}; one goes to send, or into a list"
+        reason = f"expected several values, got {quoted(given, 100)}; pass a single one to send, or in a list"
         raise LocalProtocolError(f"values: {reason}")
     return iter(given)
 
 
 def checked_partition(topic: str, partition: object, count: int) -> int:
-    """Check the number of an existing partition of a topic, and return it.
+    """Check and return the number of an existing partition of a topic.
 
     Raises:
         LocalProtocolError: the topic has no such partition, or the argument is not an integer.
@@ -176,7 +176,7 @@ def checked_partition(topic: str, partition: object, count: int) -> int:
 
 
 def wanted_partition(topic: object, partition: object) -> int:
-    """Check the number of a partition that an unknown topic could have, and return it.
+    """Check and return the number of a partition that an unknown topic could have.
 
     Raises:
         LocalProtocolError: the number or the topic's name is invalid.
@@ -199,7 +199,7 @@ def is_absent(partition: object, count: int) -> bool:
 def contents(
     values: Iterator[Any], limit: int, are_plain: Callable[[list[Any]], bool] | None
 ) -> tuple[list[Any], Exception | None]:
-    """Return the next values and the error that ended them; values before the error are sent.
+    """Return the next values, and the error that ended them, if any; values before the error are sent.
 
     Args:
         values: the remaining values.
@@ -209,7 +209,7 @@ def contents(
     found: list[Any] = []
     error: Exception | None = None
     try:
-        found.extend(islice(values, limit))  # values before an error are kept
+        found.extend(islice(values, limit))  # keeps the values before an error
     except Exception as raised:
         error = raised
     if are_plain is not None and not are_plain(found):

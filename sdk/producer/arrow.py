@@ -1,7 +1,7 @@
 """Turn the Arrow columns of `Producer.send_arrow` into buffers that the engines read row by row.
 
-Keys and values are read in place; Arrow converts types other than binary with 32-bit offsets. With the extension no
-Python object is made per record. Needs pyarrow.
+Keys and values are read in place; Arrow first converts all types except binary with 32-bit offsets. With the extension,
+no Python object is created per record. This needs pyarrow.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ArrowRows", "arrow_rows", "at_row"]
 
-#: Rows converted at once: enough to make Arrow's overhead negligible, with little memory.
+#: Rows per conversion: enough to make Arrow's overhead negligible, and few enough to need little memory.
 _ROWS: Final = 65_536
-#: Bytes converted at once: 32-bit offsets can address twice as many.
+#: Bytes per conversion; 32-bit offsets can address twice as many.
 _BYTES: Final = 2**30
 #: The replacement for a null number.
 NO_PARTITION: Final = -(2**31)
@@ -40,9 +40,9 @@ class ArrowRows:
         count: the number of rows.
         values, keys: byte strings; None if there is no such column.
         value_shift, key_shift: the position of row 0 in them.
-        partition: the partition of every row; None if they differ or are to be chosen.
+        partition: the partition of all rows; None if they differ or are to be chosen.
         partitions: the partition of each row, `NO_PARTITION` to choose it; None if there is no such column.
-        timestamps: in ms by row, `NO_TIMESTAMP` for now; None if there is no such column.
+        timestamps: the timestamp of each row in ms, `NO_TIMESTAMP` for now; None if there is no such column.
         headers: the headers of each row; None if there is no such column.
     """
 
@@ -108,7 +108,7 @@ def arrow_rows(table: object, **columns: str | int | None) -> Iterator[ArrowRows
 
 
 def at_row(error: KafkaWireError, row: int) -> KafkaWireError:
-    """Return an error of `send` with the row added."""
+    """Return an error of `send` with the row number added."""
     if isinstance(error, EncodeError):
         return EncodeError(f"row {row}, {error.path}", error.reason)
     if isinstance(error, RecordTooLarge | LocalProtocolError) and not isinstance(error, Closed):
@@ -139,7 +139,7 @@ def _column(batch: pyarrow.RecordBatch, name: object) -> pyarrow.Array:
 
 
 def _binary(batch: pyarrow.RecordBatch, what: str, name: object) -> tuple[BinaryColumn | None, int]:
-    """Return a column of byte strings and the position of its first row: Arrow's validity bits can begin anywhere."""
+    """Return a column of byte strings and the position of its first row: Arrow's validity bits can start anywhere."""
     if name is None:
         return None, 0
     import pyarrow

@@ -1,8 +1,8 @@
-"""Count exactly how much of `buffer_memory` is taken, from any thread, without a lock.
+"""Keep an exact count of the `buffer_memory` in use, from any thread, without a lock.
 
-A thread that is interrupted while it holds a lock blocks all others until its signal handler has returned, or forever
-if the handler waits for one of them. So the count changes in one uninterruptible step of C, which moves the position of
-a `BytesIO` by a number of bytes. Nothing is ever written there.
+A thread that is interrupted while it holds a lock blocks all others until its signal handler returns, or forever if the
+handler waits for one of them. So the count is the position of a `BytesIO`, which C code moves in one uninterruptible
+step. Nothing is ever written to it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class BufferMemory:
         return self._taken.tell()
 
     def take(self, needed_bytes: int, wished_bytes: int) -> int:
-        """Take the desired memory, or all free memory if that is less, and return how much was taken.
+        """Take the desired amount of memory, or all free memory if that is less, and return the amount taken.
 
         Raises:
             BufferFull: less memory is free than is needed.

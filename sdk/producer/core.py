@@ -1,4 +1,4 @@
-"""The core of a producer, whose methods return promises, for asyncio and for threads."""
+"""The core of a producer, shared by the asyncio and blocking producers; its methods return promises."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def machines(
     fraction: Callable[[], float],
     wake: Callable[[], None],
 ) -> tuple[Accumulator, ProducerIdentity, Sender, Transactions | None]:
-    """Return the connected state machines of a producer, which do no I/O; the last one is for transactions, if any.
+    """Return a producer's connected state machines, which do no I/O; the last one handles transactions, if any.
 
     Args:
         options: the checked options.
@@ -103,7 +103,7 @@ class ProducerCore:
         self.accumulator.refuse(error)
 
     def start(self) -> Promise[None]:
-        """Connect, and get a producer id if the options require one."""
+        """Connect, and obtain a producer id if the options require one."""
         started = self.client.start()
 
         async def identified() -> None:
@@ -118,7 +118,7 @@ class ProducerCore:
     async def rest(self) -> None:
         """Yield to the driver if it has work to do, and to the rest of the event loop every millisecond.
 
-        A caller that only sends in a loop would keep both from running; one iteration of the event loop costs as much
+        A caller that sends in a tight loop would keep both from running; an iteration of the event loop costs as much
         as 100 records.
         """
         now_ms = monotonic_ms()
@@ -141,7 +141,7 @@ class ProducerCore:
         return self._times.measured("begin", self.client.driver.ask(self._transactional().begin))
 
     def transaction_ended(self) -> Promise[None]:
-        """Wait up to `api_timeout_ms` until the transaction that is being ended has ended."""
+        """Wait for up to `api_timeout_ms` until the transaction that is being ended has ended."""
         transactions, limit_ms = self._transactional(), self._options.api_timeout_ms
         ended: Promise[None] = self.client.driver.ask(partial(transactions.await_end, limit_ms))
         return self._times.measured("begin", ended)
@@ -179,7 +179,7 @@ class ProducerCore:
         group: GroupMetadata,
         timeout_ms: int | None,
     ) -> Promise[None]:
-        """Commit offsets of a group with the open transaction."""
+        """Commit a group's offsets with the open transaction."""
         transactions, limit_ms = self._transactional(), self._limit_ms(timeout_ms)
         exact, member = checked_offsets(offsets), _checked_member(group)
         sent: Promise[None] = self.client.driver.ask(
@@ -196,10 +196,10 @@ class ProducerCore:
         return self._options.api_timeout_ms if timeout_ms is None else checked_timeout_ms(timeout_ms)
 
     def let_go(self) -> bool:
-        """Send buffered records, or abort the transaction, and disconnect, because the producer was garbage-collected.
+        """Send buffered records or abort the transaction, then disconnect, because the producer was garbage-collected.
 
         Returns:
-            Whether anything has to be ended.
+            Whether there is anything to end.
         """
 
         async def last() -> None:
@@ -213,7 +213,7 @@ class ProducerCore:
         self.accumulator.refuse(error)
 
     def raise_unobserved(self) -> None:
-        """Raise the first error, since the last call, of a record whose delivery the application has not looked at."""
+        """Raise the first error since the last call among records whose delivery the application has not looked at."""
         outcome, self.accumulator.unobserved = self.accumulator.unobserved, None
         if outcome is not None and not outcome.observed:
             outcome.raise_error()
@@ -225,7 +225,7 @@ def _checked_member(given: object) -> GroupMetadata:
     Raises:
         LocalProtocolError: the argument is not a `GroupMetadata`.
     """
-    from kafkawire.sdk.groups.protocol import GroupMetadata  # only transactions that consume need it
+    from kafkawire.sdk.groups.protocol import GroupMetadata  # only transactions that commit offsets need it
 
     if not isinstance(given, GroupMetadata):
         raise LocalProtocolError(f"group: expected a GroupMetadata, got {quoted(given, 100)}")

@@ -1,6 +1,6 @@
 """An application's serializers and interceptors, applied to each record before it is buffered.
 
-A producer without hooks sends through its engine's `send`, which does not use this module.
+A producer without hooks uses its engine's `send`, which does not involve this module.
 
 Source: Apache Kafka, `Serializer`, `ProducerInterceptor` (KIP-42).
 """
@@ -37,20 +37,20 @@ class OutgoingRecord(NamedTuple):
 
 
 class ProducerInterceptor:
-    """Called with every record that is sent and with its outcome; errors in methods are logged and change nothing."""
+    """Called with every record that is sent and with its outcome; errors in its methods are only logged."""
 
     def on_send(self, record: OutgoingRecord) -> OutgoingRecord:
         """Return the record to send; called by `send`, before the serializers.
 
-        It can be called again for a record for which `send_many` found no room.
+        It can be called again for the same record if `send_many` found no room for it.
         """
         return record
 
     def on_acknowledgement(self, metadata: RecordMetadata | None, error: KafkaWireError | None) -> None:
-        """Handle the outcome of a record; called on the client's event loop, or in its I/O thread.
+        """Handle the outcome of a record; called on the client's event loop or its I/O thread.
 
         Args:
-            metadata: where the record is stored; None if it failed.
+            metadata: where the record is stored; None if it was not stored.
             error: why the record was not stored; None if it was.
         """
 
@@ -59,8 +59,9 @@ class ProducerHooks(Generic[GivenKey, GivenValue]):
     """The hooks of one producer.
 
     Args:
-        key_serializer: converts a key to bytes or text; None to use keys as they are. Not called without a key.
-        value_serializer: the same for values; not called for tombstones.
+        key_serializer: converts a key to bytes or text; None to use keys as they are. It is not called for a record
+            without a key.
+        value_serializer: the same for values; it is not called for tombstones.
         interceptors: called in order.
     """
 

@@ -1,12 +1,12 @@
 """The producer id and epoch of one producer.
 
-An idempotent producer asks any broker for an id once, and raises the epoch itself. A transactional one asks its
-coordinator, which ends the open transaction of an earlier producer with the same transactional id, fences that
-producer, and is the only one to raise the epoch.
+An idempotent producer asks any broker for an id once, and raises the epoch itself. A transactional producer asks its
+coordinator, which ends the open transaction of an earlier producer with the same transactional id and fences that
+producer; only the coordinator raises the epoch.
 
-The router repeats the request for `timeout_ms`. This module decides what follows: only an explicit refusal means that
-the cluster gives no ids. Any other error, such as a rejected login, can be temporary: after a pause another series of
-attempts begins, and records wait for it.
+The router repeats the request for `timeout_ms`. This module decides what happens then: only an explicit refusal means
+that the cluster gives no ids. Any other error, such as a rejected login, can be temporary: after a pause, another
+series of attempts begins, while records wait.
 
 Source: Apache Kafka, `TransactionManager`, `Sender`; KIP-98 (InitProducerId), KIP-360 (epochs raised by the client).
 """
@@ -40,14 +40,15 @@ __all__ = ["MAX_EPOCH", "ProducerId", "ProducerIdentity"]
 
 logger = logging.getLogger("kafkawire.producer")
 
-#: Epochs are int16, and the highest is the broker's own: after this one the producer requests a new producer id.
+#: Epochs are int16, and the highest one is reserved for the broker: after this one, the producer requests a new
+#: producer id.
 MAX_EPOCH: Final = 2**15 - 2
 
-#: From this epoch on a coordinator may give another producer id instead of a higher epoch, since it may have raised the
-#: epoch twice.
+#: From this epoch on, a coordinator may give another producer id instead of a higher epoch, since it may have raised
+#: the epoch twice.
 _LAST_EPOCHS: Final = MAX_EPOCH - 1
 
-#: The errors of a broker that gives no producer ids, or none to this user.
+#: The errors of a broker that gives no producer ids at all, or none to this user.
 _RULES_OUT: Final = frozenset({ErrorCode.UNSUPPORTED_VERSION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})
 
 
@@ -55,7 +56,7 @@ class ProducerId(NamedTuple):
     """The producer that a batch comes from, as brokers know it.
 
     Attributes:
-        number: the id given by the cluster.
+        number: the id that the cluster gave.
         epoch: increases whenever the sequence numbers of a partition restart.
         is_transactional: whether the producer's batches belong to transactions.
     """
@@ -66,13 +67,13 @@ class ProducerId(NamedTuple):
 
 
 class ProducerIdentity:
-    """The machine that gets the producer id of one producer.
+    """The machine that obtains the producer id of one producer.
 
     Args:
         router: sends the requests.
         backoff: the pauses between series of attempts.
-        timeout_ms: the limit of one series of attempts; another follows.
-        wanted: True to require an id, False to use none, None to use none if the cluster gives none.
+        timeout_ms: the time limit of one series of attempts, after which another follows.
+        wanted: True to require an id, False to use none, None to do without one if the cluster gives none.
         transactional_id: the producer's transactional id; None without transactions.
         transaction_timeout_ms: the time after which the coordinator aborts a transaction.
 
@@ -80,7 +81,7 @@ class ProducerIdentity:
         current: the id and epoch of new batches; None while the producer has none.
         enabled: whether batches need an id.
         ready: settled once the producer has its first id, or needs none.
-        trouble: why the producer has no id yet; None if it has one, or if nothing went wrong.
+        trouble: why the producer has no id yet; None if it has one, or if nothing has gone wrong.
         transaction_version: the level of the feature transaction.version that the coordinator last reported.
     """
 
@@ -126,7 +127,7 @@ class ProducerIdentity:
         if self.enabled and self.current is None and not self._asking and self._refused is None:
             if now_ms < self._attempts.not_before_ms:
                 return
-            # Logging in again for this might lock the user out, so that is left to metadata and records.
+            # Logging in again just for this might lock the user out, so only metadata and records do that.
             if is_refusal(self.trouble) and not self._router.takes_calls(now_ms):
                 return
             self._ask(now_ms)
@@ -210,14 +211,14 @@ class ProducerIdentity:
         self.trouble = None
         self._attempts.succeeded()
         if self._is_another(given):
-            error = BrokerError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "it gave another producer id")
+            error = BrokerError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "the coordinator gave another producer id")
             self.fail(forgotten(self._transactional_id or "", error))
         else:
             self.current = given
             self.ready.keep(None)
 
     def _is_final(self, error: KafkaWireError) -> bool:
-        """Return whether the producer will get no id; a start that requires an id does not outwait every error."""
+        """Return whether the producer will not get an id; a start that requires an id gives up on more errors."""
         if self._transactional_id is not None:
             return not (error.retriable and self.ready.done)
         if isinstance(error, Closed) or _rules_out(error):

@@ -1,8 +1,8 @@
 """The outcome of the records of a batch, which their deliveries refer to.
 
-The driver's side settles an outcome once; any thread may wait for it, and nothing here takes a lock. An outcome does
-not hold the records, so a long-lived delivery keeps no batch alive. Records that move to other batches take their
-waiters along.
+The driver settles an outcome once; any thread may wait for it, and nothing here takes a lock. An outcome does not hold
+the records, so a long-lived delivery keeps no batch alive. Records that move to other batches take their waiters with
+them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ logger = logging.getLogger("kafkawire.producer")
 _NONE: Final[Mapping[int, KafkaWireError]] = MappingProxyType({})
 
 
-#: The number of characters of an error that the repr of a delivery shows.
+#: How many characters of an error the repr of a delivery shows.
 _ERROR_CHARACTERS = 300
 
 
@@ -57,7 +57,7 @@ class Outcome:
     """The outcome of a batch, or of a record that is not in a batch yet.
 
     Args:
-        partition: the records' partition; number -1 while it is unknown.
+        partition: the partition of the records, with number -1 while it is unknown.
 
     Attributes:
         done: whether the outcome is settled.
@@ -121,15 +121,15 @@ class Outcome:
         self.done = True
         raised = 0
         for _, callback in self._watchers.take():
-            # One line per batch, because a callback that raises does so for every record.
+            # One line per batch, because a callback that raises usually does so for every record.
             raised += not _told(callback, logs=not raised)
         if raised > 1:
             logger.error("delivery callbacks raised for %d records of this batch in total", raised)
 
-    # The user's side: each method takes the index of a record.
+    # The application's side: each method takes the index of a record.
 
     def watch(self, index: int, callback: Callable[[], object]) -> None:
-        """Call `callback` once the record is settled, on the driver's side; immediately if it is already settled."""
+        """Call `callback` once the record is settled, on the driver's thread; immediately if it is already settled."""
         self.observed = self.find(index)[0].observed = True
         self._watch(index, callback)
 
@@ -152,7 +152,7 @@ class Outcome:
     def _watch(self, index: int, callback: Callable[[], object]) -> None:
         added = self._watchers.add((index, callback))
         if self.places is None and not self.done:
-            return  # the thread that settles it, or moves its records, finds the watcher
+            return  # the thread that settles the outcome or moves its records will find the watcher
         if not self._watchers.take_back(added):
             return
         if self.places is not None:
@@ -204,7 +204,7 @@ class Outcome:
             raise next(iter(outcome.record_errors.values()), outcome.error).again()
 
     def wait(self, index: int, timestamp_ms: int) -> Generator[Any, None, RecordMetadata]:
-        """Wait on the running event loop until the record is settled, and return its current place."""
+        """Wait on the running event loop until the record is settled, and return where it is now."""
         if not self.is_done(index):
             self._check_process()
             loop = asyncio.get_running_loop()
@@ -215,12 +215,12 @@ class Outcome:
         return self._metadata(index, timestamp_ms)
 
     def result(self, index: int, timestamp_ms: int, timeout_ms: int | None) -> RecordMetadata:
-        """Block this thread until the record is settled, and return its current place.
+        """Block this thread until the record is settled, and return where it is now.
 
         Raises:
             RequestTimedOut: the record was not settled in time.
-            LocalProtocolError: this thread runs the event loop of a client; or the limit is not a number.
-            Forked: this process is a fork of the one that sends the record.
+            LocalProtocolError: this thread runs a client's event loop, or the limit is not a number.
+            Forked: this process is a fork of the one that is sending the record.
         """
         if not self.is_done(index):
             self._check_process()
@@ -246,7 +246,7 @@ class Outcome:
         return outcome._stored(index, timestamp_ms)
 
     def _error(self, index: int) -> KafkaWireError | None:
-        """Return a copy, to be raised, of the error of a record that has not moved."""
+        """Return a copy of the error of a record that has not moved, for raising."""
         error = self.record_errors.get(index, self.error)
         return None if error is None else error.again()
 

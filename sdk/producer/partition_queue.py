@@ -1,7 +1,7 @@
 """The unsettled batches of one partition: waiting, or on their way to its leader.
 
-Any thread can open and fill batches, and links each to the previous one; the sender gathers them from there. Only the
-sender uses the rest of this module.
+Any thread can open and fill batches; it links each one to the previous batch, and the sender gathers them by these
+links. Only the sender uses the rest of this module.
 
 Source: Apache Kafka, `ProducerBatch`, `RecordAccumulator`.
 """
@@ -26,8 +26,8 @@ from kafkawire.sdk.routing.retry import Attempts
 
 __all__ = ["PartitionQueue", "ProducerBatch"]
 
-#: The maximum number of ungathered batches that count for the choice of a partition: with more, a partition is busy in
-#: any case.
+#: The maximum number of ungathered batches that are counted when choosing a partition: a partition with more is busy
+#: anyway.
 _COUNTED_MAX: Final = 32
 
 
@@ -40,10 +40,10 @@ class PartitionQueue:
     Attributes:
         waiting: the batches to be sent, oldest first; the last one may be open.
         sequences: the partition's sequence numbers.
-        on_wire: batches whose request has no response yet.
+        on_wire: the batches whose request has no response yet.
         due_ms: when to look at the partition again; -1 if only an event can change anything.
-        usual_bytes: the size of the last closed batch, or its limit if it was full; the next batch will probably have
-            the same size.
+        usual_bytes: the size of the last closed batch, or its limit if it was full; a guess at the size of the next
+            batch.
         node_id: the leader that the partition is ready for; None while it is not ready.
     """
 
@@ -73,20 +73,20 @@ class PartitionQueue:
         self._latest: ProducerBatch | None = None
 
     def latest(self) -> ProducerBatch | None:
-        """Return the last opened batch, the only one that can be open; from any thread.
+        """Return the batch opened last, the only one that can still be open; can be called from any thread.
 
-        Returns None if there was none, or if it is closed and was dropped.
+        Return None if there was none, or if it was closed and dropped.
         """
         latest = known = self._latest
         following = self._first.next if known is None else known.link.next
         while following is not None:
             latest, following = following, following.link.next
         if latest is not known:
-            self._latest = latest  # only the start of the next search: another thread may have found a later one
+            self._latest = latest  # only where the next search starts: another thread may have found a later batch
         return latest
 
     def follow(self, former: ProducerBatch | None, opened: ProducerBatch) -> bool:
-        """Link a batch to the latest one, or None; return False if another batch already follows it."""
+        """Link a batch to the latest one, if any; return False if another batch already follows that one."""
         link = self._first if former is None else former.link
         return link.lead_to(opened) is opened
 
@@ -109,14 +109,14 @@ class PartitionQueue:
 
     @property
     def load(self) -> int:
-        """The approximate number of unsettled batches; from any thread."""
+        """The approximate number of unsettled batches; can be read from any thread."""
         following, not_gathered = self._gathered.next, 0
         while following is not None and not_gathered < _COUNTED_MAX:
             following, not_gathered = following.link.next, not_gathered + 1
         return len(self.waiting) + self.on_wire + not_gathered
 
     def put_back(self, batch: ProducerBatch) -> None:
-        """Put a batch into its place among the waiting ones."""
+        """Put a batch into its place among the waiting batches."""
         if not self.waiting or batch.order < self.waiting[0].order:
             self.waiting.appendleft(batch)
         else:
@@ -139,8 +139,8 @@ class ProducerBatch(Batch):
         queue: the queue of its partition.
         order: sorts the batches of a producer by age.
         builder: holds the records.
-        attempts: the attempts to send it.
-        limit_bytes: the size beyond which a further record goes into the next batch.
+        attempts: the attempts to send the batch.
+        limit_bytes: the size beyond which another record goes into the next batch.
         created_ms: when the first record was appended.
         term: the accumulator's term; the records are never sent in a later one.
 
@@ -149,7 +149,7 @@ class ProducerBatch(Batch):
         link: leads to the batch that was opened after it.
         is_told: whether the sender has been told about the batch.
         is_full: whether the batch was closed because a record did not fit.
-        grants: the parts of the buffer's memory by which the batch has grown, until it is trimmed.
+        grants: the buffer memory by which the batch has grown, grant by grant, until it is trimmed.
         kept_bytes: the buffer memory that the batch holds after it was trimmed.
         is_trimmed: whether the batch has given back the memory that it does not need.
         producer: the producer id that its sequence number belongs to; None before it has one.
@@ -224,7 +224,7 @@ class ProducerBatch(Batch):
         return sealed
 
     def parts(self, size_bytes: int) -> Iterator[BatchBuilder]:
-        """Yield builders with the records in order, in batches within a size limit where possible."""
+        """Yield builders that hold the records in order, within a size limit where possible."""
         compression, level = self.builder.compression, self.builder.level
         builder = BatchBuilder(size_bytes, compression, level=level)
         for record in RecordBatch(self.sealed()).records():
@@ -237,9 +237,9 @@ class ProducerBatch(Batch):
 
 
 class _Link:
-    """A link from a batch to the next one of its partition, once that exists.
+    """A link from a batch to the next batch of its partition, once there is one.
 
-    If several threads open a batch at the same time, one of them wins in one step of C, and the others use its batch.
+    If several threads open a batch at the same time, a single step in C picks the winner, and the others use its batch.
     """
 
     __slots__ = ("_next",)
@@ -257,5 +257,5 @@ class _Link:
         return self._next.setdefault(None, batch)
 
     def skip_to(self, batch: ProducerBatch) -> None:
-        """Link directly to this batch, because the ones before it have been gathered."""
+        """Link directly to this batch, because those before it have been gathered."""
         self._next[None] = batch

@@ -46,7 +46,8 @@ __all__ = ["Producer", "Transaction", "prepare_transaction"]
 
 logger = logging.getLogger("kafkawire.producer")
 
-#: The number of records that `send_many` buffers before it yields: about 0.1 ms with the extension, 2 ms without.
+#: The number of records that `send_many` buffers before it yields, which takes about 0.1 ms with the extension and 2 ms
+#: without.
 _MANY = 1_000
 
 
@@ -59,14 +60,14 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
         servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`; the option
             `bootstrap_servers` can be used instead.
         key_serializer: converts a key to bytes or text; None to use keys as they are. `send` calls it if there is a
-            key, and raises its error if it fails.
-        value_serializer: the same for values; not called for None, which deletes a key.
-        interceptors: called in this order with every record that is sent and with its outcome.
+            key, and raises the errors that it raises.
+        value_serializer: the same for values; it is not called for None, which deletes a key.
+        interceptors: called, in this order, with every record that is sent and with its outcome.
         network: how to connect to the brokers; None for TCP.
         options: see `ProducerKeywords` and docs/options.md; the dotted names of Kafka's documentation are accepted too.
 
     Raises:
-        ConfigurationError: an option is unknown or out of range, or two contradict each other.
+        ConfigurationError: an option is unknown or out of range, or two options contradict each other.
     """
 
     def __init__(
@@ -130,19 +131,19 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
             BrokerError: `transactional_id` is set, and the coordinator rejects it or its `transaction_timeout_ms`.
             RequestTimedOut: `transactional_id` is set, and its coordinator was not ready within `api_timeout_ms`.
             UnsupportedVersion: `enable_idempotence=True`, and the cluster gives no producer ids.
-            LocalProtocolError: the producer was started already.
+            LocalProtocolError: the producer has already been started.
             Closed: the producer was closed, perhaps during this call; a closed producer cannot be started again.
         """
         if self._closing is not None:
             raise Closed("the producer was closed; create a new one")
         if self._core is not None:
-            raise LocalProtocolError("the producer was started already")
+            raise LocalProtocolError("the producer was already started")
         from kafkawire.sdk.producer.core import ProducerCore  # loaded late to keep the import fast
 
         core = self._core = ProducerCore(self._options, self._network)
         try:
             await core.start()
-            if self._closing is not None:  # it was ready, but closed before this continued
+            if self._closing is not None:  # it was ready, but was closed before this resumed
                 raise Closed("the producer was closed while it was starting")
         except BaseException:
             self._core = None
@@ -155,18 +156,18 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
     async def close(self, *, flush: bool = True, timeout_ms: int | None = None) -> None:
         """Flush and disconnect; abort an open transaction, or wait for one that is being committed.
 
-        A second call while the first is running, for example from a signal handler, does the same within its own limit,
-        because it may have interrupted the first.
+        A second call while the first is running, for example from a signal handler, closes the producer within its own
+        limit, because it may have interrupted the first call.
 
         Args:
-            flush: False to fail records that are not acknowledged yet with `Closed`.
+            flush: False to fail unacknowledged records with `Closed`.
             timeout_ms: the limit for flushing, after which unsent records fail; None for no limit except
                 `delivery_timeout_ms`, or `api_timeout_ms` for a transaction. A transaction that could not be ended in
                 time is aborted by its coordinator after `transaction_timeout_ms`, or when the next producer with its
                 `transactional_id` starts.
 
         Raises:
-            KafkaWireError: see `flush`; `Closed` if some records could not be sent in time.
+            KafkaWireError: as for `flush`, or `Closed` if some records could not be sent in time.
         """
         if timeout_ms is not None:
             checked_timeout_ms(timeout_ms)
@@ -174,7 +175,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
         if core is None or (closing is not None and closing.done):
             return
         if closing is None:
-            self._was_open |= self._is_open  # otherwise it is starting, and `start` raises `Closed`
+            self._was_open |= self._is_open  # otherwise the producer is still starting, and `start` raises `Closed`
             self._is_open = False
             closing = self._closing = Promise()
         is_open, began_ms = self._was_open, monotonic_ms()
@@ -187,7 +188,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
                 if await flushed.within(timeout_ms):
                     await flushed
         except Closed:
-            pass  # nothing can send the buffered records any more, or they belong to the parent of a fork
+            pass  # nothing can send the buffered records any more, or they belong to the parent process of a fork
         finally:
             when = "before the record was acknowledged" if is_open else "while it was starting"
             when += core.client.router.throttling(began_ms)
@@ -209,19 +210,20 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
         timestamp_ms: int | None = None,
         on_delivery: Callable[[Delivery], object] | None = None,
     ) -> Delivery:
-        """Buffer a record for sending, without waiting; from any thread.
+        """Buffer a record for sending, without waiting; can be called from any thread.
 
         Args:
             topic: the destination.
             value: the content; text is encoded as UTF-8. None deletes the key from a compacted topic.
-            key: text is encoded as UTF-8; records with equal keys go to the same partition, in order. None for none.
+            key: text is encoded as UTF-8; records with equal keys go to the same partition, in order. None for no key.
             headers: (name, value) pairs in order, or a mapping if names are unique; text is encoded as UTF-8.
-            partition: from 0; None to choose it by the key or, without a key, to fill one batch after another.
+            partition: the partition number, from 0; None to choose it by the key or, without a key, to fill one batch
+                after another.
             timestamp_ms: milliseconds since the epoch; None for now.
             on_delivery: called with the delivery once it is settled, on the producer's event loop.
 
         Returns:
-            An awaitable for the record's `RecordMetadata`, or its error.
+            An awaitable that returns the record's `RecordMetadata` or raises its error.
 
         Raises:
             BufferFull: `buffer_memory` is used up; the record was not buffered. Await `drain`, or use `send_many`.
@@ -229,8 +231,8 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
             EncodeError: a key, value, header or timestamp cannot be encoded.
             Closed: the producer is not started or is closed, or the process is a fork of the one that started it.
             LocalProtocolError: the topic name or partition number is invalid, or the producer has a `transactional_id`
-                and no transaction is open. If the topic merely lacks the partition, the delivery raises this after up
-                to 10 s, since the partition may just have been added.
+                and no transaction is open. If only the partition is missing from the topic, the delivery raises this
+                after up to 10 s, since the partition may just have been added.
             TransactionAborted: the open transaction can only be aborted.
             ProducerFenced: the producer can send nothing more.
         """
@@ -263,8 +265,8 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
 
         Args:
             topic: the destination.
-            values: the value of each record (see `send`); not text, bytes or a mapping.
-            headers, partition: for every record; see `send`.
+            values: the values of the records (see `send`); not a string, bytes or a mapping.
+            headers, partition: used for every record; see `send`.
 
         Returns:
             The number of buffered records. `flush` waits until they are stored.
@@ -283,8 +285,8 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
             chunk, refused = contents(remaining, _MANY, are_plain if is_plain else None)
             taken = 0
             while taken < len(chunk):
-                # One record goes through `send`, which opens a batch or raises; the following ones fill that batch in
-                # one call.
+                # The first record goes through `send`, which opens a batch or raises; a single call then fills that
+                # batch.
                 try:
                     self.send(topic, chunk[taken], headers=pairs, partition=number)
                 except BufferFull:
@@ -294,7 +296,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
                 if is_engine and not pairs and taken < len(chunk):
                     taken += accumulator.fill(topic, chunk[taken:], number, now_ms())
             count += taken
-            await self.drain()  # full batches are sent, so that the buffer does not fill up and cause a wait
+            await self.drain()  # sends full batches, so that the buffer does not fill up and cause a wait
             if refused is not None:
                 raise refused
             if len(chunk) < _MANY:
@@ -313,16 +315,17 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
     ) -> int:
         """Buffer a record for each row of an Arrow table, waiting whenever the buffer is full; needs pyarrow.
 
-        Serializers and interceptors are not called for these records. With the extension no Python object is made for a
-        record unless it has headers.
+        Serializers and interceptors are not called for these records. With the extension, no Python object is created
+        for a record unless it has headers.
 
         Args:
             topic: the destination.
             table: a `pyarrow.RecordBatch` or `Table`, or an object with the Arrow PyCapsule interface.
-            value: the column of values, binary or text; None for records without a value.
-            key: the column of keys, binary or text; None for none. Records with equal keys go to the same partition.
-            headers: a column of lists of (name, value) structs, or of maps; None for none.
-            partition: a column of numbers, null to choose; or one partition for all rows; None to choose (see `send`).
+            value: the column of values, binary or text; None for records without values.
+            key: the column of keys, binary or text; None for no keys. Records with equal keys go to the same partition.
+            headers: a column of lists of (name, value) structs, or of maps; None for no headers.
+            partition: a column of numbers, where null means to choose; or one partition for all rows; None to choose
+                (see `send`).
             timestamp_ms: a column of Arrow timestamps of any unit, or of integers in milliseconds since the epoch; null
                 means now, and None means now for all rows.
 
@@ -330,7 +333,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
             The number of buffered records. `flush` waits until they are stored.
 
         Raises:
-            EncodeError: a column does not exist, or its type, or the named row, cannot be converted into records.
+            EncodeError: a column does not exist, or its type or the named row cannot be converted into records.
             RecordTooLarge, LocalProtocolError: see `send`; the error names the row, from 0, and earlier rows were
                 buffered.
             Closed: see `send`.
@@ -356,7 +359,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
                     row += 1
                 if row - rested >= _MANY or row == rows.count:
                     rested = row
-                    await core.rest()  # let full batches be sent
+                    await core.rest()  # lets the driver send full batches
             count += rows.count
         return count
 
@@ -366,7 +369,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
         return self._options.client_id
 
     def metrics(self) -> Mapping[MetricName, float]:
-        """Return the current value of every metric, from any thread; docs/observability.md lists them.
+        """Return the current value of every metric; any thread may call this. docs/observability.md lists them.
 
         Raises:
             Closed: the producer is not started or is closed.
@@ -387,8 +390,8 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
             timeout_ms: how long to wait; None for no limit except `delivery_timeout_ms`.
 
         Raises:
-            RequestTimedOut: the limit has passed; unacknowledged records are still being sent.
-            KafkaWireError: the first error, since the last `flush`, of a record whose delivery was not awaited or
+            RequestTimedOut: the time limit has passed; unacknowledged records are still being sent.
+            KafkaWireError: the first error since the last `flush` among records whose delivery was not awaited or
                 checked.
         """
         if timeout_ms is not None:
@@ -397,7 +400,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
         began_ms = monotonic_ms()
         flushed = core.flush()
         if not await flushed.within(timeout_ms):
-            text = f"flush: after {timeout_ms} ms not every record is acknowledged; the others are still being sent"
+            text = f"flush: after {timeout_ms} ms some records are not acknowledged; they are still being sent"
             raise RequestTimedOut(text + core.client.router.throttling(began_ms))
         await flushed
         core.raise_unobserved()
@@ -416,7 +419,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
         """Begin a transaction, once the previous one has ended.
 
         Raises:
-            LocalProtocolError: a transaction is open; or there is no `transactional_id`.
+            LocalProtocolError: a transaction is open, or there is no `transactional_id`.
             RequestTimedOut: the previous transaction has not ended within `api_timeout_ms`.
             ProducerFenced: another producer uses the `transactional_id`.
             KafkaWireError: another error has made transactions impossible.
@@ -428,7 +431,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
             await begun
         except (CancelledError, KeyboardInterrupt):
             with suppress(KafkaWireError):
-                core.abort(None)  # nothing could end it any more
+                core.abort(None)  # nothing else could end the transaction
             raise
 
     async def commit_transaction(self, timeout_ms: int | None = None) -> None:
@@ -440,7 +443,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
             timeout_ms: the limit; None for `api_timeout_ms`.
 
         Raises:
-            TransactionAborted: a record was not stored, or offsets or the commit were rejected, as the cause says; the
+            TransactionAborted: a record was not stored, or the offsets or the commit were rejected (see the cause); the
                 transaction was aborted.
             RequestTimedOut: the transaction has not ended within the limit.
             ProducerFenced: another producer uses the `transactional_id`, and the transaction was aborted.
@@ -470,8 +473,8 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
 
         Args:
             offsets: the offset of the next record to read, by partition.
-            group: the result of `Consumer.group_metadata`, called right after the records were read, before anything
-                else was awaited: if the group has rebalanced since, the offsets are rejected.
+            group: the result of `Consumer.group_metadata`, which must be called right after the records were read,
+                before anything else is awaited: if the group has rebalanced since, the offsets are rejected.
             timeout_ms: the limit, including retries; None for `api_timeout_ms`.
 
         Raises:
@@ -491,7 +494,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
         return core
 
 
-#: The original method: the fast path is used only as long as it has not been replaced.
+#: The original method: the fast path is used only until this method is replaced.
 _SEND: Final = Producer.send
 
 
@@ -499,8 +502,8 @@ class Transaction:
     """Commit all records sent inside `async with producer.transaction()`, or none of them.
 
     The block commits at its end. If it raises or is cancelled, the transaction is aborted and the error propagates; if
-    aborting fails, too, that is logged, and the next transaction raises it. A commit that has begun is not undone: if
-    it is cancelled or exceeds its limit, it continues, the next transaction begins after it, and
+    the abort fails as well, that is logged, and the next transaction raises it. A commit that has begun is not undone:
+    if it is cancelled or exceeds its limit, it continues, the next transaction waits for it, and
     `Producer.commit_transaction` reports its outcome.
 
     Args:
@@ -540,7 +543,7 @@ class Transaction:
 async def prepare_transaction(
     producer: Producer[Any, Any], timeout_ms: int | None = None
 ) -> PreparedTransaction | None:
-    """Flush, and keep the producer's open transaction open even after the producer is closed.
+    """Flush, and keep the producer's transaction open even after the producer is closed.
 
     The producer accepts no more records. It may commit or abort the transaction itself, or be closed.
 
@@ -549,10 +552,10 @@ async def prepare_transaction(
         timeout_ms: the limit; None for `api_timeout_ms`.
 
     Returns:
-        The data needed to end the transaction in any process; None if nothing was sent, so there is nothing to end.
+        The data needed to end the transaction in any process; None if nothing was sent and there is nothing to end.
 
     Raises:
-        TransactionAborted: a record was not stored, or offsets were rejected, as the cause says.
+        TransactionAborted: a record was not stored, or offsets were rejected (see the cause).
         RequestTimedOut: some records were not stored within the limit. The transaction can only be aborted.
         LocalProtocolError: no transaction is open.
         ProducerFenced: another producer uses the `transactional_id`, and the transaction was aborted.

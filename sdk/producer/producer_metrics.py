@@ -1,6 +1,6 @@
-"""Count what a producer sends, in total and by topic; per batch and per request, never per record.
+"""Count what a producer sends, in total and by topic; the counting is done per batch and request, never per record.
 
-An application's waits for its transactions are timed in the calls, as in Kafka's producer.
+The calls time how long an application waits for its transactions, as in Kafka's producer.
 
 Source: Apache Kafka, `SenderMetricsRegistry`, `KafkaProducerMetrics`.
 """
@@ -33,7 +33,7 @@ class _TopicMetrics:
 
     def __init__(self, registry: Registry, topic: str | None) -> None:
         group, tags = (PRODUCER, ()) if topic is None else (TOPIC, (("topic", topic),))
-        per_request = () if topic is not None else ("records-per-request",)  # the same values, per request
+        per_request = () if topic is not None else ("records-per-request",)  # the same counts, per request
         self.records = registry.sensor(group, "record-send", *per_request, tags=tags)
         self.retries = registry.sensor(group, "record-retry", tags=tags)
         self.errors = registry.sensor(group, "record-error", tags=tags)
@@ -41,7 +41,7 @@ class _TopicMetrics:
 
 
 class TransactionTimes:
-    """How long an application has waited for its transactions, by operation.
+    """Record how long an application waits for its transactions, by operation.
 
     Args:
         registry: the client's registry.
@@ -54,7 +54,7 @@ class TransactionTimes:
         }
 
     def measured(self, what: str, promise: Promise[None]) -> Promise[None]:
-        """Record the time from now until a promise is kept, but nothing if it fails."""
+        """Record the time from now until a promise is kept; record nothing if it fails."""
         begun_ns = monotonic_ns()
 
         def settled() -> None:
@@ -94,7 +94,7 @@ class ProducerMetrics:
         )
 
     def sent(self, batches: Iterable[ProducerBatch], now_ms: int) -> None:
-        """Count a request with its sealed batches."""
+        """Count a request and its sealed batches."""
         records = before_bytes = after_bytes = 0
         for batch in batches:
             count, size_bytes = batch.builder.count, batch.sealed_bytes
@@ -125,7 +125,7 @@ class ProducerMetrics:
         self._splits.record(1, now_ms)
 
     def _topic(self, batch: ProducerBatch) -> _TopicMetrics:
-        """Return the sensors of a batch's topic; beyond `TOPICS_MAX` topics, sensors that are never reported."""
+        """Return the sensors of a batch's topic; for topics beyond `TOPICS_MAX`, sensors that are never reported."""
         name = batch.queue.partition.topic
         topic = self._topics.get(name)
         if topic is None:

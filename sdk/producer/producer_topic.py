@@ -1,4 +1,4 @@
-"""A producer's data about a topic, except the appender's open batches: queues, and records that wait for the topic."""
+"""A producer's data about a topic, except the appender's open batches: queues, and records waiting for the topic."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class ProducerTopic(Topic):
     """A topic that records are sent to.
 
     Attributes:
-        queues: the queues by partition, for partitions that have had batches.
-        arrivals: collects records that must wait until the topic or their partition is known.
+        queues: the queues of partitions that have had batches, by partition.
+        arrivals: collects the records that must wait until the topic or their partition is known.
         held: the records that the sender has taken from `arrivals`, oldest first.
         round_robin: the number of records distributed over the partitions in turn.
         used_ms: when the last batch was created.
@@ -45,13 +45,13 @@ class ProducerTopic(Topic):
         return bool(self.held or len(self.arrivals))
 
     def gather(self) -> None:
-        """Take the records that have arrived; others can arrive meanwhile."""
+        """Take the records that have arrived; more can arrive meanwhile."""
         if len(self.arrivals):
             arrivals, self.arrivals = self.arrivals, Arrivals()
             self.held += arrivals.close(End(self.partitions, self.arrivals))
 
     def shown_open(self, batch: ProducerBatch, *, is_sticky: bool) -> None:
-        """Show the engine an open batch; a sticky batch is also shown as the one for records without a key.
+        """Show the engine an open batch; if it is sticky, show it for records without a key as well.
 
         Another thread can close and hide the batch before it is shown, so a closed batch is hidden again.
         """
@@ -82,7 +82,7 @@ class ProducerTopic(Topic):
         return batch
 
     def less_busy(self, fraction: Callable[[], float], has_leader: Callable[[str, int], bool]) -> int:
-        """Return the less busy of two random partitions with a leader, which avoids looking at all of them.
+        """Return the less busy of two random partitions with a leader, without looking at all partitions.
 
         Args:
             fraction: returns a random number in [0, 1).
@@ -109,7 +109,7 @@ class End(NamedTuple):
 
     Attributes:
         partitions: the topic's number of partitions; 0 while unknown.
-        others: the arrivals for records that must still wait; None if the topic was forgotten.
+        others: the arrivals that take records that must still wait; None if the topic was forgotten.
     """
 
     partitions: int
@@ -117,10 +117,10 @@ class End(NamedTuple):
 
 
 class Arrivals:
-    """Records that wait until their topic is known, in order of arrival; from any thread, without a lock.
+    """Records that wait until their topic is known, in order of arrival; lock-free, for use from any thread.
 
-    The sender takes them by closing these arrivals and opening others. A record, or the end, takes the next place in
-    one step (`dict.setdefault`). So either the sender takes a record, or the record's thread sees the end, and no
+    The sender takes them by closing these arrivals and opening new ones. A record, or the end, takes the next place in
+    one atomic step (`dict.setdefault`). So either the sender takes a record or the record's thread sees the end, and no
     record overtakes another.
     """
 

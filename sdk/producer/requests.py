@@ -22,7 +22,7 @@ from kafkawire.sdk.transport.driver_interface import Versions
 
 __all__ = ["Result", "produce_request", "results", "timed_out"]
 
-#: The maximum number of rejected records named in the error of the others.
+#: The maximum number of rejected records that the error of the other records names.
 _REASONS_MAX = 3
 
 
@@ -33,11 +33,11 @@ class Result(NamedTuple):
         batch: the batch that was sent.
         error: why the batch was not stored; None if it was.
         record_errors: the errors of the rejected records, by index in the batch.
-        others: the error of all other records; None if it is `error`.
+        others: the error of all other records; None if it is the same as `error`.
         base_offset: the offset of the first record, if the batch was stored.
         log_append_time_ms: the broker's timestamp; -1 if the records keep their own.
         log_start_offset: the partition's log start offset; -1 if the broker did not report it.
-        leader_moved: whether the response named another leader, which is now known.
+        leader_moved: whether the response named a new leader, which the metadata now has.
     """
 
     batch: ProducerBatch
@@ -61,12 +61,12 @@ def produce_request(
     """Return one request with the batches of several partitions, and its version.
 
     Args:
-        batches: at most one per partition.
+        batches: the batches, at most one per partition.
         metadata: provides the topic ids.
         acks: -1 for all in-sync replicas, 1 for the leader, 0 for none.
         timeout_ms: how long the leader waits for the replicas.
         versions: the versions that the broker supports.
-        transaction: the transaction that the batches belong to; None without one.
+        transaction: the transaction that the batches belong to; None without a transaction.
     """
     partitions: dict[str, list[ProduceRequest.PartitionProduceData]] = {}
     topics: list[ProduceRequest.TopicProduceData] = []
@@ -95,8 +95,8 @@ def results(
     Args:
         response: the response to the request that carried the batches.
         batches: the batches that were sent.
-        names: the names of the topics in the request by id: the metadata may have forgotten a topic in the meantime,
-            for example after the response of a broker that does not know it yet.
+        names: the names of the topics in the request, by id: the metadata may have forgotten a topic meanwhile, for
+            example after a response from a broker that does not know it yet.
         metadata: stores new leaders.
     """
     found = {
@@ -121,7 +121,7 @@ def results(
 def _refused(batch: ProducerBatch, result: ProduceResponse.PartitionProduceResponse) -> Result:
     """Return the errors of a rejected batch, and of the records that caused the rejection.
 
-    An index outside the batch, or a repeated one, is ignored.
+    Indexes outside the batch and repeated indexes are ignored.
     """
     code, partition, count = result.error_code, batch.outcome.partition, batch.builder.count
     reasons: dict[int, str | None] = {}
@@ -147,7 +147,7 @@ def timed_out(
     """Return the error of a batch that was not acknowledged in time.
 
     Args:
-        batch: the batch that is given up.
+        batch: the batch that was given up.
         timeout_ms: `delivery_timeout_ms`.
         cause: the last error while sending the batch; None if there was none.
         lack: what the batch was waiting for; empty if nothing was missing.

@@ -1,9 +1,9 @@
-"""The fast path of `send`: the engine's function in place of a producer's method, unless that method was replaced.
+"""The fast path of `send`: the engine's function takes the place of a producer's method unless that was replaced.
 
 Passing the arguments on would cost as much as buffering the record, so a started producer has the engine's function as
-an instance attribute. That would hide a replacement of the method: the method of a derived class, or a function that a
-tracer or `mock.patch.object` puts into the class, perhaps later. So the classes of producers notice when their `send`
-is set, and living producers choose again.
+an instance attribute. That attribute would hide a replacement for the method: a derived class's method, or a function
+that a tracer or `mock.patch.object` puts into the class, perhaps later. So producer classes notice when their `send` is
+set, and live producers then choose again.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from kafkawire.sdk.client.method_hints import HintingClass
 
 __all__ = ["ProducerClass", "SendFastPath", "fast_path_of"]
 
-#: The fast paths of living producers, by identity: a derived class may define `__eq__` without `__hash__`.
+#: The fast paths of live producers, by identity, since a derived class may define `__eq__` without `__hash__`.
 _alive: WeakValueDictionary[int, SendFastPath] = WeakValueDictionary()
 
 
 class ProducerClass(HintingClass):
-    """The metaclass of producers: notices that `send` is replaced."""
+    """The metaclass of producers, which notices when `send` is replaced."""
 
     def __setattr__(cls, name: str, value: object) -> None:
         super().__setattr__(name, value)
@@ -38,8 +38,8 @@ class SendFastPath:
     """The fast path of one producer, which holds it.
 
     Args:
-        producer: an object with a method `send`.
-        method: the original function of that name in its class.
+        producer: an object with a `send` method.
+        method: the original `send` function of its class.
         target: returns an equivalent function; None if there is none.
     """
 
@@ -58,7 +58,7 @@ class SendFastPath:
         return self._chosen if self._chosen is self._attributes.get("send") else None
 
     def choose(self) -> None:
-        """Set or remove the fast path; a `send` that was set on the producer itself stays."""
+        """Set or remove the fast path; a `send` set on the producer itself stays in place."""
         if self._attributes.get("send") is not self._chosen:
             return
         target = self._target() if self._class.send is self._method else None

@@ -1,9 +1,9 @@
-"""The machine that sends batches: it decides which batch goes to which leader and when, and handles the results.
+"""The machine that sends batches: it decides which batch goes to which leader, and when, and handles the results.
 
-It takes batches from the accumulator's news, groups them by leader, and settles each outcome once, by its deadline at
-the latest, whether its batch waits, lingers or is in flight. `_judge`, not the router, decides whether a batch is sent
-again: a request holds batches of many partitions with separate outcomes, and the next attempt may go to another leader,
-in another request, after the batches that precede it.
+It learns of batches from the accumulator's news, groups them by leader, and settles each outcome once, by its deadline
+at the latest, whether the batch is waiting, lingering or in flight. `_judge`, not the router, decides whether to send a
+batch again: a request holds batches of many partitions with separate outcomes, and the next attempt may go to another
+leader, in another request, after the batches that precede it.
 
 Source: Apache Kafka, `Sender`, `RecordAccumulator`.
 """
@@ -46,10 +46,10 @@ __all__ = ["Schedule", "Sender", "UnsettledBatches", "outcome_of"]
 
 logger = logging.getLogger("kafkawire.producer")
 
-#: Codes of a broker that rejects a batch for its size; half of the batch may be accepted.
+#: The codes with which a broker rejects a batch for its size; half of the batch may be accepted.
 _TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 
-#: The connection ends a request that has no response in time; this is a fallback in case it does not.
+#: The connection ends a request that gets no response in time; this is a fallback in case it does not.
 _GRACE_MS: Final = 1_000
 
 
@@ -93,7 +93,7 @@ class Sender:
     # The producer's requests.
 
     def flush(self, promise: Promise[None], now_ms: int) -> None:
-        """Send everything without lingering, and keep the promise once all of it is settled."""
+        """Send everything without lingering, and keep the promise once everything is settled."""
         self.hurry(now_ms)
         if self._failed is not None:
             promise.fail(self._failed)
@@ -112,12 +112,12 @@ class Sender:
 
     @property
     def is_settled(self) -> bool:
-        """Whether every record has its outcome and no request waits for its response."""
+        """Whether every record has its outcome and no request is waiting for a response."""
         return not self._unsettled.items and self.is_silent
 
     @property
     def is_silent(self) -> bool:
-        """Whether no request waits for its response."""
+        """Whether no request is waiting for a response."""
         return not self._in_flight
 
     def hurry(self, now_ms: int) -> None:
@@ -152,7 +152,7 @@ class Sender:
             self._place(queue, now_ms)
         self._waiters.room(self._accumulator.bytes_held)
         if self._waiters.awaits_room and not self._schedule.ready and not self._in_flight:
-            self.hurry(now_ms)  # nothing else makes room; until then, a batch that is not full may as well be filled
+            self.hurry(now_ms)  # nothing else makes room; until then, a batch that is not full may as well keep filling
         self._dispatch(now_ms)
 
     def due_ms(self, now_ms: int) -> int | None:
@@ -187,7 +187,7 @@ class Sender:
         while news:
             try:
                 item = news.popleft()
-            except IndexError:  # taken back by its thread, because the producer has ended
+            except IndexError:  # its thread has taken it back, because the producer has ended
                 return
             if isinstance(item, PartitionQueue):
                 for batch in item.gather():
@@ -199,7 +199,7 @@ class Sender:
                 continue
             outcome = outcome_of(item)
             if outcome.done or outcome.places is not None or outcome in self._unsettled.items:
-                continue  # its topic has become known meanwhile, or the news came twice
+                continue  # its topic has since become known, or the news came twice
             self._unsettled.add(item)
             if (error := self._accumulator.outdated(item.term)) is None:
                 self._topics.want(item.topic, now_ms)
@@ -214,15 +214,15 @@ class Sender:
         self._seen_changes = changes
         self._topics.poll(now_ms, changed=True)
         self._hear(now_ms)
-        if self._waiters.flushes:  # flushes began before these batches existed
+        if self._waiters.flushes:  # the flushes began before these batches existed
             self.hurry(now_ms)
         for queue in self._schedule.placed:
             self._place(queue, now_ms)
 
-    # The place where each partition waits.
+    # Where each partition waits.
 
     def _place(self, queue: PartitionQueue, now_ms: int) -> None:
-        """Put a partition into the place where its oldest batch must wait."""
+        """Put a partition where its oldest batch must wait."""
         if not queue.waiting or not self._may_send(queue):
             self._schedule.take_out(queue)
             return
@@ -239,7 +239,7 @@ class Sender:
         self._schedule.put_ready(queue, leader)
 
     def _may_send(self, queue: PartitionQueue) -> bool:
-        """Return whether the oldest batch of a partition may be sent as far as its sequence number is concerned.
+        """Return whether the sequence number of a partition's oldest batch allows sending it.
 
         This includes a batch that must wait for a producer id: `_dispatch` connects to its leader meanwhile.
         """
@@ -261,11 +261,11 @@ class Sender:
         return sequences.may_send(queue.waiting[0], identity.current)
 
     def _follow_identity(self, now_ms: int) -> None:
-        """Place the batches that waited for a producer id, once there is one, or fail them if there will be none."""
+        """Place the batches that waited for a producer id once there is one, or fail them if there will be none."""
         identity = self._identity
         if not self._without_id or (identity.is_lacking and identity.error is None):
             return
-        # Includes partitions placed before the last id was used up: their batches in flight have that id.
+        # This includes partitions placed before the last id was used up: their batches in flight have that id.
         queues = {**self._without_id, **dict.fromkeys(self._schedule.placed)}
         self._without_id = {}
         for queue in queues:
@@ -351,18 +351,18 @@ class Sender:
             batch.queue.on_wire -= 1
         if isinstance(call.result, ProduceResponse):
             found = list(results(call.result, batches, names, self._router.metadata))
-        else:  # it failed, or it has no response
+        else:  # the request failed, or it gets no response
             found = [Result(batch, call.error) for batch in batches]
         for result in found:
             self._judge(result, now_ms)
         all_stored = all(result.error is None for result in found)
         if self._transaction is not None and self._transaction.refusal is not None:
             self.abandon(self._transaction.refusal, now_ms)
-        waits = self._transaction is not None  # perhaps for the last of these
+        waits = self._transaction is not None  # perhaps for the last of these batches
         for batch in batches:
             if batch.queue.waiting:
                 waits = True
-                if batch.queue.node_id is None or not all_stored:  # a stored batch delays no other
+                if batch.queue.node_id is None or not all_stored:  # a stored batch does not delay others
                     self._place(batch.queue, now_ms)
         self._waiters.room(self._accumulator.bytes_held)
         waits = waits or self._waiters.awaits_room
@@ -377,7 +377,7 @@ class Sender:
         if error is None or code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             batch.queue.sequences.acknowledged(batch, result.base_offset)
             self._settle(batch, None, now_ms, result)
-        elif batch.outcome.done:  # its time was already up
+        elif batch.outcome.done:  # its time had already run out
             self._accumulator.release(batch.kept_bytes)
         elif code in _TOO_LARGE and batch.builder.count > 1:
             self._split(batch, now_ms)
@@ -385,10 +385,10 @@ class Sender:
             self._try_again(result, error, now_ms)
 
     def _try_again(self, result: Result, error: KafkaWireError, now_ms: int) -> None:
-        """Send a batch again, later or immediately, or settle it.
+        """Send a batch again, now or later, or settle it.
 
-        Two rules are specific to the sender. An error about a batch's sequence number, which another attempt alone
-        would not change, is resolved if the partition restarts its numbers, or once an earlier batch has arrived
+        Two rules are specific to the sender. An error about a batch's sequence number, which a retry alone would not
+        fix, is resolved if the partition restarts its numbers, or once an earlier batch has arrived
         (`Sequences.mends`). And a batch whose leader has moved needs no pause if the response names the new leader.
         """
         batch = result.batch
@@ -484,13 +484,13 @@ class Sender:
 
 
 class Schedule:
-    """The schedule of partitions: which have something to send to which leader, and when to look at the others.
+    """The schedule of partitions: which ones have something to send to which leader, and when to look at the others.
 
-    The work per event grows with the number of ready partitions, not of all: those that linger or pause are in a heap,
-    those without a leader wait for new metadata, and those with nothing to send are not listed.
+    The work per event grows with the number of ready partitions, not with that of all partitions: those that linger or
+    pause are in a heap, those without a leader wait for new metadata, and those with nothing to send are not listed.
 
     Attributes:
-        ready: by leader, the partitions that have a batch for it, in the order in which they are served.
+        ready: by leader, the partitions that have a batch for it, in the order of service.
         without_leader: the partitions that have a batch but no leader.
     """
 
@@ -501,7 +501,7 @@ class Schedule:
         self._entries = count()
 
     def put_ready(self, queue: PartitionQueue, node_id: int | None) -> None:
-        """Queue a partition for its leader, after those that already wait for it."""
+        """Queue a partition for its leader, behind those already waiting."""
         self.take_out(queue)
         if node_id is None:
             self.without_leader[queue] = None
@@ -518,7 +518,7 @@ class Schedule:
         return [*self.without_leader, *(queue for queues in self.ready.values() for queue in queues)]
 
     def first(self, node_id: int) -> PartitionQueue | None:
-        """Return the partition that a leader serves next; None if there is none."""
+        """Return the next partition for a leader; None if there is none."""
         queues = self.ready.get(node_id)
         return next(iter(queues)) if queues else None
 
@@ -530,7 +530,7 @@ class Schedule:
             heappush(self._later, (due_ms, next(self._entries), queue))
 
     def take_out(self, queue: PartitionQueue) -> None:
-        """Remove a partition that has nothing to send or moves to another place."""
+        """Remove a partition that has nothing to send, or that moves to another place."""
         if queue.node_id is not None:
             queues = self.ready[queue.node_id]
             del queues[queue]
@@ -558,7 +558,7 @@ class Schedule:
 
 
 class UnsettledBatches:
-    """The unsettled batches of a producer, and its unsettled records without a batch.
+    """A producer's unsettled batches, and its unsettled records that have no batch.
 
     Attributes:
         items: the batches and records by outcome, in order of arrival.
@@ -566,7 +566,7 @@ class UnsettledBatches:
 
     def __init__(self) -> None:
         self.items: dict[Outcome, ProducerBatch | Held] = {}
-        #: An outcome that is settled before its deadline stays here until then; it holds no records.
+        #: An outcome that is settled early stays here until its deadline; it holds no records.
         self._deadlines: list[tuple[int, int, Outcome]] = []
         self._entries = count()
 

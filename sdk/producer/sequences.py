@@ -1,6 +1,6 @@
 """The sequence numbers of one partition, which let its leader store each batch once and in order.
 
-A batch gets its number when it is first sent and keeps it over retries. If a number may be missing permanently, the
+A batch gets its number when it is first sent, and keeps it through retries. If a number may be missing for good, the
 partition restarts with a higher epoch, and the remaining batches are renumbered.
 
 Source: Apache Kafka, `TransactionManager`, `TxnPartitionEntry`; KIP-98, KIP-360.
@@ -18,20 +18,20 @@ from kafkawire.sdk.records import BatchBuilder
 
 __all__ = ["SequencedBatch", "Sequences", "following"]
 
-#: Sequence numbers run from 0 to 2^31 - 1, and then restart at 0.
+#: Sequence numbers run from 0 to 2^31 - 1 and then wrap to 0.
 _MODULUS: Final = 1 << 31
 
-#: Two numbers further apart than this have a wrap to 0 between them.
+#: Two numbers further apart than this have wrapped in between.
 _HALF: Final = 1 << 30
 
 
 def following(sequence: int, count: int) -> int:
-    """Return the sequence number that comes a number of records after another."""
+    """Return the sequence number `count` records after another."""
     return (sequence + count) % _MODULUS
 
 
 class SequencedBatch(Protocol):
-    """A batch, seen as an owner of a sequence number."""
+    """A batch, seen as the owner of a sequence number."""
 
     @property
     def builder(self) -> BatchBuilder:
@@ -60,7 +60,8 @@ class Sequences:
         producer: the producer id that the numbers belong to; None before the first.
         batches: the batches that have a number and no outcome yet, oldest first.
         needs_epoch: whether the numbers must restart with a new epoch.
-        is_forgotten: whether the leader has forgotten the producer, so that the numbers may restart in the same epoch.
+        is_forgotten: whether the leader has forgotten the producer, which means that the numbers may restart in the
+            same epoch.
     """
 
     __slots__ = (
@@ -91,7 +92,7 @@ class Sequences:
             return self.batches[0] is batch
         if self._unresolved:
             return False
-        # A leader that does not know the producer accepts any number as the first, so only one batch may be on its way.
+        # A leader that does not know the producer accepts any first number, so only one batch may be in flight.
         return not self.batches or (self.producer == current and self._acknowledged != NO_SEQUENCE)
 
     def assign(self, batch: SequencedBatch, current: ProducerId) -> None:
@@ -110,7 +111,7 @@ class Sequences:
             self._next = following(self._next, batch.builder.count)
 
     def acknowledged(self, batch: SequencedBatch, offset: int = -1) -> None:
-        """Record that the leader has a batch, even one whose outcome was already settled.
+        """Record that the leader has a batch, even if its outcome is already settled.
 
         Args:
             batch: the stored batch.
@@ -126,10 +127,9 @@ class Sequences:
         self._resolve()
 
     def failed(self, batch: SequencedBatch) -> None:
-        """Record that a batch has failed permanently: the leader may still have it, or its number is missing.
+        """Record that a batch has failed permanently; either the leader has it anyway, or its number is missing.
 
-        The leader's answers to batches on their way, or an acknowledgement of the last one, will show which is the
-        case.
+        The leader's answers to batches in flight, or its acknowledgement of the last one, will show which is the case.
         """
         if batch.sequence != NO_SEQUENCE:
             self._forget(batch)
@@ -137,7 +137,7 @@ class Sequences:
             self._resolve()
 
     def divide(self, batch: SequencedBatch, parts: Sequence[SequencedBatch]) -> None:
-        """Give the numbers of a batch to the batches that now hold its records."""
+        """Assign the numbers of a batch to the batches that now hold its records."""
         if batch.sequence == NO_SEQUENCE or batch.producer is None:
             return
         sequence = batch.sequence
@@ -155,8 +155,8 @@ class Sequences:
             code: the error code.
             log_start_offset: the partition's log start offset; -1 if the leader did not report it.
             raises_epoch: whether the client may raise the epoch. In a transaction it may not: the transaction continues
-                if the leader forgot the producer together with its records, and is aborted if the records still exist,
-                since the batch may be among them.
+                if the leader has forgotten the producer along with its records, and is aborted if the records still
+                exist, since the batch may be among them.
         """
         if batch.sequence == NO_SEQUENCE:
             return False
@@ -166,7 +166,7 @@ class Sequences:
             self.needs_epoch = self.is_forgotten = True
             return raises_epoch or self._acknowledged_offset < log_start_offset
         if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            # The oldest batch follows a gap that nothing will fill; for any other, an earlier one is still on its way.
+            # The oldest batch follows a gap that nothing will fill; for any other, an earlier batch is still in flight.
             if self.batches[0] is batch:
                 self.needs_epoch = True
             return raises_epoch or not self.needs_epoch
@@ -183,7 +183,7 @@ class Sequences:
             self.batches.remove(batch)
 
     def _resolve(self) -> None:
-        """Find out whether a batch that was given up was stored: if so, the last assigned number is acknowledged."""
+        """Find out whether a batch that was given up was stored; it was if the last assigned number is acknowledged."""
         if self._unresolved and not self.batches:
             self._unresolved = False
             if following(self._acknowledged, 1) != self._next:

@@ -18,11 +18,11 @@ __all__ = ["DRAINED_FRACTION", "IDEMPOTENT_IN_FLIGHT_MAX", "read_producer_option
 
 logger = logging.getLogger("kafkawire.producer")
 
-#: Brokers remember the sequence numbers of a producer's last five batches in a partition.
+#: Brokers remember the sequence numbers of a producer's last five batches in each partition.
 IDEMPOTENT_IN_FLIGHT_MAX = 5
 
 #: `drain` returns once at most this fraction of `buffer_memory` is in use, so that filling and draining do not
-#: alternate for every record.
+#: alternate with every record.
 DRAINED_FRACTION: Final = 0.5
 
 

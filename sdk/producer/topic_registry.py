@@ -1,7 +1,7 @@
-"""The topics of a producer: looked up when a record waits for one, forgotten when idle for a long time.
+"""The topics of a producer, which are looked up when a record waits for one, and forgotten when idle for a long time.
 
-Each topic waits separately: one that does not exist does not delay others. Each metadata refresh, at the router's
-intervals, looks the topic up again, until its records reach their deadline or meet a non-retriable error.
+Topics are looked up independently: one that does not exist does not delay others. Each metadata refresh, at the
+router's intervals, looks a topic up again until its records reach their deadline or meet a non-retriable error.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["ABSENT_MS", "TopicRegistry"]
 
 logger = logging.getLogger("kafkawire.producer")
 
-#: A partition that no response has named for this long does not exist: no broker learns of a new one that late.
+#: A partition that no response has named for this long does not exist: no broker takes this long to learn of a new one.
 ABSENT_MS = 10_000
 
 
@@ -36,8 +36,7 @@ class _Missing:
     Attributes:
         error: the reason; None before the first response.
         refreshed_ms: when the first response without the topic arrived.
-        is_reported: whether the lack was logged. If the broker creates the topic, only its first response lacks the
-            topic.
+        is_reported: whether this was logged. If the broker creates the topic, only its first response lacks the topic.
     """
 
     __slots__ = ("error", "is_reported", "refreshed_ms")
@@ -60,7 +59,7 @@ class TopicRegistry:
         router: keeps the metadata of the wanted topics.
         accumulator: holds their records.
         ended: called with each outcome that is settled here.
-        moved: called with the outcome of a record that goes into a batch, and the outcome of the batch.
+        moved: called with the outcome of a record that goes into a batch and the outcome of the batch.
     """
 
     def __init__(
@@ -78,13 +77,13 @@ class TopicRegistry:
         self._moved = moved
         self._missing: dict[str, _Missing] = {}
         self._doubtful: set[str] = set()
-        #: When a response first lacked a partition that a topic's records wait for.
+        #: By topic, when a response first lacked a partition that the topic's records wait for.
         self._lacking: dict[str, int] = {}
         self._idle_check_ms: int | None = None
         self._lines = LogLimit(logger)
 
     def want(self, name: str, now_ms: int) -> None:
-        """Request a look-up of a topic for a record that waits for it, or for a partition that may have been added."""
+        """Request a lookup of a topic for a record that waits for it, or for a partition that may have been added."""
         if self._accumulator.topics[name].partitions:
             self._confirm(name)
             return
@@ -98,9 +97,9 @@ class TopicRegistry:
         self._look(name, now_ms)
 
     def miss(self, name: str, now_ms: int) -> None:
-        """Request metadata because a partition has no leader or its topic was forgotten.
+        """Request metadata because a partition has no leader, or because its topic was forgotten.
 
-        The latter happens if a thread is just about to open a batch there.
+        The topic can be forgotten just before a thread opens a batch in it.
         """
         self._router.metadata.expire()
         if not self._accumulator.topics[name].partitions:
@@ -147,7 +146,7 @@ class TopicRegistry:
         return error
 
     def _absence(self, name: str, number: int) -> str:
-        """Describe which partitions a topic has instead of a missing one; empty if the topic has it or is unknown."""
+        """Describe which partitions a topic has if it lacks a given one; empty if the topic has it or is unknown."""
         absence = self._router.metadata.absence(TopicPartition(name, number))
         return absence and f"{absence}, not {number}"
 
@@ -181,7 +180,7 @@ class TopicRegistry:
         if missing.error is None:
             missing.refreshed_ms = metadata.refreshed_ms
         if missing.error is None or missing.error.code != code:
-            # Once for all waiting records, because comparing names takes a while.
+            # Done once for all waiting records, because comparing names takes a while.
             missing.error = BrokerError(code, f"topic {name}{self._near(name)}")
         if not missing.is_reported and metadata.refreshed_ms > missing.refreshed_ms:
             missing.is_reported = True
@@ -193,7 +192,7 @@ class TopicRegistry:
         return f" (did you mean {near[0]}?)" if near else ""
 
     def _place(self, topic: ProducerTopic, count: int) -> None:
-        """Place the records of a topic; those for missing partitions wait, and the partitions are looked up again."""
+        """Place the records of a topic; those for missing partitions wait while the partitions are looked up again."""
         self._accumulator.place_held(topic, count, self._moved, self._ended)
         if topic.holds:
             self._confirm(topic.name)
@@ -201,8 +200,8 @@ class TopicRegistry:
     def _confirm(self, name: str) -> None:
         """Ask for the topic's current number of partitions until each waiting record is placed or has failed.
 
-        The broker that answers may not know a newly added partition yet. As for an unknown topic, the pauses are those
-        between metadata refreshes.
+        The broker that answers may not know a new partition yet. As with an unknown topic, metadata refreshes set the
+        pace.
         """
         if name not in self._doubtful:
             self._doubtful.add(name)
@@ -223,7 +222,7 @@ class TopicRegistry:
             self._doubt(topic)
 
     def _doubt(self, topic: ProducerTopic) -> None:
-        """Log once that records wait for a missing partition of a topic, and fail those that have waited too long."""
+        """Log once that records wait for a missing partition of a topic, and fail records that have waited too long."""
         now_ms, limit_ms = int(self._router.metadata.refreshed_ms), self._options.topic_limit[1]
         topic.gather()
         for record in tuple(topic.held):
@@ -251,7 +250,7 @@ class TopicRegistry:
         self._accumulator.forget(name)
 
     def _resize(self) -> None:
-        """Use the current number of partitions of each topic: it can grow, or shrink if the topic is recreated."""
+        """Use the current number of partitions of each topic, which can grow, or shrink if the topic is recreated."""
         topics = self._router.metadata.topics
         for name, topic in list(self._accumulator.topics.items()):  # other threads add topics
             known = topics.get(name)

@@ -1,4 +1,4 @@
-"""The calls of `flush` and `drain`, which wait for all records or for room in the buffer."""
+"""The pending calls of `flush`, which wait for all records, and of `drain`, which wait for room in the buffer."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Waiters:
         return len(self._flushes)
 
     def await_all(self, promise: Promise[None], outcomes: Iterable[Outcome]) -> None:
-        """Keep a promise once all outcomes are settled, even if their records move."""
+        """Keep a promise once all outcomes are settled, even if their records move elsewhere."""
         flush = _Flush(promise, set(outcomes))
         if flush.outcomes:
             self._flushes.append(flush)
@@ -42,7 +42,7 @@ class Waiters:
             promise.keep(None)
 
     def await_room(self, promise: Promise[None], bytes_held: int) -> None:
-        """Keep a promise once at most the given number of bytes is held."""
+        """Keep a promise once no more than the given number of bytes is held."""
         self._drains.append((promise, bytes_held))
 
     @property

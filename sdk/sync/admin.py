@@ -53,7 +53,7 @@ class Admin(Hinting, hints=ADMIN):
         options: see `AdminKeywords` and docs/options.md; the dotted names of Kafka's documentation are accepted too.
 
     Raises:
-        ConfigurationError: an option is unknown or out of range, or two contradict each other.
+        ConfigurationError: an option is unknown or out of range, or two options contradict each other.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Admin(Hinting, hints=ADMIN):
         result_of(self._inner.start)
 
     def close(self) -> None:
-        """Disconnect; calls that have not ended raise `Closed`."""
+        """Disconnect; calls still running raise `Closed`."""
         result_of(self._inner.close)
 
     def create_topics(self, *topics: NewTopic | str | Iterable[NewTopic | str]) -> dict[str, bytes]:
@@ -106,7 +106,7 @@ class Admin(Hinting, hints=ADMIN):
         *,
         allow_replication_factor_change: bool = True,
     ) -> ItemResults[TopicPartition, None]:
-        """Move partitions to other replicas, or cancel that; see `kafkawire.Admin.alter_partition_reassignments`."""
+        """Move partitions to other replicas, or cancel moves; see `kafkawire.Admin.alter_partition_reassignments`."""
         return result_of(
             self._inner.alter_partition_reassignments,
             reassignments,
@@ -126,7 +126,7 @@ class Admin(Hinting, hints=ADMIN):
         return result_of(self._inner.elect_leaders, election_type, *partitions)
 
     def describe_log_dirs(self, *node_ids: int | Iterable[int]) -> ItemResults[int, dict[str, LogDir]]:
-        """Return the log directories of brokers, and the replicas in them; see `kafkawire.Admin.describe_log_dirs`."""
+        """Return the log directories of brokers and the replicas in them; see `kafkawire.Admin.describe_log_dirs`."""
         return result_of(self._inner.describe_log_dirs, *node_ids)
 
     def alter_replica_log_dirs(
@@ -210,5 +210,5 @@ class Admin(Hinting, hints=ADMIN):
         return self._inner.client_id
 
     def metrics(self) -> Mapping[MetricName, float]:
-        """Return every metric and its value now; see `kafkawire.Admin.metrics`."""
+        """Return the current value of every metric; see `kafkawire.Admin.metrics`."""
         return self._inner.metrics()

@@ -1,7 +1,7 @@
 """The blocking consumer: `kafkawire.Consumer` on an I/O thread.
 
 Ctrl-C may interrupt a read anywhere. If that happens before records reach the caller, the partitions go back to the
-last finished record, and records that did not arrive are handed out again.
+last finished record, and the records that did not reach the caller are handed out again.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ Result = TypeVar("Result")
 
 
 class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
-    """Read records of topics, blocking the caller where `kafkawire.Consumer` awaits.
+    """Read records from topics, blocking the caller where `kafkawire.Consumer` awaits.
 
     The constructor does no I/O; use `with Consumer(…) as consumer`, or call `start` and `close`. Heartbeats, automatic
     commits and fetches continue while the application works, up to `max_poll_interval_ms`. Several threads may read:
-    each record goes to one of them, and counts as finished once any of them asks for more. `kafkawire.Consumer`
-    describes what reads raise.
+    each record goes to one of them, and is considered finished once any of them reads again. `kafkawire.Consumer`
+    describes the errors that reads raise.
 
     Args:
         servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`; the option
@@ -59,18 +59,18 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         topics: the topics to read, as separate arguments or in one list. With `group_id`, the group assigns their
             partitions; without it, all partitions are read. Without topics, call `assign`.
         listener: called when partitions are assigned, revoked or lost: by the thread that reads, before its next
-            record, or by the one that closes the consumer. Its methods are plain functions.
-        key_deserializer: converts the bytes of a record's key; None to keep bytes. It is called when an iteration,
-            `getmany` or `records` hands out the record; if it raises, so does the read; see `DeserializationFailed`.
+            record, or by the thread that closes the consumer. Its methods are plain functions.
+        key_deserializer: converts a record's key from bytes; None leaves it as bytes. It is called when an iteration,
+            `getmany` or `records` hands out the record; if it raises, the read raises `DeserializationFailed`.
             `batches` and `getbatches` hand out bytes.
-        value_deserializer: likewise for the value.
-        interceptors: called in this order with every record that is handed out and with every commit.
+        value_deserializer: the same for the value.
+        interceptors: called, in this order, with every record that is handed out and with every commit.
         network: how to connect to the brokers; None for TCP.
         options: see `ConsumerKeywords` and docs/options.md; the dotted names of Kafka's documentation are accepted too.
 
     Raises:
-        ConfigurationError: an option is unknown or out of range, or two contradict each other.
-        LocalProtocolError: one of the names is not a valid topic name.
+        ConfigurationError: an option is unknown or out of range, or two options contradict each other.
+        LocalProtocolError: a topic name is invalid.
     """
 
     def __init__(
@@ -179,11 +179,11 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         return result_of(self._inner.partitions_for, topic)
 
     def pause(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
-        """Suspend reading of these partitions; see `kafkawire.Consumer.pause`."""
+        """Suspend reading from these partitions; see `kafkawire.Consumer.pause`."""
         self._inner.pause(*partitions)
 
     def resume(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
-        """Resume reading of paused partitions; see `kafkawire.Consumer.resume`."""
+        """Resume reading from paused partitions; see `kafkawire.Consumer.resume`."""
         self._inner.resume(*partitions)
 
     def finish(self, *done: Record[Any, Any] | ConsumerBatch | Iterable[Record[Any, Any] | ConsumerBatch]) -> None:
@@ -213,7 +213,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         self._inner.seek_to_time(time, *partitions)
 
     def lag(self, partition: TopicPartition) -> int | None:
-        """Return the number of offsets between position and end of a partition; see `kafkawire.Consumer.lag`."""
+        """Return the number of offsets between a partition's position and its end; see `kafkawire.Consumer.lag`."""
         return self._inner.lag(partition)
 
     def position(self, partition: TopicPartition) -> int:
@@ -272,7 +272,7 @@ class _Inner(AsyncConsumer[Key, Value]):
     """The asyncio consumer inside a blocking one; it can be interrupted, and threads share it.
 
     Attributes:
-        is_taking: whether records may be on their way from the queue to the caller.
+        is_taking: whether records may be in transit from the queue to the caller.
     """
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
@@ -284,7 +284,7 @@ class _Inner(AsyncConsumer[Key, Value]):
     def take(
         self, read: Callable[Given, Coroutine[Any, Any, Result]], *arguments: Given.args, **named: Given.kwargs
     ) -> Result:
-        """Return the records that a read finds; if the read is interrupted, the next one finds them again."""
+        """Return the records that a read finds; if the read is interrupted, the next read finds them again."""
         try:
             found = result_of(read, *arguments, **named)
         except KafkaWireError:

@@ -1,4 +1,4 @@
-"""The options of a blocking client: those of the asyncio client, with an I/O thread."""
+"""The options of a blocking client, which are those of the asyncio client with an I/O thread."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def on_io_thread(options: Keywords) -> Keywords:
     """Return options with io="thread".
 
     Raises:
-        ConfigurationError: the options have another value of `io`.
+        ConfigurationError: the options have another value for `io`.
     """
     given: dict[str, Any] = dict(options)  # type: ignore[call-overload]  # a TypedDict is a mapping
     if given.setdefault("io", "thread") != "thread":

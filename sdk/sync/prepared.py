@@ -15,7 +15,7 @@ __all__ = ["prepare_transaction"]
 
 
 def prepare_transaction(producer: Producer[Any, Any], timeout_ms: int | None = None) -> PreparedTransaction | None:
-    """Flush, and keep the producer's open transaction open even after the producer is closed.
+    """Flush, and keep the producer's transaction open even after the producer is closed.
 
     Args:
         producer: a producer with an open transaction.

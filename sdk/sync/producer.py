@@ -36,21 +36,21 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
     """Send records to topics, blocking the caller where `kafkawire.Producer` awaits.
 
     The constructor does no I/O; use `with Producer(…) as producer`, or call `start` and `close`. Any thread may call
-    any method. `Delivery.result` waits for one record. Callbacks of deliveries run on the I/O thread: they must not
+    any method. `Delivery.result` waits for one record. Delivery callbacks run on the I/O thread, so they must not
     block, and methods that would wait raise `LocalProtocolError` there.
 
     Args:
         servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`; the option
             `bootstrap_servers` can be used instead.
-        key_serializer: converts a key to bytes or text; None to pass keys unchanged. Called by `send` if there is a
-            key; if it raises, so does `send`.
-        value_serializer: the same for values; not called for None, which deletes a key.
-        interceptors: see every record that is sent, and its outcome; called in this order.
+        key_serializer: converts a key to bytes or text; None to use keys as they are. `send` calls it if there is a
+            key, and raises the errors that it raises.
+        value_serializer: the same for values; it is not called for None, which deletes a key.
+        interceptors: called, in this order, with every record that is sent and with its outcome.
         network: how to connect to the brokers; None for TCP.
         options: see `ProducerKeywords` and docs/options.md; the dotted names of Kafka's documentation are accepted too.
 
     Raises:
-        ConfigurationError: an option is unknown or out of range, or two contradict each other.
+        ConfigurationError: an option is unknown or out of range, or two options contradict each other.
     """
 
     def __init__(
@@ -197,7 +197,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
         return self._inner.metrics()
 
 
-#: The method as it is defined here; see `sdk/producer/producer.py`.
+#: The method as defined here; see `sdk/producer/producer.py`.
 _SEND: Final = Producer.send
 
 
@@ -206,7 +206,7 @@ class Transaction:
 
     Args:
         producer: a producer with a `transactional_id`.
-        timeout_ms: limit for committing or aborting; None for `api_timeout_ms`.
+        timeout_ms: the limit for committing or aborting; None for `api_timeout_ms`.
     """
 
     def __init__(self, producer: Producer[Any, Any], timeout_ms: int | None = None) -> None:

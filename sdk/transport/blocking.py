@@ -1,7 +1,7 @@
 """A blocking socket that carries frames, or bytes that are not frames.
 
-For tools that send one request at a time, above all the conformance suite, which must send bytes that no client would
-send and observe how the peer reacts. Clients use the asynchronous transport.
+It is meant for tools that send one request at a time, above all the conformance suite, which must send bytes that no
+client would send and observe how the peer reacts. Clients use the asynchronous transport.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class FrameSocket:
     Args:
         host: name or address.
         port: TCP port.
-        timeout_seconds: limit for connecting, and for each wait for bytes.
+        timeout_seconds: time limit for connecting, and for each wait for bytes.
 
     Raises:
         OSError: the connection cannot be made.
@@ -60,7 +60,7 @@ class FrameSocket:
 
         Raises:
             ConnectionEnded: the peer closed the connection before the frame was complete.
-            FrameTooLarge: the announced length is outside 0..limit.
+            FrameTooLarge: the length prefix is outside 0..limit.
             TimeoutError: nothing arrived within the time limit.
         """
         return self._exactly(frame_length(self._exactly(LENGTH_BYTES), limit))
@@ -74,7 +74,7 @@ class FrameSocket:
         self._socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        """Close the connection; may be called more than once."""
+        """Close the connection; can be called more than once."""
         self._socket.close()
 
     def _exactly(self, count: int) -> bytes:

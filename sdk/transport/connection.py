@@ -32,7 +32,7 @@ from kafkawire.sdk.transport.wire import Address, Network, Wire
 
 __all__ = ["BrokerConnection", "ConnectionSettings", "Traffic"]
 
-#: Called once with the response, or with the error that replaces it.
+#: Called once, with the response or with the error that takes its place.
 OnDone = Callable[[Message | None, KafkaWireError | None], None]
 
 
@@ -44,7 +44,7 @@ class Traffic(Protocol):
         ...
 
     def received(self, size_bytes: int, now_ms: int) -> None:
-        """Count a response, given its size without the length before it."""
+        """Count a response, given its size without the length prefix."""
         ...
 
 
@@ -53,9 +53,10 @@ class ConnectionSettings(NamedTuple):
 
     Attributes:
         client_id: the name that brokers use for logs and quotas.
-        connect_timeout_ms: limit for connecting, TLS, negotiating versions and logging in.
-        request_timeout_ms: limit for each response, including the last two steps, unless a request has its own timeout.
-        max_in_flight: the maximum number of requests that wait for a response on one connection.
+        connect_timeout_ms: time limit for connecting, TLS, negotiating versions and logging in.
+        request_timeout_ms: time limit for each response, including those of the last two steps, unless a request has
+            its own timeout.
+        max_in_flight: the maximum number of requests waiting for a response on one connection.
         login: creates the authenticator of each login; None for connections without SASL.
         traffic: counts requests and responses; None if they are not counted.
         apis: the APIs that can be called.
@@ -84,7 +85,7 @@ class BrokerConnection:
 
     Args:
         wire: carries the bytes.
-        address: the broker's address, for error texts.
+        address: the broker's address, for error messages.
         settings: see `ConnectionSettings`.
         protocol: the connection without the wire.
 
@@ -113,9 +114,9 @@ class BrokerConnection:
         """Connect to a broker and pass the gate: versions, login.
 
         Raises:
-            AuthenticationFailed: its certificate or this client's login was refused.
+            AuthenticationFailed: the broker's certificate or this client's login was rejected.
             ConnectFailed: the broker cannot be reached, does not respond in time, or does not speak the protocol; the
-                cause says why, and the phase says where.
+                cause says why, and the phase says at which step.
             ConfigurationError: the certificates or credentials cannot be used.
         """
         protocol = ClientConnection(
@@ -148,7 +149,7 @@ class BrokerConnection:
             elif state.is_before_ready:
                 name, timeout_ms = "request_timeout_ms", settings.request_timeout_ms
             else:
-                raise connect_failed(address, state, error) from error  # the operating system has given up
+                raise connect_failed(address, state, error) from error  # the operating system gave up
             is_encrypted = ConnectionState.TLS in entered
             reason = silence(state, f"{name}={timeout_ms}", is_encrypted=is_encrypted)
             raise ConnectFailed(address, reason, state.value) from error
@@ -163,11 +164,11 @@ class BrokerConnection:
 
     @property
     def in_flight(self) -> int:
-        """The number of requests that wait for a response."""
+        """The number of requests waiting for a response."""
         return len(self._waiting)
 
     def version_for(self, request: type[Message], carrying: tuple[type[Message], str] | None = None) -> int:
-        """Return the version in which a request will be sent.
+        """Return the version that a request will be sent in.
 
         Args:
             request: the class of the request.
@@ -175,7 +176,7 @@ class BrokerConnection:
 
         Raises:
             UnsupportedVersion: the broker and this release have no common version.
-            LocalProtocolError: the request is not in the registry.
+            LocalProtocolError: the request's API is not in the registry.
         """
         version = self._versions.get((request, carrying))
         if version is not None:
@@ -188,7 +189,7 @@ class BrokerConnection:
         return version
 
     def feature_level(self, name: str) -> int:
-        """Return the finalized level of a feature when the connection was opened; 0 if it had none."""
+        """Return the level of a feature that was finalized when the connection opened; 0 if there was none."""
         return self._protocol.feature_level(name)
 
     def begin(
@@ -197,18 +198,18 @@ class BrokerConnection:
         """Write a request now; requests reach the broker in the order of the calls.
 
         Args:
-            request: a request of an API of the settings.
-            on_done: called once: with the response; with `RequestTimedOut` if there was none in time, which ends the
-                connection; or with `ConnectionLost` if the connection ended first, for example because the broker
+            request: a request of one of the settings' APIs.
+            on_done: called once: with the response, with `RequestTimedOut` if none arrived in time, which ends the
+                connection, or with `ConnectionLost` if the connection ended first, for example because the broker
                 violated the protocol.
-            version: the version; None for the highest that both sides know.
-            timeout_ms: limit for the response; None for `request_timeout_ms` of the settings.
+            version: the version; None for the highest one that both sides support.
+            timeout_ms: time limit for the response; None for the settings' `request_timeout_ms`.
 
         Raises:
-            ConnectionLost: the connection has ended already.
+            ConnectionLost: the connection has already ended.
             LocalProtocolError: the request cannot be written; nothing was sent.
         """
-        if self._ended is not None:  # if the wire is about to end, the request fails with the others
+        if self._ended is not None:  # if the wire is about to end, the request fails along with the others
             self._check_open()
         now_ms = monotonic_ms()
         sent = self._protocol.request(request, version, now_ms=now_ms)
@@ -224,7 +225,7 @@ class BrokerConnection:
             self._set_timer(deadline_ms, timeout_ms)
 
     def post(self, request: Message, version: int | None = None) -> None:
-        """Write a request without a response, Produce with acks=0; `sent` waits until it has left this process."""
+        """Write a request that has no response (Produce with acks=0); `sent` waits until it has left this process."""
         self._check_open()
         now_ms = monotonic_ms()
         sent = self._protocol.request(request, version, expect_response=False, now_ms=now_ms)
@@ -239,7 +240,7 @@ class BrokerConnection:
 
     @property
     def has_unsent(self) -> bool:
-        """Whether any byte of a request is still unsent."""
+        """Whether any bytes of a request are still unsent."""
         return self._wire.has_unsent
 
     async def sent(self) -> None:
@@ -253,7 +254,7 @@ class BrokerConnection:
 
     @property
     def is_congested(self) -> bool:
-        """Whether there are too many unsent bytes, so `drain` waits."""
+        """Whether there are so many unsent bytes that `drain` waits."""
         return self._wire.is_congested
 
     def close(self) -> None:
@@ -291,7 +292,7 @@ class BrokerConnection:
         else:
             reason, kind = error or "closed by the broker", ConnectionLost
             if self._waiting and not self._has_answered and self._settings.login is None:
-                # A broker that expects SASL tells any client its versions, and closes the connection at any other
+                # A broker that expects SASL tells any client its versions, but closes the connection at any other
                 # request.
                 reason, kind = f"{reason} before it answered a request; does this port use SASL?", NeverAnswered
             lost = kind(f"connection to {self.address} was lost: {reason}")
@@ -331,13 +332,13 @@ class BrokerConnection:
         self._gate.close(error)
         if self._timer is not None:
             self._timer.cancel()
-        if self._wire.has_unsent:  # nothing waits for its effect, and the event loop may end at any time
+        if self._wire.has_unsent:  # nothing waits for the effect, and the event loop may end at any time
             self._wire.abort()
         else:
             self._wire.close()
         if isinstance(error, RemoteProtocolError):
-            # The requests in flight only share the connection: the broker may have processed them, as with any lost
-            # connection.
+            # The requests in flight merely share the connection: as with any lost connection, the broker may have
+            # processed them.
             reason = f"data from the broker is damaged: {error}"
             lost = ConnectionLost(f"connection to {self.address} was given up: {reason}")
             lost.__cause__ = error

@@ -1,8 +1,9 @@
-"""Drive the machines of one client: the owner of its connections, its timers and its tasks.
+"""Drive the machines of one client; the driver owns the client's connections, timers and tasks.
 
 A turn runs the queued steps, polls the machines and the router, carries out the router's actions and sets a timer for
-the next turn. An event (a response, a connection that opened or ended, a call from the user's side) leads to a turn,
-unless its call says that nothing waits for it. All of this happens on one event loop: the caller's, or an I/O thread's.
+the next turn. An event (a response, a connection that opened or ended, a call by the application) leads to a turn,
+unless its call says that nothing is waiting for it. All of this happens on one event loop: the caller's, or an I/O
+thread's.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ from kafkawire.sdk.transport.wire import Network
 
 __all__ = ["MAX_STEPS", "Driver", "Step"]
 
-#: The maximum number of steps that wait for the next turn: far more than any program needs, and a bound for a runaway
-#: program.
+#: The maximum number of steps that may wait for the next turn: far more than any program needs, but a bound for a
+#: runaway program.
 MAX_STEPS = 20_000
 
-#: Tasks that end dropped clients; an event loop keeps only weak references to its tasks.
+#: Tasks that end dropped clients, kept here because an event loop has only weak references to its tasks.
 _last_tasks: set[asyncio.Task[None]] = set()
 
-#: A step to run on the driver's side, given the time.
+#: A step to run on the driver's loop, given the time.
 Step = Callable[[int], None]
 
 
@@ -57,9 +58,9 @@ class Driver(Generic[AnyLink, AnyCall]):
         machines: polled in this order.
         network: reaches the brokers.
         settings: the settings of each connection.
-        name: the kind of client, for errors: `producer`.
+        name: the kind of client, such as `producer`, for errors.
         owner: the client or broker that owns the driver.
-        on_defect: called with the error after an unexpected error has ended the driver; None to do nothing more.
+        on_defect: called with the error after an unexpected error has ended the driver; None for no callback.
     """
 
     def __init__(
@@ -84,16 +85,16 @@ class Driver(Generic[AnyLink, AnyCall]):
         self._tasks: set[asyncio.Task[None]] = set()
         self._performed: dict[Promise[Any], Coroutine[Any, Any, Any]] = {}
         self._endings: set[Promise[None]] = set()
-        #: The thread that pops the only element ends the driver without its loop.
+        #: The thread that pops the only element ends the driver, without the help of its loop.
         self._may_end: list[None] = [None]
         self._steps: deque[Step] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
         #: The context variables at `start`, which turns, tasks and connections use. Otherwise a turn would use those of
-        #: the code that woke it, and a connection would keep those of one request for its whole life.
+        #: the code that woke it, and a connection would keep those of one request for as long as it lives.
         self._context = Context()
         self._thread = 0
-        #: The number of turns that have begun, and that number when the last turn was scheduled: a turn is scheduled if
-        #: both are equal.
+        #: The number of turns that have begun, and what it was when the last turn was scheduled: a turn is scheduled if
+        #: the two are equal.
         self._turns = 0
         self._scheduled = -1
         self._timer: asyncio.TimerHandle | None = None
@@ -102,7 +103,7 @@ class Driver(Generic[AnyLink, AnyCall]):
         self._ended: KafkaWireError | None = None
 
     def start(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        """Start on the event loop of an `IoThread`; None for that of the caller."""
+        """Start on the event loop of an `IoThread`; None for the caller's loop."""
         self._loop = asyncio.get_running_loop() if loop is None else loop
         guard_loggers()
         self._context = copy_context()
@@ -115,11 +116,11 @@ class Driver(Generic[AnyLink, AnyCall]):
         """Fail everything that is unsettled, disconnect, and stop.
 
         Returns:
-            A promise that is kept once the client has nothing left on the event loop.
+            A promise that is kept once nothing of the client is left on the event loop.
         """
         ended: Promise[None] = Promise()
         if isinstance(self._ended, fork.Forked):
-            ended.keep(None)  # loop and connections are the parent's
+            ended.keep(None)  # the loop and the connections are the parent's
         elif self._loop is None or self._loop.is_closed():
             self._end_without_loop(error)
             ended.keep(None)
@@ -128,7 +129,7 @@ class Driver(Generic[AnyLink, AnyCall]):
             ended.add_done_callback(partial(self._endings.discard, ended))
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._end, error, ended)
-            if self._loop.is_closed():  # earlier, or meanwhile
+            if self._loop.is_closed():  # it was closed earlier, or meanwhile
                 self._end_without_loop(error)
         return ended
 
@@ -162,7 +163,7 @@ class Driver(Generic[AnyLink, AnyCall]):
         """Schedule a turn.
 
         Raises:
-            Forked: the process is a fork of the one in which the client was created.
+            Forked: this process is a fork of the one that created the client.
         """
         if isinstance(self._ended, fork.Forked):
             self._check()
@@ -170,17 +171,17 @@ class Driver(Generic[AnyLink, AnyCall]):
         if self._scheduled == turns or self._loop is None or self._ended is not None:
             return
         try:
-            context = self._context.copy()  # a turn may run inside another if a loop is run recursively
+            context = self._context.copy()  # a turn may run inside another one if a loop is run recursively
             if get_ident() == self._thread:
                 self._loop.call_soon(self._turn, context=context)
             else:
                 self._loop.call_soon_threadsafe(self._turn, context=context)
-            # Set last, since this code may be interrupted anywhere; if the turn has begun meanwhile, the value is
+            # Set last, since this code may be interrupted anywhere; if the turn has already begun, the value is merely
             # outdated.
             self._scheduled = turns
         except RuntimeError:
             self.check_loop()
-            if self._ended is None and not self._loop.is_closed():  # if it is, another thread is ending the driver
+            if self._ended is None and not self._loop.is_closed():  # otherwise another thread is ending the driver
                 raise
 
     def check_loop(self) -> None:
@@ -189,28 +190,30 @@ class Driver(Generic[AnyLink, AnyCall]):
             self._end_without_loop(self._without_loop())
 
     def lag_ms(self, now_ms: int) -> int:
-        """Return the delay of the last timer, or of the pending one if it is overdue; from any thread.
+        """Return the delay of the last timer, or of the pending one if it is overdue; can be called from any thread.
 
-        A blocked event loop is noticed only once a timer is due: turns without a timer are not measured.
+        A blocked event loop is noticed only once a timer is due, because turns without a timer are not measured.
         """
         overdue_ms = now_ms - self._timer_due_ms if self._timer_due_ms else 0
         return max(self._lag_ms, overdue_ms)
 
     def run(self, step: Step) -> None:
-        """Run a step on the driver's side.
+        """Run a step on the driver's loop.
 
         Raises:
             Closed: the driver has ended.
-            LocalProtocolError: `MAX_STEPS` steps wait, because the event loop is blocked.
+            LocalProtocolError: `MAX_STEPS` steps are waiting, because the event loop is blocked.
         """
         if len(self._steps) >= MAX_STEPS:
             self.check_loop()
             self._check()
-            raise LocalProtocolError(f"{MAX_STEPS} calls wait for the event loop, which is the limit; is it blocked?")
+            raise LocalProtocolError(
+                f"{MAX_STEPS} calls are waiting for the event loop, which is the limit; is it blocked?"
+            )
         self.post(step)
 
     def post(self, step: Step) -> None:
-        """Run a step on the driver's side, however many wait; for a part that has few steps waiting at a time.
+        """Run a step on the driver's loop without a limit on waiting steps; for parts that have few waiting at a time.
 
         Raises:
             Closed: the driver has ended.
@@ -221,13 +224,13 @@ class Driver(Generic[AnyLink, AnyCall]):
         self.wake()
         try:
             self._check()
-        except Closed:  # the driver has ended meanwhile and will not run the step
+        except Closed:  # the driver has since ended and will not run the step
             if step in self._steps:
                 self._steps.remove(step)
                 raise
 
     def ask(self, step: Callable[[Promise[Result], int], None]) -> Promise[Result]:
-        """Run a step on the driver's side that settles a promise; an error that it raises settles the promise, too.
+        """Run a step that settles a promise on the driver's loop; an error that it raises also settles the promise.
 
         Any error other than a `KafkaWireError` is a defect and ends the client.
 
@@ -249,7 +252,7 @@ class Driver(Generic[AnyLink, AnyCall]):
         return promise
 
     def perform(self, work: Coroutine[Any, Any, Result]) -> Promise[Result]:
-        """Run a coroutine on the driver's side; its result or error settles the promise.
+        """Run a coroutine on the driver's loop; its result or error settles the promise.
 
         Raises:
             Closed: the driver has ended.
@@ -257,7 +260,7 @@ class Driver(Generic[AnyLink, AnyCall]):
         promise: Promise[Result] = Promise()
 
         def give_up(*_: object) -> None:
-            # The driver cancels its tasks as it ends. A task that had not begun leaves `work` open and the promise
+            # The driver cancels its tasks as it ends. A task that has not begun leaves `work` open and the promise
             # unsettled.
             work.close()
             promise.fail(Closed(str(self._ended or self._without_loop())))
@@ -278,7 +281,7 @@ class Driver(Generic[AnyLink, AnyCall]):
         return promise
 
     def forked(self, error: fork.Forked) -> None:
-        """Refuse all work in a child process: the connections belong to its parent."""
+        """Refuse all work in a child process, because the connections belong to its parent."""
         self._ended = error
         if self._loop is not None:
             loop_watch.forget(self, self._loop)
@@ -289,7 +292,7 @@ class Driver(Generic[AnyLink, AnyCall]):
         if self._ended is not None:
             raise Closed(str(self._ended)) from self._ended
 
-    # On the driver's side.
+    # On the driver's loop.
 
     def _end(self, error: KafkaWireError, ended: Promise[None]) -> None:
         self._stop(error)
@@ -305,11 +308,11 @@ class Driver(Generic[AnyLink, AnyCall]):
 
     def _without_loop(self) -> Closed:
         text = f"the event loop on which the {self._name} was started has ended, and so has the {self._name}"
-        return Closed(f"{text}: make one on each event loop")
+        return Closed(f"{text}: create one on each event loop")
 
     def _end_without_loop(self, error: KafkaWireError) -> None:
         """Fail everything that is unsettled; callbacks left on a closed event loop never run."""
-        self._connections.clear()  # their sockets were closed with the loop
+        self._connections.clear()  # their sockets were closed along with the loop
         self._stop(error)
         loop_watch.drop(task.get_coro() for task in tuple(self._tasks))
         for promise, work in tuple(self._performed.items()):
@@ -331,7 +334,7 @@ class Driver(Generic[AnyLink, AnyCall]):
         if self._timer is not None:
             self._timer.cancel()
         now_ms = monotonic_ms()
-        while self._steps:  # they have promises to settle; the router refuses new calls
+        while self._steps:  # the steps have promises to settle; the router refuses new calls
             self._guarded(self._steps.popleft(), now_ms)
         self._guarded(partial(self._router.close, error), now_ms)
         for machine in self._machines:
@@ -341,7 +344,7 @@ class Driver(Generic[AnyLink, AnyCall]):
         self._connections.clear()
 
     def _guarded(self, step: Step, now_ms: int) -> None:
-        """Run one of the final steps; a defect in it must not prevent the others."""
+        """Run one of the final steps; a defect in it must not prevent the other steps."""
         try:
             step(now_ms)
         except BaseException as error:
@@ -371,14 +374,14 @@ class Driver(Generic[AnyLink, AnyCall]):
                 due_ms = machine.due_ms(now_ms)
                 if due_ms is not None and (first_ms is None or due_ms < first_ms):
                     first_ms = due_ms
-        except BaseException as error:  # failing every call is better than hanging in one
+        except BaseException as error:  # better to fail every call than to hang in one
             self._defect(contained(error))
             return
         if first_ms is not None:
             self._set_timer(first_ms, now_ms)
 
     def _set_timer(self, due_ms: int, now_ms: int) -> None:
-        """Schedule a turn at `due_ms`; a timer for an earlier time is kept, and its turn sets the next one."""
+        """Schedule a turn at `due_ms`; a timer for an earlier time is kept, and its turn sets the next timer."""
         assert self._loop is not None
         if self._timer is not None:
             if now_ms < self._timer_due_ms <= due_ms:
@@ -394,14 +397,14 @@ class Driver(Generic[AnyLink, AnyCall]):
 
     def _send(self, link: AnyLink, call: AnyCall, now_ms: int) -> None:
         connection = self._connections.get(link)
-        if connection is None:  # it ended in this turn
+        if connection is None:  # the connection ended in this turn
             self._router.failed(call, ConnectionLost(f"connection to {link.address} has ended"), now_ms)
             return
         try:
             request, version = call.request(connection)
             if call.response is None:
                 connection.post(request, version)
-                if connection.has_unsent:  # its memory is not free until it is gone
+                if connection.has_unsent:  # the request holds its memory until it is sent
                     link.congested = True
                     self._start_task(self._await_sent(link, connection, call))
                 else:
@@ -492,7 +495,7 @@ class Driver(Generic[AnyLink, AnyCall]):
             self._defect(error)
 
     def _defect(self, error: BaseException) -> None:
-        """End the owner because of an unexpected error, after which its decisions cannot be relied upon."""
+        """End the owner because of an unexpected error, after which its decisions cannot be trusted."""
         is_first = self._ended is None
         failure = self._ended_by(error)
         self._stop(failure)

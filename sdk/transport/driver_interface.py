@@ -1,8 +1,8 @@
 """The interface between a driver and the parts that it drives.
 
-These are machines that decide, and the router, which chooses requests. They do no I/O. The driver calls them one at a
-time, on its own side, always with the time; they live in `routing/`, `producer/`, `consumer/` and `admin/`, which the
-transport does not know.
+These parts are the machines, which make decisions, and the router, which chooses requests. They do no I/O. The driver
+calls them one at a time, on its own loop, and always passes the time. They live in `routing/`, `producer/`, `consumer/`
+and `admin/`, which the transport does not know about.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ class NextPoll(Enum):
     """When the machines are polled after a response.
 
     Attributes:
-        NOW: at once, because there is something to send, and callers that wait for this response should not run first.
-        SOON: after callers that wait for the response have run.
-        NONE: not because of this response; nothing follows from it.
+        NOW: immediately, because there is something to send, and callers waiting for this response should not run
+            first.
+        SOON: after callers waiting for the response have run.
+        NONE: not because of this response, which has no consequences.
     """
 
     NOW = "now"
@@ -35,7 +36,7 @@ class Versions(Protocol):
     """The versions that a broker supports; a connection knows them once it is ready."""
 
     def version_for(self, request: type[Message], carrying: tuple[type[Message], str] | None = None) -> int:
-        """Return the version in which a request will be sent; see `BrokerConnection.version_for`."""
+        """Return the version that a request will be sent in; see `BrokerConnection.version_for`."""
         ...
 
     def feature_level(self, name: str) -> int:
@@ -74,11 +75,11 @@ class Call(Protocol):
 
     @property
     def timeout_ms(self) -> int | None:
-        """The limit for the response; None for that of the connection."""
+        """The time limit for the response; None for the connection's limit."""
         ...
 
     def request(self, versions: Versions) -> tuple[Message, int | None]:
-        """Return the request and its version, or None for the highest that both sides know."""
+        """Return the request and its version; a version of None means the highest one that both sides support."""
         ...
 
 
@@ -100,7 +101,7 @@ class Send(NamedTuple, Generic[AnyLink, AnyCall]):
 
 
 class Shut(NamedTuple, Generic[AnyLink]):
-    """Close the connection and report the calls that wait for it, if any, as failed; do not report `closed`."""
+    """Close the connection and report the calls waiting for it, if any, as failed; do not report `closed`."""
 
     link: AnyLink
 
@@ -117,12 +118,12 @@ class Machine(Protocol):
         ...
 
     def fail(self, error: KafkaWireError, now_ms: int) -> None:
-        """End everything that is unsettled: the client was closed, or a machine raised an unexpected error."""
+        """End everything that is unsettled, because the client was closed or a machine raised an unexpected error."""
         ...
 
 
 class Router(Protocol[AnyLink, AnyCall]):
-    """The machine to which the others submit their calls."""
+    """The machine that the others submit their calls to."""
 
     def poll(self, now_ms: int) -> list[Open[AnyLink] | Send[AnyLink, AnyCall] | Shut[AnyLink]]:
         """Return the actions to perform now."""
@@ -137,7 +138,7 @@ class Router(Protocol[AnyLink, AnyCall]):
         ...
 
     def closed(self, link: AnyLink, error: KafkaWireError, now_ms: int) -> None:
-        """Report that a connection could not be opened, or has ended; its calls are reported separately."""
+        """Report that a connection could not be opened or has ended; its calls are reported separately."""
         ...
 
     def answered(self, call: AnyCall, response: Message | None, now_ms: int) -> None:
@@ -145,9 +146,9 @@ class Router(Protocol[AnyLink, AnyCall]):
         ...
 
     def failed(self, call: AnyCall, error: KafkaWireError, now_ms: int) -> None:
-        """Report that a call could not be sent, or got no response."""
+        """Report that a call could not be sent or got no response."""
         ...
 
     def close(self, error: KafkaWireError, now_ms: int) -> None:
-        """Fail all calls, and every later one."""
+        """Fail all current and future calls."""
         ...

@@ -1,6 +1,6 @@
-"""Explain why a broker could not be reached: the phase of the connection, the error, and the probable cause.
+"""Explain why a broker could not be reached: the connection phase, the error, and the probable cause.
 
-Source: the module `ssl`, whose reasons are OpenSSL's.
+Source: the `ssl` module, whose reasons are OpenSSL's.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["connect_failed", "silence"]
 
-#: First bytes of servers of other protocols, as greetings or error messages; read as the length of a frame, each is
-#: over 600 MB.
+#: The first bytes that servers of other protocols send, in greetings or error messages; read as the length of a frame,
+#: each means over 600 MB.
 _OTHERS = {b"HTTP": "HTTP", b"<htm": "HTTP", b"<HTM": "HTTP", b"<!DO": "HTTP", b"SSH-": "SSH", b"-ERR": "Redis"}
 
-#: First bytes of TLS alert and handshake records; read as the length of a frame, each is over 300 MB.
+#: The first bytes of TLS alert and handshake records; read as the length of a frame, each means over 300 MB.
 _TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
 
 
 def connect_failed(address: Address, state: ConnectionState, error: Exception) -> ConnectFailed:
-    """Return the error that tells a user why a connection failed.
+    """Return an error that tells the user why a connection failed.
 
     Args:
         address: the broker's address.
         state: the state of the connection.
-        error: the original error; becomes the cause.
+        error: the original error, which becomes the cause.
     """
     tls_error = error if isinstance(error, ssl.SSLError) else error.__cause__
     if isinstance(tls_error, ssl.SSLError) and (reason := _refused_by_tls(tls_error)):
@@ -43,7 +43,7 @@ def connect_failed(address: Address, state: ConnectionState, error: Exception) -
 
 
 def silence(state: ConnectionState, limit: str, *, is_encrypted: bool) -> str:
-    """Return why a connection timed out, and the probable cause.
+    """Return why a connection timed out, with the probable cause.
 
     Args:
         state: the state of the connection.
@@ -65,7 +65,7 @@ def _refused_by_tls(error: ssl.SSLError) -> str | None:
         return f"the broker's certificate is not trusted: {error.verify_message}"
     if "ALERT" not in (error.reason or ""):
         return None
-    hint = "; it wants a certificate of this client, see ssl_keystore_location" if "CERTIFICATE" in error.reason else ""
+    hint = "; it requires a client certificate, see ssl_keystore_location" if "CERTIFICATE" in error.reason else ""
     return f"the broker ended the handshake: {error.reason}{hint}"
 
 
@@ -80,7 +80,7 @@ def _reason(state: ConnectionState, error: Exception) -> str:
             return f"the server answers in {protocol}: it is not a Kafka broker"
     text = str(error) or type(error).__name__
     if state is ConnectionState.VERSIONS and isinstance(error, ConnectionLost):
-        # A broker tells its versions to every client that speaks its protocol; a port that expects TLS closes the
+        # A broker sends its versions to every client that speaks its protocol; a port that expects TLS closes the
         # connection.
-        return f"{text} before it told its versions; does security_protocol fit this port?"
+        return f"{text} before it sent its versions; is security_protocol right for this port?"
     return text

@@ -12,12 +12,12 @@ __all__ = ["Forked", "generation", "refusal", "watch"]
 
 
 class Forked(Closed):
-    """The client was created before this process was forked; only the parent process can use it."""
+    """The client was created before this process was forked, so only the parent process can use it."""
 
 
 class _Watched(Protocol):
     def forked(self, error: Forked) -> None:
-        """Refuse all work from now on; no I/O."""
+        """Refuse all work from now on, without any I/O."""
         ...
 
 
@@ -31,14 +31,14 @@ def watch(thing: _Watched) -> None:
 
 
 def generation() -> int:
-    """Return a number that every fork changes in the child; objects with another number belong to the parent."""
+    """Return a number that every fork changes in the child; objects with a different number belong to the parent."""
     return _generation
 
 
 def refusal() -> Forked:
     """Return the error for a client of the parent, with the remedy."""
     return Forked(
-        "this client was made before os.fork(), and its connections belong to the parent: make one in the child"
+        "this client was created before os.fork(), and its connections belong to the parent: create one in the child"
     )
 
 

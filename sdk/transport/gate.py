@@ -1,7 +1,7 @@
-"""Drive the gate of one connection: versions and login when it opens, and a new login before each session ends.
+"""Drive the gate of one connection: versions and login when it opens, and another login before each session ends.
 
 `ClientConnection` makes the decisions; this module has the timer, the task and the waits. Requests continue while the
-credentials for a new login are fetched; they are held back only while the broker checks the credentials.
+credentials for another login are fetched, and are held back only while the broker checks them.
 
 Source: KIP-368 (re-authentication).
 """
@@ -30,12 +30,12 @@ __all__ = ["CREDENTIALS_PAUSE_MS", "CredentialsUnavailable", "GateDriver"]
 logger = logging.getLogger("kafkawire.security")
 
 #: Pause before credentials are requested again; a session lasts minutes, and a service that is down does not recover
-#: faster if it gets more requests.
+#: faster if it is asked more often.
 CREDENTIALS_PAUSE_MS = 1_000
 
 
 class CredentialsUnavailable(KafkaWireError):
-    """The provider of tokens or other credentials failed; its error is the cause, and is not quoted."""
+    """The provider of tokens or other credentials failed; its error is the cause, but is not quoted."""
 
     retriable = True
 
@@ -47,8 +47,8 @@ class GateDriver:
         protocol: the connection's state machine.
         wire: carries the bytes.
         address: the broker's address.
-        login: makes authenticators; None if the connection does not log in.
-        timeout_ms: timeout of each re-authentication; the first login has the timeout of the connection.
+        login: creates authenticators; None if the connection does not log in.
+        timeout_ms: timeout of each re-authentication; the first login is subject to the connection timeout.
         end: ends the connection with an error.
     """
 
@@ -89,7 +89,7 @@ class GateDriver:
         self._schedule()
 
     def step(self) -> None:
-        """Continue after the connection received a response to a request of the gate."""
+        """Continue after the connection has received a response to one of the gate's requests."""
         self._write()
         if self._moved is not None and not self._moved.done():
             self._moved.set_result(None)
@@ -116,7 +116,7 @@ class GateDriver:
                     await self._moved
             finally:
                 self._moved = None
-        if self._ended is not None:  # right after the last response
+        if self._ended is not None:  # the connection ended right after the last response
             raise self._ended
 
     async def _authenticator(self) -> Authenticator:
@@ -130,7 +130,7 @@ class GateDriver:
         except BaseException as error:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
-                raise  # the caller has been cancelled, not the provider
+                raise  # the caller was cancelled, not the provider
             reason = f"no credentials: {type(error).__name__} was raised"
             raise CredentialsUnavailable(reason) from contained(error)
 
@@ -166,9 +166,9 @@ class GateDriver:
             self._schedule()
 
     async def _pass_in_time(self) -> None:
-        """Pass the gate within the timeout, which starts when the broker can begin: it answers earlier requests first.
+        """Pass the gate within the timeout, which starts once the broker can begin, after answering earlier requests.
 
-        A join or a fetch can take longer than a login; each of these has its own timeout.
+        A join or a fetch can take longer than a login; such requests have their own timeouts.
         """
         while True:
             answered_others_first = self._protocol.answers_others_first
@@ -180,7 +180,7 @@ class GateDriver:
                     raise
 
     async def _fresh_authenticator(self) -> Authenticator:
-        """Return an authenticator, retrying failures to make one while the session lasts."""
+        """Return an authenticator; if creating one fails, retry while the session lasts."""
         while True:
             try:
                 async with asyncio.timeout(self._timeout_ms / 1000):

@@ -1,4 +1,4 @@
-"""A thread with an event loop, for clients whose caller has no loop, or blocks it.
+"""A thread with an event loop, for clients whose caller has no loop or blocks it.
 
 It is a daemon thread, so a program that ends without closing its clients does not hang. Unsettled work is then lost, as
 if the process had been killed.
@@ -23,11 +23,11 @@ __all__ = ["STOP_SECONDS", "IoThread", "check_threads"]
 #: Time limit for stopping a loop; cancelling tasks and closing connections takes a few ms.
 STOP_SECONDS = 2.0
 
-#: Limit for `join`, which holds a lock while Python code runs: a signal handler that interrupts it would wait for
+#: Time limit for `join`, which holds a lock while Python code runs: a signal handler that interrupts it would wait for
 #: itself.
 _JOIN_SECONDS = 0.2
 
-#: The call that keeps Python's threads and selectors, by the package that otherwise replaces them.
+#: By package, the call that makes its monkey patching keep Python's threads and selectors.
 _REMEDIES = {
     "gevent": "gevent.monkey.patch_all(thread=False, select=False)",
     "eventlet": "eventlet.monkey_patch(thread=False)",
@@ -35,7 +35,7 @@ _REMEDIES = {
 
 
 def check_threads() -> None:
-    """Refuse to start a thread that would be a greenlet, because its event loop and the other greenlets would block.
+    """Refuse to start a thread that would be a greenlet, because its event loop and other greenlets would block.
 
     Raises:
         LocalProtocolError: monkey patching has replaced Python's threads, or the selectors that the loop uses.
@@ -50,7 +50,7 @@ def check_threads() -> None:
 
 
 class IoThread:
-    """An event loop that runs on its own thread from the start.
+    """An event loop that runs on its own thread from the moment it is created.
 
     Args:
         name: the name of the thread.
@@ -68,10 +68,10 @@ class IoThread:
         self._thread.start()
 
     def stop(self, limit_seconds: float = STOP_SECONDS) -> None:
-        """Cancel the tasks of the loop, and end it and its thread; may be called more than once.
+        """Cancel the loop's tasks, and end the loop and its thread; can be called more than once.
 
-        A thread that does not end within the limit is left behind: it may be waiting for a resource that this thread
-        holds, if a signal handler has interrupted it.
+        A thread that does not end within the limit is abandoned: if a signal handler interrupted this thread, the other
+        one may be waiting for a resource that this thread holds.
         """
         with suppress(RuntimeError):  # it was closed meanwhile
             self.loop.call_soon_threadsafe(self.loop.stop)

@@ -1,8 +1,8 @@
-"""A latch: threads wait until it is set, once.
+"""A latch: threads wait until it is set, which happens once.
 
 `threading.Event` holds a lock while Python code runs, which a signal handler may interrupt: a handler that waits for
-the thread that sets the same event would wait forever. Here each thread waits for its own lock, which is released when
-the latch is set: a thread interrupted by Ctrl-C holds no lock that another one waits for.
+the thread that sets the event would wait forever. Here each thread waits for a lock of its own, which is released when
+the latch is set, so a thread interrupted by Ctrl-C holds no lock that another thread is waiting for.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["Latch"]
 
 
 class Latch:
-    """A latch that begins unset; any thread may set it, and any number of threads may wait."""
+    """A latch that starts out unset; any thread may set it, and any number of threads may wait."""
 
     __slots__ = ("_waiting", "is_set")
 
@@ -24,7 +24,7 @@ class Latch:
         self._waiting: Watchers[Lock] = Watchers()
 
     def set(self) -> None:
-        """Release all threads that wait now or later."""
+        """Release all threads that are waiting now or will wait later."""
         self.is_set = True
         for gate in self._waiting.take():
             gate.release()
@@ -36,7 +36,7 @@ class Latch:
         gate = Lock()
         gate.acquire()
         place = self._waiting.add(gate)
-        if not self.is_set:  # otherwise it was set earlier, and does not know this thread
+        if not self.is_set:  # otherwise it was set before it knew about this thread
             gate.acquire(timeout=-1 if timeout_seconds is None else max(timeout_seconds, 0))
         self._waiting.take_back(place)
         return self.is_set

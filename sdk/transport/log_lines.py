@@ -1,13 +1,13 @@
-"""Log lines: what the handlers of an application do ends no client, and no I/O thread waits for their locks.
+"""Keep an application's log handlers from ending a client or blocking an I/O thread.
 
-Names that other programs choose, such as client ids, cannot forge lines: what is not printable is escaped.
+Names that other programs choose, such as client ids, cannot forge lines, because unprintable characters are escaped.
 
-A handler that raises is reported with its `handleError`, a filter as handlers report their errors by default.
+If a handler raises, its `handleError` reports that; errors of filters are reported as handlers do by default.
 
-`logging` locks each handler while it writes, is flushed or is closed, and everything while `dictConfig` runs. A thread
-that waits for a client may hold such a lock: a log handler that sends to Kafka starts a producer when it is made, and
-closes it at the end of the program. If the I/O thread waited for the same lock to write a line, both would wait for
-ever. So it waits for a moment only, and then leaves the line to another thread, for which nothing waits.
+`logging` locks each handler while it writes, is flushed or is closed, and locks everything while `dictConfig` runs. A
+thread that waits for a client may hold such a lock: a log handler that sends to Kafka starts a producer when it is
+created, and closes it at the end of the program. If the I/O thread waited for the same lock to write a line, both would
+wait forever. So it waits only briefly, and then leaves the line to another thread, which nothing waits for.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kafkawire.sdk.transport.user_code import contained
 
 __all__ = ["LATE_LINES_MAX", "LOGGERS", "PATIENCE_SECONDS", "begin_io_thread", "end_io_thread", "guard_loggers"]
 
-#: The loggers of the clients and of the broker. Those of Spark are used by its workers, that of kazoo by kazoo.
+#: The loggers of the clients and the broker. Spark's workers use the Spark loggers, and kazoo uses the kazoo logger.
 LOGGERS: Final = (
     "kafkawire.broker",
     "kafkawire.broker.requests",
@@ -36,24 +36,24 @@ LOGGERS: Final = (
     "kafkawire.security",
 )
 
-#: How long an I/O thread waits for the lock of a handler: long enough for other threads that write their lines, and
-#: short compared with a heartbeat interval.
+#: How long an I/O thread waits for a handler's lock: long enough for other threads to write their lines, but short
+#: compared with a heartbeat interval.
 PATIENCE_SECONDS: Final = 0.1
 
-#: Lines that may wait for their handlers at a time; further ones are dropped. Lines about outages are limited to one in
-#: ten seconds for each subject, so this is more than an hour of them.
+#: The maximum number of lines waiting for their handlers; further lines are dropped. Lines about outages are limited to
+#: one per subject in ten seconds, so these are enough for more than an hour.
 LATE_LINES_MAX: Final = 1_000
 
 _RLOCK: Final = type(RLock())
 
-#: Reports the errors of filters as handlers report theirs.
+#: Reports the errors of filters as handlers report their own.
 _REPORTER: Final = logging.NullHandler()
 
 _io_threads: set[int] = set()
 
 
 def guard_loggers() -> None:
-    """Have the loggers behave as this module says; call this before a client or a broker starts."""
+    """Make the loggers behave as described in this module; call this before a client or a broker starts."""
     for name in LOGGERS:
         logger = logging.getLogger(name)
         if not isinstance(logger, _Guarded):
@@ -61,22 +61,22 @@ def guard_loggers() -> None:
 
 
 def begin_io_thread() -> None:
-    """Count the calling thread among the I/O threads, until `end_io_thread`."""
+    """Treat the calling thread as an I/O thread until `end_io_thread`."""
     _io_threads.add(get_ident())
 
 
 def end_io_thread() -> None:
-    """End what `begin_io_thread` began; the calling thread may wait for locks again."""
+    """Undo `begin_io_thread`: the calling thread may wait for locks again."""
     _io_threads.discard(get_ident())
 
 
 class _Guarded(logging.Logger):
-    """A logger for threads that must go on."""
+    """A logger for threads that must not block."""
 
     def isEnabledFor(self, level: int) -> bool:
         if get_ident() not in _io_threads:
             return super().isEnabledFor(level)
-        # `logging` remembers the answer, for which it needs a lock
+        # `logging` would cache the answer, which takes a lock
         return not self.disabled and self.manager.disable < level and level >= self.getEffectiveLevel()
 
     def makeRecord(
@@ -86,7 +86,7 @@ class _Guarded(logging.Logger):
             args = tuple(map(_printable, args))
         return super().makeRecord(name, level, fn, lno, msg, args, *more, **named)
 
-    def filter(self, record: logging.LogRecord) -> Any:  # since Python 3.12 it may be another record
+    def filter(self, record: logging.LogRecord) -> Any:  # since Python 3.12, a filter may return another record
         try:
             return super().filter(record)
         except BaseException as error:
@@ -104,7 +104,7 @@ class _Guarded(logging.Logger):
                     _handle(handler, record)
 
     def _all_handlers(self) -> Iterator[logging.Handler]:
-        """Yield the handlers of this logger and of those above it, or else the one of last resort."""
+        """Yield the handlers of this logger and its ancestors or, if there are none, the handler of last resort."""
         logger: logging.Logger | None = self
         found = False
         while logger is not None:
@@ -117,12 +117,12 @@ class _Guarded(logging.Logger):
 
 
 def _printable(argument: object) -> object:
-    """Return an argument of a line, or its text if that has characters to escape."""
+    """Return an argument of a line, or its escaped text if that has unprintable characters."""
     if not isinstance(argument, str | BaseException):
         return argument
     try:
         text = str(argument)
-    except BaseException as error:  # the handler meets it again, and reports it
+    except BaseException as error:  # the handler runs into the error again, and reports it
         contained(error)
         return argument
     if text.isprintable():
@@ -131,7 +131,7 @@ def _printable(argument: object) -> object:
 
 
 def _guarded(kind: type[logging.Logger]) -> type[_Guarded]:
-    """Return a guarded class, which is also of the class that an application has for its loggers."""
+    """Return a guarded logger class that derives from the application's own logger class."""
     return _Guarded if kind is logging.Logger else type(kind.__name__, (_Guarded, kind), {})
 
 
@@ -144,9 +144,9 @@ def _handle(handler: logging.Handler, record: logging.LogRecord) -> None:
 
 
 def _hand_over(handler: logging.Handler, record: logging.LogRecord) -> None:
-    """Write a line in an I/O thread, now or later."""
+    """Write a line from an I/O thread, now or later."""
     lock = handler.lock
-    if not isinstance(lock, _RLOCK):  # the handler does not lock, as `NullHandler`, or does so in a way of its own
+    if not isinstance(lock, _RLOCK):  # the handler does not lock, like `NullHandler`, or has its own kind of lock
         _handle(handler, record)
     elif lock.acquire(timeout=0 if _late_lines.are_waiting() else PATIENCE_SECONDS):
         try:
@@ -158,7 +158,7 @@ def _hand_over(handler: logging.Handler, record: logging.LogRecord) -> None:
 
 
 class _LateLines:
-    """Lines whose handlers were locked, and the thread that waits for these."""
+    """Lines whose handlers were locked, and the thread that waits for those handlers."""
 
     def __init__(self) -> None:
         self._lines: deque[tuple[logging.Handler, logging.LogRecord]] = deque()
@@ -173,7 +173,7 @@ class _LateLines:
             return
         self._lines.append((handler, record))
         self._added.put(None)
-        if self._thread is None or not self._thread.is_alive():  # such as in a forked child
+        if self._thread is None or not self._thread.is_alive():  # for example in a forked child
             self._thread = Thread(target=self._write, name="kafkawire-log", daemon=True)
             self._thread.start()
 

@@ -1,8 +1,8 @@
-"""Notice that the event loop of a client has ended, while other threads or loops wait for the client.
+"""Notice that a client's event loop has ended while other threads or loops wait for the client.
 
 asyncio does not report that a loop is closed, and no event on that loop would end the wait. So a blocked thread checks
 now and then, and another event loop checks with a timer. The loop that drives the client needs no check, because code
-that runs there proves that it has not ended. Nor does an I/O thread, which checks once its loop is closed.
+running on it proves that it has not ended. Nor does an I/O thread, which checks once its loop is closed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kafkawire.sdk.transport.latch import Latch
 
 __all__ = ["LOOK_SECONDS", "drop", "forget", "look", "look_from", "wait", "watch"]
 
-#: Interval between checks: negligible CPU, and an error that still arrives soon.
+#: Interval between checks: they take negligible CPU time, and an error still arrives soon.
 LOOK_SECONDS = 0.5
 
 
@@ -31,9 +31,9 @@ class _Watched(Protocol):
 
 _Table = dict[asyncio.AbstractEventLoop, dict[_Watched, None]]
 
-#: Drivers by event loop. Strong references, because a caller may wait for a client that nothing else refers to.
+#: Drivers by event loop. The references are strong, because a caller may wait for a client that nothing else refers to.
 _watched: _Table = {}
-#: Likewise on I/O threads, kept apart because an event loop need not check these.
+#: The same for I/O threads, kept separate because event loops need not check these.
 _on_io_threads: _Table = {}
 
 #: The event loops that check with a timer.
@@ -41,8 +41,8 @@ _looking: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
 
 
 def watch(thing: _Watched, loop: asyncio.AbstractEventLoop) -> None:
-    """Call `thing.check_loop` soon after the loop has ended, if a caller waits, until `forget`."""
-    look()  # a program that leaves a client behind on each loop keeps only the last one
+    """Until `forget`, call `thing.check_loop` soon after the loop has ended, if a caller is waiting."""
+    look()  # a program that abandons a client on each of its loops then keeps only the last one
     _table(loop).setdefault(loop, {})[thing] = None
 
 
@@ -57,7 +57,7 @@ def forget(thing: _Watched, loop: asyncio.AbstractEventLoop) -> None:
 
 
 def look() -> None:
-    """Notify the drivers whose event loops have ended; from any thread."""
+    """Notify the drivers whose event loops have ended; can be called from any thread."""
     for table in (_watched, _on_io_threads):
         for loop in tuple(table):
             if loop.is_closed():
@@ -73,7 +73,7 @@ def drop(left_behind: Iterable[object]) -> None:
 
 
 def wait(settled: Latch, timeout_seconds: float | None) -> bool:
-    """Block this thread until the latch is set, checking loops meanwhile; return False after a timeout."""
+    """Block this thread until the latch is set, checking loops meanwhile; return False on timeout."""
     deadline = None if timeout_seconds is None else monotonic_seconds() + timeout_seconds
     while True:
         look()
@@ -85,7 +85,7 @@ def wait(settled: Latch, timeout_seconds: float | None) -> bool:
 
 
 def look_from(loop: asyncio.AbstractEventLoop) -> None:
-    """Let this loop check while there are clients on other loops, because a task here may wait for them."""
+    """Make this loop check while there are clients on other loops, because a task here may wait for them."""
     if _is_alone(loop):
         return
     look()

@@ -1,7 +1,7 @@
-"""Connections inside the process: client and broker without a socket.
+"""In-process connections between client and broker, without sockets.
 
-Tests of clients and brokers use it to run without ports and to decide when a connection breaks. As over TCP, bytes are
-delivered by the event loop in the order in which they were written, never from inside `write`.
+Tests of clients and brokers use them to run without ports and to decide when a connection breaks. As over TCP, the
+event loop delivers bytes in the order in which they were written, and never from inside `write`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["MemoryNetwork", "MemoryWire", "join"]
 
 
 class MemoryWire:
-    """One end of a connection inside the process; created in pairs by `join`."""
+    """One end of an in-process connection; `join` creates them in pairs."""
 
     def __init__(self, max_frame_bytes: int) -> None:
         self.receiver: FrameReceiver | None = None
@@ -55,7 +55,7 @@ class MemoryWire:
     abort = close
 
     def break_off(self, error: Exception | None) -> None:
-        """End the connection; both receivers are notified, this one with `error`.
+        """End the connection, and notify both receivers, this one with `error`.
 
         Args:
             error: why the connection broke; None for an orderly close.
@@ -95,7 +95,7 @@ def join(
     Args:
         client: creates the client's receiver, given its wire.
         server: creates the server's receiver, given its wire.
-        max_frame_bytes: largest frame that either end accepts.
+        max_frame_bytes: the largest frame that either end accepts.
 
     Returns:
         The client's receiver.
@@ -109,7 +109,7 @@ def join(
 
 
 class MemoryNetwork:
-    """Reach servers inside the process by address.
+    """Reach servers in this process by address.
 
     Attributes:
         servers: by address, the function that creates the receiver of each connection; entries may be added and removed

@@ -1,6 +1,6 @@
-"""The owner of a router and its driver: how their log lines and errors name it.
+"""The owner of a router and its driver, as their log lines and errors name it.
 
-Clients share one router and one driver with brokers that talk to other brokers. The user of a broker must not read that
+Clients use the same router and driver classes as brokers that talk to other brokers. A broker's user must not read that
 "the client" has ended, and expects the lines in the broker's log.
 """
 
@@ -16,9 +16,9 @@ class Owner(NamedTuple):
     """The owner of a router and its driver.
 
     Attributes:
-        name: its name after "the" or "this" in errors and log lines.
-        logger: of its connections and calls, and of its defects.
-        security_logger: of refused logins and certificates.
+        name: the name that follows "the" or "this" in errors and log lines.
+        logger: the logger for its connections, calls and defects.
+        security_logger: the logger for rejected logins and certificates.
     """
 
     name: str

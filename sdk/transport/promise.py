@@ -2,9 +2,9 @@
 
 If no event loop runs, awaiting a promise blocks its thread (`waiting.py` says why).
 
-The driver's side settles a promise once; the user's side may be another thread, or a signal handler that interrupted it
-in this code, so there is no lock. Everything that a client's methods return, except records and deliveries, passes
-between the two as a promise.
+The driver settles a promise once. The side that waits may be another thread, or a signal handler that interrupted the
+driver in this code, so there is no lock. Everything that a client's methods return, except records and deliveries,
+passes between the two sides as a promise.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Promise(Generic[Result]):
     """A result that may not exist yet.
 
     Args:
-        on_cancel: called when an await of the promise is cancelled; None if that has no effect.
+        on_cancel: called when an await of the promise is cancelled; None for no effect.
     """
 
     __slots__ = ("_callbacks", "_on_cancel", "_settled")
@@ -37,8 +37,8 @@ class Promise(Generic[Result]):
     def __init__(self, on_cancel: Callable[[], None] | None = None) -> None:
         self._on_cancel = on_cancel
         self._callbacks: Watchers[Callable[[], object]] = Watchers()
-        #: The result and the error, one of them None, once the promise is settled: the first to store them here settles
-        #: it.
+        #: Once the promise is settled, the result and the error, one of them None; the first caller to store them here
+        #: settles it.
         self._settled: dict[None, tuple[Result | None, Exception | None]] = {}
 
     @property
@@ -52,15 +52,15 @@ class Promise(Generic[Result]):
         return self.done and self._settled[None][1] is None
 
     def keep(self, result: Result) -> None:
-        """Settle with a result; do nothing if already settled."""
+        """Settle the promise with a result; do nothing if it is already settled."""
         self._settle(result, None)
 
     def fail(self, error: Exception) -> None:
-        """Settle with an error; do nothing if already settled."""
+        """Settle the promise with an error; do nothing if it is already settled."""
         self._settle(None, error)
 
     def add_done_callback(self, callback: Callable[[], object]) -> None:
-        """Call `callback` once the promise is settled, on the side that settles it; immediately if already settled."""
+        """Call `callback` once the promise is settled, on the side that settles it, or now if it is already settled."""
         place = self._callbacks.add(callback)
         if self._settled and self._callbacks.take_back(place):
             callback()
@@ -79,7 +79,7 @@ class Promise(Generic[Result]):
         return self._outcome()
 
     async def within(self, timeout_ms: int | None) -> bool:
-        """Return whether the promise is settled within a limit; None for no limit."""
+        """Wait up to a limit, None for no limit, and return whether the promise was settled in time."""
         if self.done:
             return True
         loop = asyncio._get_running_loop()
@@ -134,9 +134,9 @@ class Promise(Generic[Result]):
 
 
 def wake_future(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> None:
-    """Set a future of a loop, from any thread."""
+    """Complete a future of a loop; can be called from any thread."""
     if asyncio._get_running_loop() is not loop:
-        with suppress(RuntimeError):  # the loop was closed, so nothing awaits on it any more
+        with suppress(RuntimeError):  # the loop was closed, so nothing on it is waiting any more
             loop.call_soon_threadsafe(wake_future, loop, future)
     elif not future.done():
         future.set_result(None)

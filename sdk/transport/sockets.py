@@ -1,7 +1,7 @@
-"""Connect a socket to a host name: every address of the name is tried, and a slow one does not delay the next.
+"""Connect a socket to a host name; every address of the name is tried, and a slow one does not delay the next.
 
-Source: RFC 8305 ("happy eyeballs"), of which this module implements the racing of connections; KIP-302 (all addresses
-of a name).
+Source: RFC 8305 ("happy eyeballs"; this module implements only the racing of connections); KIP-302 (all addresses of a
+name).
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from kafkawire.sdk.transport.wire import LABEL_CHARACTERS_MAX, Address
 
 __all__ = ["ADDRESSES_MAX", "ATTEMPT_DELAY_MS", "Endpoint", "connect_one", "keep_alive", "look_up", "resolve"]
 
-#: Duration of an attempt after which the next address is tried concurrently, as RFC 8305 recommends.
+#: How long an attempt may take before the next address is tried concurrently, as RFC 8305 recommends.
 ATTEMPT_DELAY_MS = 250
 
-#: A connection that receives nothing for this long is probed: balancers and firewalls forget silent connections after a
-#: few minutes, and a peer without power cannot close its own.
+#: A connection that receives nothing for this long is probed: load balancers and firewalls forget silent connections
+#: after a few minutes, and a peer that has lost power cannot close its connections.
 KEEPALIVE_IDLE_SECONDS = 60
 
-#: Interval between probes, and the number that may be lost before the connection is given up: a minute and a half in
-#: total.
+#: Interval between probes, and the number of probes that may be lost before the connection is given up, a minute and a
+#: half in total.
 KEEPALIVE_INTERVAL_SECONDS = 10
 KEEPALIVE_PROBES = 3
 
-#: A name with more addresses is a mistake, and each may cost a connection.
+#: A name with more addresses than this is a mistake, and each address may cost a connection.
 ADDRESSES_MAX = 32
 
 
@@ -45,7 +45,7 @@ class Endpoint(NamedTuple):
 
 
 async def resolve(address: Address) -> list[Endpoint]:
-    """Return the addresses of a name, in the order in which they should be tried.
+    """Return the addresses of a name, in the order to try them.
 
     Raises:
         OSError: the name is unknown or invalid.
@@ -56,18 +56,18 @@ async def resolve(address: Address) -> list[Endpoint]:
     longest = max(map(len, labels))
     if longest > LABEL_CHARACTERS_MAX:
         raise OSError(f"a part of the name has {longest} characters, but at most {LABEL_CHARACTERS_MAX} are allowed")
-    # A name is passed as bytes, unchanged; for a str, Python would import its tables of international names.
+    # A name is passed unchanged, as bytes; for a str, Python would import its tables of international names.
     host = address.host.encode() if address.host.isascii() else address.host
     try:
         try:
-            # An address needs no look-up and thus no thread.
+            # An address needs no lookup and so no thread.
             found = look_up(host, address.port, socket.AI_NUMERICHOST)
         except socket.gaierror:
             found = await in_thread(partial(look_up, host, address.port), ("name", host, address.port))
     except UnicodeError as error:
         raise OSError(f"{address.host!r} is not the name of a host") from error
     except OSError as error:
-        raise type(error)(*error.args) from None  # calls that share the look-up raise separate errors
+        raise type(error)(*error.args) from None  # calls that share the lookup raise separate errors
     endpoints = [
         Endpoint(family, (str(target[0]), address.port, *map(int, target[2:]))) for family, *_, target in found
     ]
@@ -88,11 +88,11 @@ async def connect_one(endpoints: list[Endpoint], *, keeps_alive: bool = True) ->
     """Return a socket connected to the first endpoint that answers.
 
     Args:
-        endpoints: in the order in which they should be tried.
+        endpoints: the endpoints, in the order to try them.
         keeps_alive: whether the kernel probes a silent connection.
 
     Raises:
-        OSError: no endpoint answers; the text says why, endpoint by endpoint.
+        OSError: no endpoint answers; the message says why, endpoint by endpoint.
     """
     loop = asyncio.get_running_loop()
     waiting = list(endpoints)
@@ -118,7 +118,7 @@ async def connect_one(endpoints: list[Endpoint], *, keeps_alive: bool = True) ->
 
 
 async def _connect(endpoint: Endpoint, keeps_alive: bool) -> socket.socket:
-    # asyncio sends small writes at once (TCP_NODELAY) only if the protocol is named.
+    # asyncio sends small writes immediately (TCP_NODELAY) only if the protocol is named.
     made = socket.socket(endpoint.family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         made.setblocking(False)
@@ -132,7 +132,7 @@ async def _connect(endpoint: Endpoint, keeps_alive: bool) -> socket.socket:
 
 
 def keep_alive(connected: socket.socket) -> None:
-    """Let the kernel probe a silent connection, at its default intervals if it does not support others."""
+    """Make the kernel probe a silent connection, at its default intervals if it supports no others."""
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     times = {
         "TCP_KEEPIDLE": KEEPALIVE_IDLE_SECONDS,

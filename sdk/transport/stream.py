@@ -1,9 +1,9 @@
 """Frames over TCP: an asyncio protocol that receives into its own memory, and the network that opens it.
 
-Small frames are copied out of one reusable buffer. A large frame is received straight into its own memory, which the
-records decoded from it keep alive, so its bytes are never copied; the memory is reused once they are gone. The
-announced length is checked before memory is taken. Both roles use this module: a client through `TcpNetwork`, a server
-through `FrameProtocol` on its listening socket.
+Small frames are copied out of one reusable buffer. A large frame is received straight into memory of its own, which the
+records decoded from it keep alive, so its bytes are never copied; the memory is reused once those records are gone. The
+length prefix is checked before memory is allocated. Clients use this module through `TcpNetwork`, and servers use
+`FrameProtocol` on their listening sockets.
 
 Source: Kafka protocol guide, "Network".
 """
@@ -36,17 +36,17 @@ __all__ = [
     "remaining",
 ]
 
-#: Size of the reusable buffer: one read of the socket, and the longest frame that is copied. Above this, allocating
-#: memory costs less than the copy.
+#: Size of the reusable buffer: the most that one read of the socket returns, and the longest frame that is copied.
+#: Above this, allocating memory costs less than copying.
 RECEIVE_BUFFER_BYTES = 64 * 1024
 
-#: Unsent bytes above which `drain` waits: a few produce requests, enough to keep the socket busy.
+#: The number of unsent bytes above which `drain` waits: a few produce requests, enough to keep the socket busy.
 WRITE_BUFFER_BYTES = 4 * 1024 * 1024
 
-#: Interval between checks of the unsent bytes of a TLS connection: negligible CPU, and a short wait.
+#: Interval between checks for unsent bytes of a TLS connection: they take negligible CPU time and make for short waits.
 _LOOK_SECONDS = 0.005
 
-#: Time to send the remaining bytes of a connection that is being closed: long for a peer that reads.
+#: Time limit for sending the remaining bytes of a connection that is being closed: ample for a peer that reads.
 CLOSE_LINGER_SECONDS = 5.0
 
 
@@ -55,8 +55,8 @@ class FrameProtocol(asyncio.BufferedProtocol):
 
     Args:
         receiver: creates the receiver of the frames, given this wire.
-        max_frame_bytes: largest frame accepted; a peer that announces more is disconnected.
-        sendmsg: the method of the socket below the transport; None to leave all writing to the transport.
+        max_frame_bytes: largest frame accepted; a peer whose length prefix exceeds this is disconnected.
+        sendmsg: the `sendmsg` method of the socket below the transport; None to leave all writing to the transport.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
         sendmsg: Callable[[Sequence[Buffer]], int] | None = None,
     ) -> None:
         self.receiver = receiver(self)
-        # Looked up once: it takes as long as a small request.
+        # Checked only once, because the check takes as long as a small request.
         self._length_receiver = self.receiver if isinstance(self.receiver, LengthReceiver) else None
         self._sendmsg = sendmsg
         self._max_frame_bytes = max_frame_bytes
@@ -96,17 +96,17 @@ class FrameProtocol(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        # Before Python 3.12 a transport copies the parts, into memory whose pages cost more than sending them.
+        # Before Python 3.12, a transport copies the parts into memory whose pages cost more than sending the parts.
         if self._sendmsg is not None and not transport.get_write_buffer_size():
             try:
                 sent_bytes = self._sendmsg(parts)
             except OSError:
-                sent_bytes = 0  # not possible now, or never again: the transport will find out
+                sent_bytes = 0  # impossible now, or for good: the transport will find out
             parts = () if sent_bytes == sum(map(len, parts)) else remaining(parts, sent_bytes)
         if parts:
             transport.writelines(parts)
             if self._writable is None and transport.get_write_buffer_size() > WRITE_BUFFER_BYTES:
-                # In early releases of Python 3.12 `writelines` does not pause the writer, but setting the limits does.
+                # In early releases of Python 3.12, `writelines` does not pause the writer, but setting the limits does.
                 transport.set_write_buffer_limits(WRITE_BUFFER_BYTES)
 
     async def drain(self) -> None:
@@ -121,7 +121,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
             while self.has_unsent:  # asyncio does not report when the layer below TLS has sent everything
                 await asyncio.sleep(_LOOK_SECONDS)
             return
-        transport.set_write_buffer_limits(0)  # with anything unsent, this pauses writing
+        transport.set_write_buffer_limits(0)  # pauses writing if anything is unsent
         try:
             await self.drain()
         finally:
@@ -133,10 +133,11 @@ class FrameProtocol(asyncio.BufferedProtocol):
             return
         self._transport.close()
         if (self._below_tls or self._transport).get_write_buffer_size():
-            # A hanging peer would keep the socket and the unsent bytes forever.
+            # A hung peer would keep the socket and the unsent bytes forever.
             asyncio.get_running_loop().call_later(CLOSE_LINGER_SECONDS, self._transport.abort)
         elif self._below_tls is not None:
-            # TLS has sent its closing alert. The peer's alert is not needed, and waiting for it would outlive the loop.
+            # TLS has sent its closing alert. The peer's alert is not needed, and the wait for it could outlive the
+            # loop.
             self._transport.abort()
 
     def abort(self) -> None:
@@ -152,7 +153,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
     # asyncio.BufferedProtocol: called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's class has no base class
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's transport class has no base class
         self._transport.set_write_buffer_limits(WRITE_BUFFER_BYTES)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -186,7 +187,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
         self.receiver.connection_lost(self._failure or exc)
 
     def _cut_frames(self) -> None:
-        """Deliver the frames in the reusable buffer; allocate memory for a large one that begins there."""
+        """Deliver the frames in the reusable buffer; allocate memory for a large frame that begins there."""
         start, end = 0, self._filled
         while end - start >= LENGTH_BYTES and self.is_open:
             length = frame_length(self._buffer[start : start + LENGTH_BYTES], self._max_frame_bytes)
@@ -208,14 +209,14 @@ class FrameProtocol(asyncio.BufferedProtocol):
             self._buffer[: self._filled] = bytes(self._buffer[start:end])
 
     def _fail(self, error: Exception) -> None:
-        """Disconnect at once: a peer that violated the protocol cannot use unsent bytes."""
+        """Disconnect immediately; a peer that violated the protocol has no use for unsent bytes."""
         self._failure = error
         if self._transport is not None:
             self._transport.abort()
 
 
 def remaining(parts: Sequence[Buffer], sent_bytes: int) -> Sequence[Buffer]:
-    """Return the rest of some buffers after a number of their bytes."""
+    """Return what remains of buffers once `sent_bytes` of their bytes have been sent."""
     for place, part in enumerate(parts):
         if sent_bytes < len(part):
             return [memoryview(part)[sent_bytes:], *parts[place + 1 :]]
@@ -228,7 +229,7 @@ class TcpNetwork:
 
     Args:
         max_frame_bytes: largest response accepted.
-        tls: a context, or the arguments from which `tls_context` creates one on first use; None for no TLS.
+        tls: a context, or the arguments that `tls_context` creates one from on first use; None for no TLS.
         keeps_alive: whether the kernel probes a silent connection.
     """
 
@@ -273,7 +274,7 @@ class TcpNetwork:
                 enter(ConnectionState.TLS)
             try:
                 return await self._carry(connected, address.host, receiver)
-            except OSError as error:  # only TLS can fail here, and another address may work
+            except OSError as error:  # only TLS can fail here, but another address may work
                 failure = failure or error
                 endpoints.remove(endpoint)
 
@@ -290,7 +291,8 @@ class TcpNetwork:
             lambda: FrameProtocol(make, self._max_frame_bytes, getattr(connected, "sendmsg", None)), sock=connected
         )
         if isinstance(self._tls, ssl.SSLContext):
-            # The certificate and the name sent to the broker lack the dot that may end a fully qualified name.
+            # A fully qualified name may end with a dot, which the certificate and the name sent to the broker do not
+            # have.
             name = host.rstrip(".")
             try:
                 encrypted = await loop.start_tls(transport, protocol, self._tls, server_hostname=name)

@@ -1,7 +1,7 @@
-"""Tasks that begin in a later turn of their event loop, with any task factory.
+"""Tasks that start in a later turn of their event loop, whatever the task factory.
 
-With `asyncio.eager_task_factory` a new task runs at once, inside the code that creates it. That may be a machine in the
-middle of a step, or code that has not stored the task yet, so the background tasks of clients are created here.
+With `asyncio.eager_task_factory`, a new task runs immediately, inside the code that creates it. That code may be a
+machine in the middle of a step, or may not have stored the task yet, so clients create their background tasks here.
 """
 
 from __future__ import annotations
@@ -16,5 +16,5 @@ Result = TypeVar("Result")
 
 
 def new_task(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
-    """Return a task that has not begun; must be called on the thread of its loop."""
+    """Return a task that has not started; must be called on the thread of its loop."""
     return asyncio.Task(work, loop=loop)

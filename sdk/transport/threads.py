@@ -1,8 +1,8 @@
 """Threads for blocking calls: looking up names, reading certificates, requesting tickets and credentials.
 
-asyncio's default executor is the application's. A program that keeps it busy would keep a client from connecting, and
-the loop and the process wait for its threads when they end, so a silent name server would delay both. The threads here
-are a few daemons that nothing waits for, shared by all clients of the process.
+asyncio's default executor belongs to the application. A program that keeps it busy would keep a client from connecting.
+The loop and the process wait for its threads when they end, so a silent name server would delay both. The threads here
+are a few daemons, shared by all clients of the process, that nothing waits for.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ __all__ = ["THREADS_MAX", "in_thread"]
 Result = TypeVar("Result")
 
 #: The maximum number of threads in the whole process. A silent name server occupies one per name, for about 10 s; the
-#: names of a cluster with this many brokers can still be looked up at once.
+#: names of a cluster with this many brokers can still be looked up concurrently.
 THREADS_MAX: Final = 32
 
 
 class _Unwanted(Exception):
-    """Every caller was cancelled before the work's turn, so it has not begun."""
+    """All callers were cancelled before the work got its turn, so it never started."""
 
 
 class _Work(Generic[Result]):
-    """A blocking call and its waiting callers."""
+    """A blocking call and the callers waiting for it."""
 
     def __init__(self, function: Callable[[], Result], key: Hashable) -> None:
         self.function = function
@@ -42,10 +42,10 @@ class _Work(Generic[Result]):
 
 
 class _Threads:
-    """The threads of a process; after a fork, those of the parent do not exist.
+    """The threads of a process; the parent's threads do not exist after a fork.
 
-    There is no lock: a signal handler might interrupt its holder and wait for a client that needs it. Each step on the
-    containers is atomic.
+    There is no lock, because a signal handler might interrupt its holder and then wait for a client that needs it. Each
+    step on the containers is atomic.
     """
 
     def __init__(self) -> None:
@@ -73,8 +73,8 @@ class _Threads:
         self._queue.append(work)
         try:
             self._hire()
-        except RuntimeError as error:  # too many in the system, or the interpreter is about to end
-            if len(self._free) == THREADS_MAX:  # otherwise another thread takes it
+        except RuntimeError as error:  # the system has too many threads, or the interpreter is about to end
+            if len(self._free) == THREADS_MAX:  # otherwise another thread takes the work
                 self._forget(work)
                 work.promise.fail(OSError(f"no thread can be started: {error}"))
 
@@ -82,7 +82,7 @@ class _Threads:
         try:
             self._free.pop()
         except IndexError:
-            return  # the first idle thread continues with it
+            return  # the first idle thread takes the work
         try:
             Thread(target=self._run, name="kafkawire blocking", daemon=True).start()
         except BaseException:
@@ -97,7 +97,7 @@ class _Threads:
                 break
             self._do(work)
         self._free.append(None)
-        if self._queue:  # arrived after the last check
+        if self._queue:  # work arrived after the last check
             self._hire()
 
     def _do(self, work: _Work[Any]) -> None:
@@ -120,9 +120,10 @@ class _Threads:
 
 
 async def _settled(promise: Promise[Any]) -> None:
-    """Wait for a promise of a thread, even if gevent has turned it into a greenlet on the thread of the loop itself.
+    """Wait for a thread's promise, even if gevent has turned the thread into a greenlet on the loop's own thread.
 
-    Such a greenlet seems to run inside the loop, but the loop's selector sleeps: `call_soon_threadsafe` wakes it.
+    Such a greenlet seems to run inside the loop, but the loop's selector is asleep, and `call_soon_threadsafe` wakes
+    it.
     """
     loop = asyncio.get_running_loop()
     woken = loop.create_future()
@@ -132,7 +133,7 @@ async def _settled(promise: Promise[Any]) -> None:
             woken.set_result(None)
 
     def wake() -> None:
-        with suppress(RuntimeError):  # the loop was closed, so nothing waits on it any more
+        with suppress(RuntimeError):  # the loop was closed, so nothing on it is waiting any more
             loop.call_soon_threadsafe(set_result)
 
     promise.add_done_callback(wake)
@@ -153,11 +154,11 @@ os.register_at_fork(after_in_child=_in_child)
 async def in_thread(function: Callable[[], Result], key: Hashable = None) -> Result:
     """Return the result of a blocking function without blocking the loop.
 
-    If the caller is cancelled, a function that has not begun never runs, and one that has begun continues.
+    If the caller is cancelled, a function that has not started never runs, and one that has started continues.
 
     Args:
         function: the function to call on another thread.
-        key: calls with the same key share one run and its error; None not to share it.
+        key: calls with the same key share one run and its error; None for a separate run.
 
     Raises:
         Exception: the error that the function raised.

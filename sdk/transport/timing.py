@@ -1,4 +1,4 @@
-"""Sleep, random numbers and shared operations, for code that must not import asyncio, time or random.
+"""Sleeping, random numbers and shared operations, for code that must not import asyncio, time or random.
 
 `client/` and `routing/` import none of these; this module provides what their asynchronous parts need.
 """
@@ -17,7 +17,7 @@ __all__ = ["SingleFlight", "random_fraction", "random_text", "sleep_ms", "togeth
 
 Result = TypeVar("Result")
 
-#: Number of random bytes in a text that must be unguessable.
+#: Number of random bytes in a string that must be unguessable.
 _TEXT_BYTES = 18
 
 #: The number of whole bytes in the precision of a float.
@@ -26,12 +26,12 @@ _FRACTION_BYTES = 6
 
 def random_fraction() -> float:
     """Return a random number in [0, 1), for jitter."""
-    # importing `random` would cost each client more time than all of its jitter
+    # importing `random` would take longer than computing all of a client's jitter
     return int.from_bytes(urandom(_FRACTION_BYTES), "big") / (1 << 8 * _FRACTION_BYTES)
 
 
 def random_text() -> str:
-    """Return an unguessable random text of hexadecimal digits, for nonces."""
+    """Return an unguessable random string of hexadecimal digits, for nonces."""
     return urandom(_TEXT_BYTES).hex()
 
 
@@ -41,7 +41,7 @@ async def sleep_ms(duration_ms: float) -> None:
 
 
 async def together(work: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
-    """Return the results of coroutines that run at the same time.
+    """Run coroutines concurrently and return their results.
 
     Raises:
         Exception: the first error that one of them raised, once all of them have ended.
@@ -60,7 +60,7 @@ class SingleFlight(Generic[Result]):
         self._running: dict[Hashable, asyncio.Task[Result]] = {}
 
     async def run(self, key: Hashable, operation: Callable[[], Coroutine[None, None, Result]]) -> Result:
-        """Return the result of `operation`, started unless one with the same key is running.
+        """Return the result of `operation`, or of one with the same key that is already running.
 
         Cancelling a caller does not cancel the operation. Each caller gets a separate error.
         """
@@ -86,4 +86,4 @@ class SingleFlight(Generic[Result]):
     def _finished(self, key: Hashable, task: asyncio.Task[Result]) -> None:
         self._running.pop(key, None)
         if not task.cancelled():
-            task.exception()  # mark as retrieved: the callers have it or were cancelled
+            task.exception()  # marks the error as retrieved: the callers have it or were cancelled

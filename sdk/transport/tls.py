@@ -1,6 +1,6 @@
-"""TLS for connections to brokers: certificates as PEM, verified by default.
+"""TLS for connections to brokers, with PEM certificates that are verified by default.
 
-Source: KIP-651 (PEM files and texts); the module `ssl`.
+Source: KIP-651 (PEM files and strings); the `ssl` module.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class PemFiles(NamedTuple):
     """The sources of trust and identity; each is a path or the PEM text itself.
 
     Attributes:
-        authorities: certificates of the trusted authorities; None for those of the system.
+        authorities: certificates of the trusted authorities; None for the system's certificates.
         certificate: this client's certificate chain, optionally with its private key; None to send none.
         key: the private key, if it is not with the certificate.
         key_password: decrypts the private key.
@@ -34,10 +34,10 @@ class PemFiles(NamedTuple):
 
 
 def tls_context(pem: PemFiles) -> ssl.SSLContext:
-    """Return the context for connections: TLS 1.2 or later, certificates verified.
+    """Return the context for connections, which requires TLS 1.2 or later and verifies certificates.
 
     Raises:
-        ConfigurationError: a file cannot be read, is not PEM, or the private key does not fit.
+        ConfigurationError: a file cannot be read or is not PEM, or the private key does not match the certificate.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -54,7 +54,7 @@ def tls_context(pem: PemFiles) -> ssl.SSLContext:
 def _load_authorities(context: ssl.SSLContext, authorities: str) -> None:
     try:
         if _is_text(authorities):
-            # Bundles have comments between the certificates, even in other alphabets.
+            # Bundles have comments between the certificates, sometimes in other alphabets.
             context.load_verify_locations(cadata=authorities.encode("ascii", "ignore").decode())
         else:
             context.load_verify_locations(cafile=authorities)
@@ -66,13 +66,13 @@ def _load_identity(context: ssl.SSLContext, certificate: str, key: Secret | None
     from tempfile import TemporaryDirectory  # only clients that send a certificate need it
 
     key_pem = None if key is None else key.reveal()
-    # `ssl` reads only files, so a text is written to a temporary one that no other user can read.
+    # `ssl` reads only files, so a string is written to a temporary file that no other user can read.
     with TemporaryDirectory() as folder:
         try:
             context.load_cert_chain(
                 _as_file(certificate, join(folder, "certificate")),
                 None if key_pem is None else _as_file(key_pem, join(folder, "key")),
-                # Without a password OpenSSL would ask for one on the terminal.
+                # Without a password, OpenSSL would ask for one on the terminal.
                 password=lambda: password.reveal() if password is not None else "",
             )
         except (OSError, ValueError) as error:

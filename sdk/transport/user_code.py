@@ -1,8 +1,8 @@
 """Errors raised by application code that a client calls: callbacks, hooks, listeners.
 
-A client continues after such an error, so callers of this code catch `BaseException` and pass it to `contained`. Not
-every error is an `Exception`: the `CancelledError` of a future cancelled elsewhere is not, nor is the error that
-`pytest.fail` raises.
+A client continues after such an error, so code that calls the application catches `BaseException` and passes it to
+`contained`. Not every error is an `Exception`: the `CancelledError` of a future cancelled elsewhere is not one, nor is
+the error that `pytest.fail` raises.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ def contained(error: BaseException) -> Exception:
     """Return an error of application code in a form that can be passed on.
 
     `KeyboardInterrupt` and `SystemExit` still end the program: the event loop raises them as soon as the current
-    callback is over and the state of the client is consistent again. On an I/O thread they end nothing, as in any
-    Python thread but the main one.
+    callback has returned and the client's state is consistent again. On an I/O thread they end nothing, as on any
+    Python thread except the main one.
 
     Raises:
-        KeyboardInterrupt, SystemExit: no event loop runs here: the application itself is waiting for this call.
+        KeyboardInterrupt, SystemExit: no event loop is running here, so the application itself is waiting for this
+            call.
     """
     if isinstance(error, KeyboardInterrupt | SystemExit):
         loop = asyncio._get_running_loop()
@@ -37,7 +38,7 @@ def contained(error: BaseException) -> Exception:
 
 
 def as_exception(error: BaseException) -> Exception:
-    """Return the error itself if it is an `Exception`, otherwise an exception with the error as its cause."""
+    """Return the error if it is an `Exception`, otherwise an exception with the error as its cause."""
     if isinstance(error, Exception):
         return error
     failure = LocalProtocolError(f"{quoted(error, 200)} was raised")

@@ -1,7 +1,7 @@
-"""Wait by awaiting if an event loop runs, otherwise by blocking the thread.
+"""Wait by awaiting if an event loop is running, otherwise by blocking the thread.
 
 The asyncio clients are written once, as coroutines that await promises. `result_of` runs such a coroutine for a
-blocking client (`kafkawire.sync`): no loop runs then, so each promise blocks, and the coroutine never suspends.
+blocking client (`kafkawire.sync`): no loop is running then, so each promise blocks, and the coroutine never suspends.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ __all__ = ["FAIR_MS", "YieldTimer", "check_may_block", "driving", "io_loops", "r
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
-#: How long a program that awaits but never has to wait may keep an event loop from other work: short compared with a
-#: heartbeat interval and a noticeable delay, long compared with a turn, which takes about 20 µs.
+#: How long a program that awaits, but never has to wait, may keep an event loop from other work: short compared with a
+#: heartbeat interval or a noticeable delay, and long compared with a turn, which takes about 20 µs.
 FAIR_MS: Final = 10
 
-#: Number of iterations of an event loop that complete everything that is due: the first finds timers and sockets, but
-#: runs their callbacks only after the yielding task has yielded again; the next runs what those callbacks scheduled,
-#: such as a turn of a driver, whose requests are sent at once.
+#: The number of event loop iterations that complete everything that is due: the first one finds timers and sockets, but
+#: runs their callbacks only after the yielding task has yielded again; the next one runs what those callbacks
+#: scheduled, such as a turn of a driver, whose requests are sent immediately.
 _ITERATIONS: Final = 3
 
-#: The event loops of I/O threads, where everything happens that a blocking client waits for.
+#: The event loops of I/O threads, where everything that a blocking client waits for happens.
 io_loops: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
 
-#: The event loops on which clients are driven, including those of I/O threads.
+#: The event loops that drive clients, including those of I/O threads.
 driving: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
 
 
@@ -41,7 +41,7 @@ def result_of(
     """Run a coroutine function that awaits only promises, blocking this thread, and return its result.
 
     Raises:
-        LocalProtocolError: this is an I/O thread, for which the coroutine would wait.
+        LocalProtocolError: this is an I/O thread, which the coroutine would wait for.
     """
     loop = asyncio._get_running_loop()
     if loop is not None:
@@ -70,7 +70,7 @@ async def yield_to_loop() -> None:
 
 
 class YieldTimer:
-    """Yields to the event loop for a reader that always finds records and so never waits."""
+    """Yields to the event loop on behalf of a reader that always finds records and so never waits."""
 
     __slots__ = ("_due_ms",)
 
@@ -78,21 +78,21 @@ class YieldTimer:
         self._due_ms = 0
 
     def is_due(self) -> bool:
-        """Return whether this reader has not yielded to the event loop for `FAIR_MS`."""
+        """Return whether this reader has kept the event loop busy for `FAIR_MS`."""
         return monotonic_ms() >= self._due_ms
 
     async def yield_now(self) -> None:
-        """Let everything proceed that is due now, timers, sockets and other tasks, and send its requests."""
+        """Let everything that is due proceed (timers, sockets, other tasks), and let its requests be sent."""
         for _ in range(_ITERATIONS):
             await yield_to_loop()
         self._due_ms = monotonic_ms() + FAIR_MS
 
 
 def check_may_block(loops: Container[asyncio.AbstractEventLoop | None]) -> None:
-    """Refuse to block a thread on which one of these event loops runs, because the result would never arrive.
+    """Refuse to block a thread that runs one of these event loops, because the result would never arrive.
 
     Raises:
-        LocalProtocolError: one of these loops runs on this thread.
+        LocalProtocolError: one of these loops is running on this thread.
     """
     if asyncio._get_running_loop() in loops:
         raise LocalProtocolError(

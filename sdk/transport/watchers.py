@@ -1,8 +1,8 @@
-"""Callbacks of an event that happens once, added from any thread.
+"""Callbacks for an event that happens once; any thread can add them.
 
 After adding a watcher, a thread checks whether the event has happened, and takes the watcher back if so; the thread
-that triggers the event takes all watchers. Each watcher is taken in one step of C, and so by only one of the two: no
-lock is needed under which a thread could be interrupted.
+that triggers the event takes all watchers. Each watcher is taken in a single step in C, and so by only one of the two
+threads. No lock is needed that an interrupted thread could hold.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Watcher = TypeVar("Watcher")
 
 
 class Watchers(Generic[Watcher]):
-    """The watchers in the order in which they were added."""
+    """The watchers, in the order in which they were added."""
 
     __slots__ = ("_places",)
 
@@ -24,13 +24,13 @@ class Watchers(Generic[Watcher]):
         self._places: dict[object, Watcher] = {}
 
     def add(self, watcher: Watcher) -> object:
-        """Add a watcher and return a key with which to take it back."""
+        """Add a watcher, and return a key for taking it back."""
         place = object()
         self._places[place] = watcher
         return place
 
     def take_back(self, place: object) -> bool:
-        """Take a watcher back; return whether it had not been taken yet."""
+        """Take a watcher back; return False if it had already been taken."""
         return self._places.pop(place, None) is not None
 
     def take(self) -> Iterator[Watcher]:

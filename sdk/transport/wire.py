@@ -1,7 +1,7 @@
-"""The interface between a connection and the transport of its bytes: `Wire`, `FrameReceiver` and `Network`.
+"""The interface between a connection and the transport that carries its bytes: `Wire`, `FrameReceiver` and `Network`.
 
-A connection writes to a `Wire` and receives whole frames as a `FrameReceiver`. `stream.py` carries them over TCP,
-`memory.py` inside the process; the same client and the same broker run over both.
+A connection writes to a `Wire` and receives whole frames as a `FrameReceiver`. `stream.py` carries them over TCP, and
+`memory.py` inside the process; the same client and broker code runs over both.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self, TypeVar, ru
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.protocol.values import Buffer
 
-if TYPE_CHECKING:  # the gate loads messages, and options need only addresses
+if TYPE_CHECKING:  # importing the gate loads messages, but options need only addresses
     from kafkawire.sdk.protocol.gate import ConnectionState
 
 __all__ = [
@@ -31,7 +31,7 @@ __all__ = [
 #: Kafka's own port, which an address may omit.
 DEFAULT_PORT: Final = 9092
 
-#: Maximum length of each part of a host name between dots; DNS allows no longer parts.
+#: Maximum length of each part of a host name between dots, as in DNS.
 LABEL_CHARACTERS_MAX: Final = 63
 
 #: Ports are uint16.
@@ -61,13 +61,13 @@ class Address(NamedTuple):
         """Read `host:port`; an IPv6 address with a port is written in brackets.
 
         Args:
-            option: the option that has this value; errors name it.
+            option: the option that has this value, for errors.
             text: the value.
-            default_port: used if the text has no port; None to refuse such a text.
-            lowest_port: 1, or 0 if that means any free port.
+            default_port: used if the value has no port; None to reject such a value.
+            lowest_port: 1, or 0 if 0 means any free port.
 
         Raises:
-            ConfigurationError: the text is not an address.
+            ConfigurationError: the value is not an address.
         """
         host, port = _host_and_port(text.strip())
         if not host:
@@ -87,12 +87,12 @@ class Address(NamedTuple):
 
 
 def _host_and_port(text: str) -> tuple[str, str | None]:
-    """Return the host, empty if there is none, and the port, or None if it is missing."""
+    """Return the host, which is empty if missing, and the port, which is None if missing."""
     if text.startswith("["):
         host, bracket, rest = text[1:].partition("]")
         is_whole = bracket and ":" in host and rest[:1] in ("", ":")
         host, port = (host, rest[1:] if rest else None) if is_whole else ("", None)
-    elif text.count(":") > 1:  # an IPv6 address alone
+    elif text.count(":") > 1:  # an IPv6 address without a port
         host, port = text, None
     else:
         host, colon, rest = text.partition(":")
@@ -112,24 +112,24 @@ class Wire(Protocol):
 
     @property
     def is_congested(self) -> bool:
-        """Whether there are too many unsent bytes, so `drain` waits."""
+        """Whether there are so many unsent bytes that `drain` waits."""
         ...
 
     @property
     def has_unsent(self) -> bool:
-        """Whether any written byte is still unsent."""
+        """Whether any written bytes are still unsent."""
         ...
 
     def write(self, parts: Sequence[Buffer]) -> None:
-        """Write buffers in order; they must not change afterwards. Do nothing on a closed wire."""
+        """Write buffers, which must not change afterwards, in order. Do nothing on a closed wire."""
         ...
 
     async def drain(self) -> None:
-        """Wait until the write buffer has room; return at once on a closed wire."""
+        """Wait until the write buffer has room; return immediately on a closed wire."""
         ...
 
     async def sent(self) -> None:
-        """Wait until nothing is unsent; return at once on a closed wire."""
+        """Wait until nothing is unsent; return immediately on a closed wire."""
         ...
 
     def close(self) -> None:
@@ -137,7 +137,7 @@ class Wire(Protocol):
         ...
 
     def abort(self) -> None:
-        """Close both directions at once; unsent bytes are lost."""
+        """Close both directions immediately; unsent bytes are lost."""
         ...
 
 
@@ -145,7 +145,7 @@ class FrameReceiver(Protocol):
     """The receiving side of one end of a connection."""
 
     def receive_frame(self, frame: Buffer) -> None:
-        """Handle a whole frame, without its length prefix; the receiver owns it."""
+        """Handle a whole frame without its length prefix; the receiver then owns the frame."""
         ...
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -155,13 +155,13 @@ class FrameReceiver(Protocol):
 
 @runtime_checkable
 class LengthReceiver(Protocol):
-    """A `FrameReceiver` whose limits change: it may refuse a frame that the wire would accept."""
+    """A `FrameReceiver` with changing limits, which may refuse a frame that the wire would accept."""
 
     def check_length(self, length: int) -> None:
-        """Check the length of an incomplete frame before memory is taken for it; not called for a complete frame.
+        """Check the length of an incomplete frame before memory is allocated for it; not called for complete frames.
 
         Raises:
-            RemoteProtocolError: the frame is refused; the wire disconnects.
+            RemoteProtocolError: the frame is refused, and the wire disconnects.
         """
         ...
 
@@ -170,7 +170,7 @@ Receiver = TypeVar("Receiver", bound=FrameReceiver)
 
 
 class Network(Protocol):
-    """The way to reach brokers."""
+    """A way to reach brokers."""
 
     async def open(
         self,
@@ -183,7 +183,7 @@ class Network(Protocol):
         Args:
             address: the broker's address.
             receiver: creates the receiver of the frames, given the wire to write to.
-            enter: called with the state of the connection, for error texts.
+            enter: called with each state of the connection, for error messages.
 
         Raises:
             OSError: nothing listens at the address, or the name is unknown.
@@ -195,16 +195,16 @@ def addresses(bootstrap_servers: str | Iterable[str]) -> tuple[Address, ...]:
     """Parse bootstrap servers.
 
     Args:
-        bootstrap_servers: `host:port,host:port` or a sequence of `host:port`. The port defaults to 9092; an IPv6
+        bootstrap_servers: `host:port,host:port`, or a sequence of `host:port`. The port defaults to 9092; an IPv6
             address with a port is written in brackets.
 
     Raises:
-        ConfigurationError: there is no server, or one cannot be parsed.
+        ConfigurationError: there is no server, or a server cannot be parsed.
     """
     option = "bootstrap_servers"
     given = bootstrap_servers.split(",") if isinstance(bootstrap_servers, str) else tuple(bootstrap_servers)
     if not all(isinstance(text, str) for text in given):
-        raise ConfigurationError(option, bootstrap_servers, "expected texts of the form host:port")
+        raise ConfigurationError(option, bootstrap_servers, "expected strings of the form host:port")
     found = tuple(Address.parse(option, text, DEFAULT_PORT) for text in given if text.strip())
     if not found:
         raise ConfigurationError(option, bootstrap_servers, "at least one host:port is needed")

@@ -1,4 +1,4 @@
-"""Code that interrupts a call at one instruction, as a signal handler, a finalizer or another thread does."""
+"""Interrupt a call at a given instruction, as a signal handler, a finalizer or another thread does."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["interrupted_at"]
 def interrupted_at(
     places: Collection[int], call: Callable[[], object], handler: Callable[[], object], files: tuple[str, ...] = ("",)
 ) -> bool:
-    """Make a call and run the handler at some of its instructions; return whether the call has the first of these.
+    """Make a call, and run the handler at some of its instructions; return whether the call reaches the first of them.
 
     Args:
-        places: the numbers of these instructions, from 0.
-        call: the function whose instructions are counted, with those of its callees on this thread.
+        places: the numbers of the instructions, from 0.
+        call: the function whose instructions are counted, along with those of its callees on this thread.
         handler: runs without being traced.
-        files: suffixes of the paths of the files whose instructions count.
+        files: path suffixes of the files whose instructions count.
     """
     count, last = 0, max(places)
 
@@ -28,7 +28,7 @@ def interrupted_at(
         nonlocal count
         if not frame.f_code.co_filename.endswith(files):
             return None
-        frame.f_trace = trace  # without it, Python 3.13 does not trace the rest of a frame that has just begun
+        frame.f_trace = trace  # without this, Python 3.13 does not trace the rest of a frame that has just begun
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         if event == "opcode":
             if count in places:

@@ -1,7 +1,7 @@
-"""A minimal broker for the tests of clients: in memory, with scripted responses where a test needs a fault.
+"""A minimal in-memory broker for client tests, with scripted responses where a test needs a fault.
 
-The server role of the same connection class does framing and versions; a function of the request makes the response of
-each API. Unlike the reference broker, it can be made to send anything.
+The server role of the clients' connection class handles framing and versions; for each API, a function of the request
+returns the response. Unlike the reference broker, this one can be made to send anything.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Later(NamedTuple):
 Responder = Callable[[Request], Message | Later | None]
 
 
-#: APIs that a broker offers only if it has a receiver for metrics.
+#: APIs that a broker offers only if it has a metrics receiver.
 _TELEMETRY = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
 
 
@@ -60,13 +60,13 @@ class ScriptedBroker:
     """A broker with scripted responses.
 
     Args:
-        topics: number of partitions by name; this broker leads all of them.
-        supported: versions by API; None for all.
+        topics: the number of partitions by topic name; this broker leads all of them.
+        supported: the versions by API; None for all.
 
     Attributes:
         network: connects to it.
-        responders: functions that return the response, by API.
-        once: responders for the next requests, each used once before the usual one.
+        responders: by API, the functions that return the response.
+        once: responders for the next requests; each is used once, before the usual responder.
         requests: every request so far, except ApiVersions, Metadata and InitProducerId.
         links: the open connections, for tests that break them.
     """
@@ -90,7 +90,7 @@ class ScriptedBroker:
         self.start()
 
     def start(self) -> None:
-        """Start to listen."""
+        """Start listening."""
         self.network.servers[BROKER] = self._accept
 
     def stop(self) -> None:
@@ -101,7 +101,7 @@ class ScriptedBroker:
         self.links.clear()
 
     def script(self, key: ApiKey, *responders: Responder) -> None:
-        """Use these responders for the next requests of an API, then the usual one again."""
+        """Use these responders for the next requests of an API, then the usual responder again."""
         self.once.setdefault(key, deque()).extend(responders)
 
     def asked(self, key: ApiKey) -> list[Message]:
@@ -151,7 +151,7 @@ class Link:
     def __init__(self, broker: ScriptedBroker, wire: Wire) -> None:
         self.broker = broker
         self.wire = wire
-        # This release need not know every API that a broker of another age lists.
+        # This release need not know every API that an older or newer broker lists.
         known = {key: both for key, theirs in broker.supported.items() if (both := APIS[key].versions & theirs)}
         self.connection = ServerConnection(known)
 
@@ -182,8 +182,8 @@ class StoringBroker(ScriptedBroker):
     """A scripted broker that stores batches and commits, and accepts a group of one member.
 
     Attributes:
-        logs: batches of each partition, with their offsets.
-        commits: offsets by (group, topic, partition).
+        logs: the batches of each partition, with their offsets.
+        commits: the offsets by (group, topic, partition).
     """
 
     def __init__(
@@ -269,7 +269,7 @@ class StoringBroker(ScriptedBroker):
                 data = FetchResponse.PartitionData(asked.partition, high_watermark=self.end(*place), records=records)
                 partitions.append(data)
             topics.append(FetchResponse.FetchableTopicResponse(topic.topic, topic.topic_id, partitions))
-        # A broker without enough records waits for more; this one waits the full time.
+        # A broker without enough records waits for more; this one waits for the full time.
         response = FetchResponse(responses=topics)
         return response if found else Later(response, request.message.max_wait_ms)
 
@@ -321,7 +321,7 @@ class StoringBroker(ScriptedBroker):
         message = request.message
         groups = [(group.group_id, group.topics) for group in message.groups] or [(message.group_id, message.topics)]
         kind: Any = OffsetFetchResponse
-        ending = "s" if message.groups else ""  # the old shape has classes of its own
+        ending = "s" if message.groups else ""  # the old form has separate classes
         partition = getattr(kind, f"OffsetFetchResponsePartition{ending}")
         topic = getattr(kind, f"OffsetFetchResponseTopic{ending}")
         found = []
@@ -358,7 +358,7 @@ class StoringBroker(ScriptedBroker):
 
 
 def _no_consumer_group(request: Request) -> ConsumerGroupDescribeResponse:
-    """Answer like a coordinator that supports classic groups only."""
+    """Answer like a coordinator that supports only classic groups."""
     kind = ConsumerGroupDescribeResponse.DescribedGroup
     return ConsumerGroupDescribeResponse(
         groups=[kind(ErrorCode.GROUP_ID_NOT_FOUND, group_id=group_id) for group_id in request.message.group_ids]

@@ -1,8 +1,8 @@
 """Run machines against brokers that are functions, on a clock that jumps from event to event.
 
-`Simulation` does the work of the driver without sockets, tasks and waiting. Requests and responses pass through the
-real codecs in the negotiated version, so a machine that fills a field wrongly fails here; so does one that passes on
-another number as the time.
+`Simulation` does the work of the driver without sockets, tasks or waiting. Requests and responses pass through the real
+codecs in the negotiated version, so a machine that sets a field wrongly fails here, as does one that passes on a wrong
+time.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["SILENT", "Later", "Silent", "Simulation", "address", "backoff", "cluster", "options", "topic_id"]
 
-#: The jitter is in the middle, so pauses are 100, 200, 400, 800, 1000 ms.
+#: The jitter is in the middle, so pauses are 100, 200, 400, 800 and 1000 ms.
 FRACTION = 0.5
 
 #: The defaults of `ClientOptions`.
@@ -54,7 +54,7 @@ SILENT = Silent()
 
 
 class Later:
-    """A handler returns this if the response comes later; requests behind it on the connection wait for it."""
+    """A handler returns this if the response comes later; requests behind it on the connection wait."""
 
     def __init__(self) -> None:
         self.deliver: Callable[[Message], None] | None = None
@@ -93,9 +93,9 @@ def cluster(
 
     Args:
         nodes: ids of the brokers.
-        topics: the leader of each partition of each topic; None for a partition without one.
+        topics: the leader of each partition of each topic; None for a partition without a leader.
         controller: node id of the controller.
-        lives: how often each topic was recreated; a missing topic never was.
+        lives: how often each topic was recreated; 0 for topics that are not listed.
     """
     brokers = [MetadataResponse.MetadataResponseBroker(node, *address(node)) for node in nodes]
 
@@ -125,7 +125,7 @@ class Connection:
     """The versions and features of a simulated broker.
 
     Args:
-        newest: by API, the newest version that it knows, where it differs from ours.
+        newest: by API, the newest version that the broker supports, where it differs from ours.
         features: the finalized level of each feature.
     """
 
@@ -149,7 +149,7 @@ class Connection:
 
 
 class Simulation:
-    """A client's router and machines beside simulated brokers.
+    """A client's router and machines, with simulated brokers.
 
     Args:
         router: the client's router.
@@ -159,10 +159,10 @@ class Simulation:
         now_ms: the time.
         handlers: by request class, the function that answers; `(node_id, class)` takes precedence.
         down: node ids of the brokers that refuse connections.
-        refusal: the error with which they refuse.
-        stalled: node ids of the brokers that accept connections and never answer, not even to the handshake.
-        newest: by API, the newest version that the brokers know, where it differs from ours.
-        features: the finalized level of each feature, which brokers report on connections that open from now on.
+        refusal: the error that they refuse connections with.
+        stalled: node ids of the brokers that accept connections but never answer, not even to the handshake.
+        newest: by API, the newest version that the brokers support, where it differs from ours.
+        features: the finalized level of each feature, which brokers report on connections that open later.
         sent: (time, node id, request, version) of every request that was sent.
         opened: (time, node id) of all attempts to connect.
     """
@@ -186,7 +186,7 @@ class Simulation:
         self._delayed: dict[Link, deque[tuple[Call, Message, int]]] = {}
 
     def check_time(self, now_ms: int) -> None:
-        """Fail if a machine has passed on a time other than the current one."""
+        """Fail if a machine has passed on a time other than the current time."""
         assert now_ms == self.now_ms, f"{now_ms} was passed on, but the time is {self.now_ms}"
 
     def at(self, delay_ms: int, event: Callable[[], None]) -> None:
@@ -195,7 +195,7 @@ class Simulation:
         heappush(self._events, (self.now_ms + delay_ms, self._numbers, event))
 
     def run(self, duration_ms: int) -> None:
-        """Let time pass; events and due work of the machines happen in order."""
+        """Let time pass; events and the machines' due work happen in order."""
         _running.append(self)
         try:
             self._run(self.now_ms + duration_ms)
@@ -211,14 +211,14 @@ class Simulation:
             if next_ms > end_ms:
                 break
             if next_ms == self.now_ms and not (self._events and self._events[0][0] <= next_ms):
-                next_ms += 1  # something due waits for an event: the clock advances, as it does under a driver
+                next_ms += 1  # something due waits for an event, so the clock advances, as it does under a driver
             self.now_ms = next_ms
             while self._events and self._events[0][0] <= self.now_ms:
                 heappop(self._events)[2]()
         self.now_ms = end_ms
 
     def call(self, call: Call, duration_ms: int = 60_000) -> Message:
-        """Submit a call, run until it has ended, and return its response or raise its error."""
+        """Submit a call, run until it has ended, then return its response or raise its error."""
         self.router.submit(call, self.now_ms)
         end_ms = self.now_ms + duration_ms
         while not call.done and self.now_ms < end_ms:
@@ -240,7 +240,7 @@ class Simulation:
                 self.router.failed(call, lost, self.now_ms)
 
     def requests(self, kind: type[Message], node_id: int | None = None) -> list[Any]:
-        """Return the requests of a class that were sent, to one broker or to all."""
+        """Return the requests of a class that were sent to one broker or to all brokers."""
         return [request for _, node, request, _ in self.sent if isinstance(request, kind) and node_id in (None, node)]
 
     def open_links(self) -> int:
@@ -305,7 +305,7 @@ class Simulation:
 
     def _handle(self, node: int, request: Message, version: int) -> Message | Exception | Silent | Later | None:
         handler = self.handlers.get((node, type(request))) or self.handlers.get(type(request))
-        assert handler is not None, f"nobody handles {type(request).__name__}"
+        assert handler is not None, f"there is no handler for {type(request).__name__}"
         return SILENT if node in self.stalled else handler(request, version)
 
     def _respond(self, link: Link, call: Call, request: Message, version: int) -> None:
@@ -321,7 +321,7 @@ class Simulation:
         self.at(self.latency_ms, lambda: self._answer(link, call, response))
 
     def _deliver(self, link: Link, call: Call, response: Message) -> None:
-        """Send a delayed response, then handle the requests that have waited for it."""
+        """Send a delayed response, then handle the requests that were waiting behind it."""
         if call not in self._open.get(link, ()):
             return  # its connection was lost
         self.at(self.latency_ms, lambda: self._answer(link, call, response))
@@ -355,7 +355,7 @@ class Simulation:
 
 
 def _check_times(where: type, name: str, place: int) -> None:
-    """Make a method check the time that it receives, as long as a simulation runs."""
+    """Make a method check the time that it receives while a simulation is running."""
     method = getattr(where, name)
 
     @wraps(method)
@@ -367,10 +367,10 @@ def _check_times(where: type, name: str, place: int) -> None:
     setattr(where, name, checked)
 
 
-#: The running simulations, innermost last.
+#: The running simulations, with the innermost last.
 _running: list[Simulation] = []
 
-#: The methods that receive times, and the position of that argument: machines pass times on among other numbers.
+#: The methods that receive times, and the position of that argument, since machines pass times on among other numbers.
 for _method in (
     (Attempts, "failed", 2),
     (Link, "moves_to", 2),

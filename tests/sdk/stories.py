@@ -1,7 +1,7 @@
 """Stories: random sequences of steps for a state machine, and a comparison of a used machine with a new one.
 
-A step is a name and its arguments, so a failing story can be read, and hypothesis shrinks it to the steps that matter.
-Each run has the same stories, `make test` a third of them. `KAFKAWIRE_TEST_EXAMPLES=random` draws others, and
+A step is a name and its arguments, so a failing story is readable, and hypothesis shrinks it to the steps that matter.
+Each run has the same stories; `make test` runs a third of them. `KAFKAWIRE_TEST_EXAMPLES=random` draws others, and
 `KAFKAWIRE_TEST_EFFORT=20` runs twenty times as many; pass `--timeout 0` to pytest then.
 """
 
@@ -22,7 +22,7 @@ __all__ = ["Kinds", "Scene", "Step", "assert_alike", "run_stories", "steps"]
 #: Multiplies the number of stories. `make test` has time for the first third.
 EFFORT = float(os.environ.get("KAFKAWIRE_TEST_EFFORT", "0.34" if IS_SAMPLE else "1"))
 
-#: A name and arguments.
+#: A name and its arguments.
 Step = tuple[Any, ...]
 
 #: The arguments of each kind of step, by name.
@@ -30,14 +30,14 @@ Kinds = dict[str, tuple[st.SearchStrategy[Any], ...]]
 
 
 class Scene(Protocol):
-    """A machine, and a simulation of what surrounds it."""
+    """A machine and a simulation of its surroundings."""
 
     def act(self, step: Step) -> None:
         """Take a step, then check the invariants."""
         ...
 
     def news(self) -> tuple[object, ...]:
-        """Return everything that the machine has output since the last call, one item for each kind of output."""
+        """Return the machine's output since the last call, one item for each kind of output."""
         ...
 
 
@@ -52,7 +52,8 @@ def steps(kinds: Kinds, longest: int) -> st.SearchStrategy[list[Step]]:
 
     A kind is drawn more often if it has several names, such as "send" and "send more".
     """
-    # By default hypothesis draws about five steps. A minimum makes lists longer; a None in one makes its story shorter.
+    # By default, hypothesis draws about five steps. A minimum makes lists longer; a None in a list makes its story
+    # shorter.
     step = st.one_of(st.none(), *[st.tuples(st.just(name), *kinds[name]) for name in kinds])
     drawn = st.lists(step, min_size=longest // 2, max_size=longest)
     return drawn.map(lambda story: [step for step in story if step is not None])

@@ -1,6 +1,6 @@
 """The two clocks return the times that their names promise.
 
-Method: comparison with the clocks of the standard library, whose resolution is finer.
+Method: comparison with the clocks of the standard library, which have a finer resolution.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A client whose event loop has ended says so in every call, and can be closed.
 
-Method: producer, consumer and admin against a scripted broker in memory, started in one `asyncio.run` and used in the
-next.
+Method: a producer, a consumer and an admin against a scripted in-memory broker, started in one `asyncio.run` and used
+in the next.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Client = Producer[Any, Any] | Consumer[Any, Any] | Admin
 T0 = TopicPartition("t", 0)
 
 
-#: Turns of an event loop after which only `asyncio.run` has anything left to end on it.
+#: After this many turns of an event loop, only `asyncio.run` has anything left to end on it.
 TURNS = 20
 
 
 def run_to_the_end(work: Callable[[], Awaitable[object]]) -> None:
-    """Run a coroutine on a new event loop, and leave no task behind, not even one that begins late."""
+    """Run a coroutine on a new event loop, and leave no task behind, not even one that starts late."""
 
     async def run() -> None:
         await work()
@@ -123,7 +123,7 @@ class LoopThread:
         self._thread.start()
 
     def run(self, work: Callable[[], Awaitable[Any]]) -> Any:
-        """Run a coroutine there, and return its result."""
+        """Run a coroutine on that loop, and return its result."""
 
         async def run() -> Any:
             return await work()
@@ -140,7 +140,7 @@ class LoopThread:
 
 
 async def send_and_forget(client: Client) -> Callable[[], Any]:
-    """Return a function that waits only for a record of the producer."""
+    """Return a function that waits only for one of the producer's records."""
     assert isinstance(client, Producer)
     return client.send("t", b"never stored").result
 

@@ -1,6 +1,6 @@
-"""Errors say whether another attempt helps, name the object, the value and the limit, and can be copied and pickled.
+"""Errors say whether another attempt may help, name the object, value and limit, and can be copied and pickled.
 
-Method: a table of the promises of each class; every exception of the package is found and copied; one is raised in
+Method: a table of the promises of each class; every exception in the package is found and copied; one is raised in
 another process.
 """
 
@@ -189,7 +189,7 @@ def sample(cls: type[Exception]) -> Exception:
 
 
 def state(error: BaseException) -> dict[str, Any]:
-    """Return everything that a handler of the error can see."""
+    """Return everything that code handling the error can see."""
     seen = {"type": type(error), "text": str(error), "repr": repr(error), "args": error.args, **vars(error)}
     return {**seen, **{name: getattr(error, name, None) for name in ("retriable", "fatal")}}
 
@@ -225,7 +225,7 @@ def test_a_copy_keeps_what_was_added_to_the_error() -> None:
 
 
 def test_an_error_that_is_raised_again_and_again() -> None:
-    """A copy is raised each time: neither tracebacks nor notes of one handler reach the next."""
+    """A copy is raised each time, so neither tracebacks nor notes of one handler reach the next."""
     cause = ConnectFailed("a:1", "refused")
     kept = DecodeError("topics[0]", 4, "cut off")
     kept.add_note("in the third request")

@@ -1,8 +1,8 @@
-"""The clients work on every kind of event loop, over plain connections and TLS, and leave nothing behind on the loop.
+"""The clients work on every kind of event loop, with and without TLS, and leave nothing behind on the loop.
 
-Method: small and large records, a read that is cancelled and an unacknowledged record, on the event loop of the caller
-and on an I/O thread. Any error that the loop reports and any warning of a destructor fails the test. A relay in front
-of the broker provides TLS. `make test-loops` runs the suites of the clients on these loops.
+Method: small and large records, a cancelled read and an unacknowledged record, on the caller's event loop and on an I/O
+thread. Any error that the loop reports, and any destructor warning, fails the test. A relay in front of the broker
+provides TLS. `make test-loops` runs the clients' test suites on these loops.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.event_loops import LOOP_KINDS, loops_of_kind
 from tests.needs import PYTHON_3_12
 from tests.ports import free_port
 
-#: Around the size of the buffer for small frames, far above it, and zero.
+#: Sizes around that of the buffer for small frames, far above it, and zero.
 SIZES = [10, 70_000, 3_000_000, 0, 65_536, 1_000_000]
 
 PATIENCE_SECONDS = 60
@@ -33,14 +33,14 @@ LIMITS: dict[str, Any] = {"ephemeral": True, "message_max_bytes": 4_000_000}
 
 @pytest.fixture(scope="module")
 def plain() -> Iterator[dict[str, Any]]:
-    """Return the options with which a client reaches a broker."""
+    """Return the options for reaching a broker without TLS."""
     with Broker(**LIMITS) as broker:
         yield {"bootstrap_servers": broker.bootstrap}
 
 
 @pytest.fixture(scope="module")
 def by_tls(certificates: Certificates) -> Iterator[dict[str, Any]]:
-    """Return the options with which a client reaches a broker over TLS."""
+    """Return the options for reaching a broker over TLS."""
     port, relay_port = free_port(), free_port()
 
     async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -78,7 +78,7 @@ def by_tls(certificates: Certificates) -> Iterator[dict[str, Any]]:
 
 
 async def use(topic: str, given: dict[str, Any]) -> list[int]:
-    """Write and read records of `SIZES`, twice each; return the sizes that were read."""
+    """Write and read records of `SIZES`, two of each; return the sizes that were read."""
     sizes = []
     async with Admin(**given) as admin:
         await admin.create_topics(NewTopic(topic, 1, 1))

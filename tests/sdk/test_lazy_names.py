@@ -1,6 +1,6 @@
-"""A package loads a module once, when one of its names is first used, and refuses unknown names.
+"""A package loads a module once, on the first use of one of its names, and rejects unknown names.
 
-Method: a package on disk, whose module counts how often it is executed.
+Method: a package on disk with a module that counts how often it is executed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Every event of a running client is in the log: at least one line, and at most one per interval and subject.
+"""Every event of a running client is logged, with at least one line, and at most one per interval and subject.
 
 Method: clients on simulated clusters, each with one kind of trouble for up to an hour. The lines are read with every
-logger of kafkawire at DEBUG.
+kafkawire logger at DEBUG.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Lines:
         self._caplog = caplog
 
     def of(self, area: str, text: str, level: str | None = None) -> list[str]:
-        """Return the lines of an area that contain a text, and forget all lines so far."""
+        """Return an area's lines that contain a text, and forget all lines so far."""
         found = [
             record.getMessage()
             for record in self._caplog.records
@@ -57,7 +57,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> Lines:
 
 
 def simulation() -> Simulation:
-    """Return a client of three brokers."""
+    """Return a client with three brokers."""
     simulation = Simulation(Router(options(), backoff()))
     simulation.handlers[MetadataRequest] = cluster([1, 2, 3], {"t": [1, 2, 3]})
     simulation.handlers[HeartbeatRequest] = lambda request, version: HeartbeatResponse()

@@ -1,6 +1,6 @@
-"""An error about an unknown name suggests the name that was probably meant, and finds it quickly.
+"""An error about an unknown name suggests the name that was probably meant, and does so quickly.
 
-Method: a table of names; and a search of the sources for other code that compares names on its own.
+Method: a table of names, and a search of the sources for other code that compares names.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Options are declared once, read by both of their names, and refused with name, value and limit.
+"""Options are declared once, read under both of their names, and rejected with the name, value and limit.
 
-Method: a class with one option of each kind; tables of accepted and refused values, in Python and as text, and of
+Method: a class with one option of each kind; tables of accepted and rejected values, in Python and as text, and of
 values that contradict each other.
 """
 
@@ -88,7 +88,7 @@ def test_accepted(kind: type[Options], name: str, value: object, attribute: str,
         (Python, {"prot": 1}, "prot=1: no such option; did you mean port?"),
         (Python, {"the__prot": 1}, "the.prot=1: no such option; did you mean the.port?"),
         (Python, {"xyzzy": 1}, "xyzzy=1: no such option"),
-        (Python, {"port": 1, "the__port": 2}, "the.port=2: port was given already"),
+        (Python, {"port": 1, "the__port": 2}, "the.port=2: port was already given"),
         (Python, {"port": 11}, "port=11: expected 0 to 10"),
         (Python, {"the__port": -1}, "the.port=-1: expected 0 to 10"),
         (Python, {"count": INT32_MAX + 1}, "count=2147483648: expected 0 to 2147483647"),

@@ -1,6 +1,6 @@
-"""Only `reveal` shows a secret, and an error does not show a value that may be one.
+"""Only `reveal` shows a secret, and an error does not show a value that may be a secret.
 
-Method: every way in which Python turns an object into text or bytes; tables of names, including misspelt ones.
+Method: every way that Python can turn an object into text or bytes; tables of names, including misspelt ones.
 """
 
 from __future__ import annotations

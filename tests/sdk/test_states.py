@@ -1,4 +1,4 @@
-"""A table allows its edges only, and refuses others with the name of the machine and of both states."""
+"""A table allows only its edges, and rejects others with an error that names the machine and both states."""
 
 from __future__ import annotations
 

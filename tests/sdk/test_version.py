@@ -1,6 +1,6 @@
 """The version is defined once: the package, the public API and the version that clients send to brokers agree.
 
-Method: each place is read.
+Method: all of these places are compared.
 """
 
 from __future__ import annotations

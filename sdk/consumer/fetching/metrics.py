@@ -1,4 +1,4 @@
-"""Measure a consumer's fetches and its lag, per partition of a response, never per record."""
+"""Measure a consumer's fetches and its lag, once per partition in a response and never per record."""
 
 from __future__ import annotations
 

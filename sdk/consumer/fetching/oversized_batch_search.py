@@ -1,8 +1,8 @@
-"""Find the partition whose next batch is too large for any response, and let the others continue without it.
+"""Find the partition whose next batch is too large for any response, so that the others can continue without it.
 
-A broker sends the first batch that it finds completely, even if it is large (KIP-74). If that makes a response larger
-than `max_frame_bytes`, the response cannot be read and does not reveal the partition of the batch. So the partitions of
-that broker are fetched in halves, then in quarters, and so on, until the one with the large batch is alone.
+A broker sends the first batch that it finds in full, however large it is (KIP-74). If this makes a response larger than
+`max_frame_bytes`, the response cannot be read and does not reveal which partition the batch is from. So the partitions
+of that broker are fetched in halves, then in quarters, and so on, until the one with the large batch is alone.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ class OversizedBatchSearch:
         return wanted
 
     def taken(self) -> None:
-        """Record that a response arrived; the next group follows."""
+        """Record that a response arrived, and move on to the next group."""
         del self._groups[:1]
 
     def too_large(self, wanted: Mapping[TopicPartition, Fetch]) -> TopicPartition | None:
         """Record that a response was too large to be accepted.
 
         Returns:
-            The partition, if it was alone in its group. A single wanted partition first becomes a group and is tried
-            again.
+            The partition, if it was alone in its group. If just one partition is wanted, it first becomes a group and
+            is tried again.
         """
         if not self._groups:
             self._groups = _halves(list(wanted))

@@ -1,4 +1,4 @@
-"""The I/O side of one partition: the position and source of its next fetch, and anything that prevents it.
+"""The I/O side of one partition: the position and source of its next fetch, and anything that prevents that fetch.
 
 Failures are retried forever, with pauses, if `may_pass` allows it; otherwise reading the partition stops.
 """
@@ -27,33 +27,33 @@ _PASSING = frozenset({ErrorCode.UNKNOWN_SERVER_ERROR})
 
 
 def may_pass(error: KafkaWireError) -> bool:
-    """Return whether a fetch, or the look-up of a position, may succeed later."""
+    """Return whether a fetch, or the lookup of a position, may succeed later."""
     return retry.may_pass(error, _FINAL, _PASSING)
 
 
 class PartitionFetch:
-    """One partition that is fetched.
+    """A partition that is being fetched.
 
     Args:
         partition: the partition.
         backoff: the pauses after failures.
-        max_bytes: the maximum bytes of one fetch.
+        max_bytes: the maximum size of one fetch in bytes.
 
     Attributes:
-        epoch: the epoch of the user's side, which changes with each seek.
+        epoch: the reading side's epoch, which changes with each seek.
         position: the next position to fetch; None until it is looked up.
         place: the place to look up (see `Place`).
-        is_asked: whether a look-up of the position, or of its epoch, is in flight.
-        checked_epoch: the leader epoch at which the position was found to be in the leader's log.
+        is_asked: whether a lookup of the position, or of its epoch, is in flight.
+        checked_epoch: the leader epoch whose leader confirmed that the position is in its log.
         leader_epoch: the epoch of the leader that the partition is fetched from, or that was last asked about the
             position.
         topic_id: the topic's id when the partition was first seen.
-        paused: whether the application has paused the partition, or the group withholds it.
-        halted: whether an error has stopped the partition, until a seek.
-        buffered_bytes: the bytes fetched but not handed out.
-        attempts: the attempts to fetch and to look up the position.
+        paused: whether the application has paused the partition or the group withholds it.
+        halted: whether an error has stopped the partition until a seek.
+        buffered_bytes: the number of bytes fetched but not handed out.
+        attempts: the attempts to fetch, and to look up the position.
         home: the node that the partition is fetched from; None while it is not fetched.
-        replica: the follower to fetch from, and until when (KIP-392); None for the leader.
+        replica: the follower to fetch from, and how long to do so (KIP-392); None for the leader.
         sent: the values in the last request that named the partition (see `to_send`).
         waits_until_ms: the end of the pause after a failure, if a check is scheduled for it.
         end_offset: the first offset that was not readable at the last fetch; -1 if unknown.
@@ -100,7 +100,7 @@ class PartitionFetch:
         """Restart at a place."""
         self.move(place)
         self.epoch, self.halted = epoch, False
-        self.end_offset = -1  # the user's side may not have accepted the last one, which had another epoch
+        self.end_offset = -1  # the reading side may not have accepted the last one, which had another epoch
         self.buffered_bytes = 0
         self.attempts.succeeded()
 
@@ -112,8 +112,8 @@ class PartitionFetch:
         self.checked_epoch = -1
 
     def needs_check(self, known: Partition) -> bool:
-        """Return whether the leader has changed since the position was found to be in its log (KIP-320)."""
-        is_checked = known.leader_epoch in (-1, self.checked_epoch)  # an older one belongs to a recreated topic
+        """Return whether the leader has changed since the position was confirmed to be in its log (KIP-320)."""
+        is_checked = known.leader_epoch in (-1, self.checked_epoch)  # an older epoch belongs to a recreated topic
         return self.position is not None and self.position.leader_epoch >= 0 and not is_checked
 
     def to_send(self) -> tuple[int | None, int, int, int]:
@@ -131,10 +131,10 @@ class PartitionFetch:
 
 
 class Planning(Protocol):
-    """The planner's interface to look-ups and responses, which handle its partitions.
+    """The planner as seen by lookups and responses, which handle its partitions.
 
     Attributes:
-        user: the user's side; set before anything is assigned.
+        user: the reading side; set before anything is assigned.
     """
 
     user: Located | None
@@ -144,7 +144,7 @@ class Planning(Protocol):
         ...
 
     def consider(self, fetch: PartitionFetch, now_ms: int) -> None:
-        """Move a partition to its current place."""
+        """Move a partition to where it belongs now."""
         ...
 
     def go_on(self, fetch: PartitionFetch, now_ms: int) -> None:
@@ -152,7 +152,7 @@ class Planning(Protocol):
         ...
 
     def locate(self, fetch: PartitionFetch, position: Position, now_ms: int, *, is_checked: bool = False) -> None:
-        """Start fetching from a looked-up position; `is_checked` says whether the leader itself returned it."""
+        """Start fetching from a position that was looked up; `is_checked` says whether the leader returned it."""
         ...
 
     def reset(self, fetch: PartitionFetch, reason: str, now_ms: int) -> None:
@@ -160,13 +160,13 @@ class Planning(Protocol):
         ...
 
     def failed(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:
-        """Let a partition wait after a failure that may pass, or stop reading it."""
+        """Pause a partition after a failure that may pass, or stop reading it."""
         ...
 
     def retry(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:
-        """Let a partition wait after any kind of failure."""
+        """Pause a partition after a failure of any kind."""
         ...
 
     def halt_with(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:
-        """Stop fetching a partition until the next seek; the application gets the error once."""
+        """Stop fetching a partition until the next seek, and report the error to the application once."""
         ...

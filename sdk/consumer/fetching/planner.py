@@ -1,8 +1,8 @@
-"""The machine that plans a consumer's fetches: it turns positions into requests, separately for each broker.
+"""The machine that plans a consumer's fetches, turning positions into requests for each broker.
 
-A partition is in the session of the broker that it is fetched from, or waits for its position, its leader, the end of a
-pause, or room in the queue. Each event moves only the partitions that it concerns, so the work grows with the records,
-not with the partitions. An error affects only its partition, which waits while the others continue.
+A partition either is in the session of the broker that it is fetched from, or waits for its position, its leader, the
+end of a pause, or room in the queue. Each event moves only the partitions that it concerns, so the work grows with the
+number of records, not partitions. An error affects only its own partition, which waits while the others continue.
 
 Source: Apache Kafka, `AbstractFetch`, `SubscriptionState`; KIP-227 (sessions), KIP-392 (followers), KIP-320 (epochs).
 """
@@ -41,15 +41,16 @@ __all__ = ["FetchPlanner"]
 
 logger = logging.getLogger("kafkawire.consumer")
 
-#: A partition is fetched ahead while fewer fetches than this wait for the application: one being read, one ready.
+#: A partition is fetched ahead while fewer fetches than this are waiting for the application: one being read, one
+#: ready.
 _FETCHES_AHEAD = 2
 
-#: After a longer response the next fetch is sent before the application reads this one, so that the broker works
-#: meanwhile. Reading fewer records takes less time than sending a fetch.
+#: After a response longer than this, the next fetch is sent before the application reads the response, so that the
+#: broker works meanwhile. Reading a shorter response takes less time than sending a fetch.
 _LONG_READ_BYTES = 16_384
 
 #: The size of a response without records: its header and, for each partition, its fields, its topic and some aborted
-#: transactions. `max_frame_bytes` limits all of it, so requests leave room for it.
+#: transactions. `max_frame_bytes` limits the whole response, so requests leave room for these bytes.
 _RESPONSE_BYTES, _PARTITION_BYTES = 1_024, 512
 
 
@@ -61,7 +62,7 @@ class _NodeFetches:
     def __init__(self, options: ConsumerOptions) -> None:
         self.session = FetchSession()
         self.search = OversizedBatchSearch()
-        self.request = FetchRequest(  # each is encoded before the next is made: only the session's part is new
+        self.request = FetchRequest(  # reused: each is encoded before the next, and only the session's part changes
             max_wait_ms=options.fetch_max_wait_ms,
             min_bytes=options.fetch_min_bytes,
             max_bytes=options.fetch_max_bytes,
@@ -85,7 +86,7 @@ class FetchPlanner:
         committed: looks up committed offsets; None if there is no group.
 
     Attributes:
-        user: receives looked-up positions; set before anything is assigned.
+        user: receives the positions that were looked up; set before anything is assigned.
         last_fetch_ms: when a broker last answered a fetch; None before the first answer.
         visited: the number of partitions examined, for tests of scale.
     """
@@ -151,7 +152,7 @@ class FetchPlanner:
         self._queue.refuse(self._refusal)
         starved = self._is_full or bool(self._ahead)
         self._queue.starved = starved
-        if starved and self._queue.released:  # since the first check
+        if starved and self._queue.released:  # released since the first check
             self.poll(now_ms)
 
     def due_ms(self, now_ms: int) -> int | None:
@@ -164,14 +165,14 @@ class FetchPlanner:
         self._queue.fail(error)
 
     def subscribe(self, topics: frozenset[str] | None) -> None:
-        """Keep the metadata of these topics fresh, even of those without partitions; None if a group does so."""
+        """Keep the metadata of these topics fresh, even of topics without partitions; None if a group does so."""
         self._subscribed = topics
         self._want_topics()
 
-    # The `Fetching` interface: changes made by the user's side.
+    # The `Fetching` interface: changes made by the reading side.
 
     def assign(self, epochs: Mapping[TopicPartition, tuple[int, Place]], now_ms: int) -> None:
-        """Fetch exactly these partitions, none of them paused; those whose epoch is known continue."""
+        """Fetch exactly these partitions, none of them paused; partitions whose epoch is known continue."""
         for partition in [each for each in self._partitions if each not in epochs]:
             self._leaderless.pop(partition, None)
             self._ahead.discard(partition)
@@ -190,7 +191,7 @@ class FetchPlanner:
         self._want_topics()
 
     def seek(self, partition: TopicPartition, epoch: int, place: Place, now_ms: int) -> None:
-        """Fetch a partition from another place, unless that has already been applied."""
+        """Fetch a partition from another place, unless that seek has already been applied."""
         fetch = self._partitions.get(partition)
         if fetch is not None and fetch.epoch != epoch:
             self._ahead.discard(partition)
@@ -220,10 +221,10 @@ class FetchPlanner:
             fetch.halted = True
             self.consider(fetch, now_ms)
 
-    # Placing partitions; look-ups and responses call these, too.
+    # Placing partitions; lookups and responses call these, too.
 
     def consider(self, fetch: PartitionFetch, now_ms: int) -> None:
-        """Move a partition to its current place: a broker, a look-up, or neither until something happens."""
+        """Move a partition to where it belongs now: a broker, a lookup, or neither until something happens."""
         self.visited += 1
         home: int | None = None
         topic = self._metadata.topics.get(fetch.partition.topic)
@@ -255,7 +256,7 @@ class FetchPlanner:
             self._nodes[home].session.change(fetch.partition)
 
     def failed(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:
-        """Let a partition wait after a failure that may pass, or stop reading it."""
+        """Pause a partition after a failure that may pass, or stop reading it."""
         if not may_pass(error):
             self.halt_with(fetch, error, now_ms)
             return
@@ -264,15 +265,15 @@ class FetchPlanner:
         self.retry(fetch, error, now_ms)
 
     def retry(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:
-        """Let a partition wait after any kind of failure."""
+        """Pause a partition after a failure of any kind."""
         fetch.attempts.failed(error, now_ms)
         self.consider(fetch, now_ms)
         subject = "retry", fetch.partition.topic
         self._lines.warning(subject, now_ms, "%s (%d in a row)", error, fetch.attempts.failures)
 
     def halt_with(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:
-        """Stop fetching a partition until the next seek; the application gets the error once."""
-        if not isinstance(error, Closed):  # the consumer has ended, which does not need a line per partition
+        """Stop fetching a partition until the next seek, and report the error to the application once."""
+        if not isinstance(error, Closed):  # if the consumer has ended, a line per partition is not needed
             self._lines.error(("halt", fetch.partition.topic), now_ms, "reading %s stops: %s", fetch.partition, error)
         fetch.halted = True
         self.consider(fetch, now_ms)
@@ -280,7 +281,7 @@ class FetchPlanner:
         self._queue.deliver(Fetched(fetch.partition, fetch.epoch, end.offset, end, error=error))
 
     def locate(self, fetch: PartitionFetch, position: Position, now_ms: int, *, is_checked: bool = False) -> None:
-        """Start fetching from a looked-up position; `is_checked` says whether the leader itself returned it."""
+        """Start fetching from a position that was looked up; `is_checked` says whether the leader returned it."""
         fetch.move(position)
         if is_checked:
             fetch.checked_epoch = fetch.leader_epoch
@@ -309,7 +310,7 @@ class FetchPlanner:
         return self._partitions.get(partition)
 
     def _home_of(self, fetch: PartitionFetch, known: Partition, leader: int, now_ms: int) -> int | None:
-        """Return the node to fetch from; request a look-up if the position is unconfirmed."""
+        """Return the node to fetch from; request a lookup if the position is unconfirmed."""
         if fetch.position is None or fetch.needs_check(known):
             self._lookups.want(fetch, leader)
             return None
@@ -351,9 +352,9 @@ class FetchPlanner:
             heappush(self._later, (due_ms, next(self._numbers), fetch))
 
     def _notice_other_topic(self, fetch: PartitionFetch, topic_id: bytes, now_ms: int) -> None:
-        """Restart in a topic that was deleted and created again (KIP-516), or learn its id for the first time.
+        """Restart in a topic that was deleted and recreated (KIP-516), or store its id if it was not known yet.
 
-        The user's side restarts, too: offsets of the former topic must not be committed for this one.
+        The reading side restarts as well, since offsets of the old topic must not be committed for the new one.
         """
         former, fetch.topic_id = fetch.topic_id, topic_id
         fetch.warned = ""
@@ -369,7 +370,7 @@ class FetchPlanner:
             self.user.renewed(fetch.partition, fetch.epoch, fetch.place)
 
     def _move(self, fetch: PartitionFetch, home: int | None) -> None:
-        """Set the node that a partition is fetched from, or none."""
+        """Set the node to fetch a partition from, or none."""
         if fetch.home is not None and fetch.home != home:
             former = self._nodes[fetch.home]
             former.wanted.pop(fetch.partition, None)
@@ -385,7 +386,7 @@ class FetchPlanner:
         node.wanted[fetch.partition] = fetch
 
     def _take_releases(self, now_ms: int) -> None:
-        """Resume fetching partitions whose waiting data has been taken."""
+        """Resume fetching partitions whose queued data has been taken."""
         while self._queue.released:
             partition, epoch, size_bytes = self._queue.released.popleft()
             fetch = self._partitions.get(partition)
@@ -408,7 +409,7 @@ class FetchPlanner:
             return
         try:
             request, version = self._request(node, link)
-        except UnsupportedVersion as error:  # until another broker listens there or becomes the leader
+        except UnsupportedVersion as error:  # lasts until another broker listens there or becomes the leader
             node.session.restart(keeps_id=True)
             node.refusal = node.refusal or error
             self._refusal = self._refusal or node.refusal
@@ -430,7 +431,7 @@ class FetchPlanner:
         wanted = node.search.group(node.wanted)
         is_apart = wanted is not node.wanted
         if is_apart:
-            node.session.restart(keeps_id=True)  # the session already contains all of them
+            node.session.restart(keeps_id=True)  # the session already contains all of the partitions
         plan = node.session.plan(wanted)
         assert link.connection is not None
         carrying = None if node.session.by_id else (FetchRequest.FetchTopic, "topic")
@@ -467,7 +468,7 @@ class FetchPlanner:
             self._responses.refused(list(node.wanted.values()), error, now_ms)
 
     def _separate(self, node_id: int, node: _NodeFetches, damage: FrameTooLarge, now_ms: int) -> None:
-        """Fetch partitions in ever smaller groups to find and halt the one whose batch is too large."""
+        """Fetch partitions in ever smaller groups, to find and halt the one whose batch is too large."""
         partition = node.search.too_large(node.wanted)
         if partition is None:
             text = "node %d: a response has %d bytes, but max_frame_bytes is %d; its partitions are fetched in halves"
@@ -483,5 +484,5 @@ class FetchPlanner:
         self.halt_with(fetch, error, now_ms)
 
 
-#: Errors after which a full request is sufficient.
+#: Errors that a full request resolves.
 _SESSION_ENDED = (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH)

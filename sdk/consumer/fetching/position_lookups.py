@@ -1,7 +1,7 @@
-"""Look up start positions: committed offsets, offsets by the reset policy or a time, and truncated logs.
+"""Look up start positions: committed offsets, offsets by reset policy or time, and the ends of truncated logs.
 
-Look-ups for the same broker share one request. Each result affects only its partition: a failed look-up is repeated
-after a separate pause.
+Lookups for the same broker share one request. Each result affects only its own partition: a failed lookup is repeated
+after a pause of its own.
 
 Source: Apache Kafka, `OffsetFetcher`, `OffsetFetcherUtils`; KIP-320 (log truncation), KIP-1106 (`by_duration`).
 """
@@ -49,7 +49,7 @@ class CommittedSource(Protocol):
     def __call__(
         self, partitions: Collection[TopicPartition], on_found: Callable[[Found, int], None], now_ms: int
     ) -> None:
-        """Report each partition once, with the time; partitions with errors may come later than the others."""
+        """Report each partition once, with the time; partitions with errors may be reported later than the others."""
         ...
 
 
@@ -82,7 +82,7 @@ class PositionLookups:
         self._wanted: dict[int, dict[TopicPartition, PartitionFetch]] = {}
 
     def reset_place(self) -> int | None:
-        """Return the time that `auto_offset_reset` stands for; None if it is to raise."""
+        """Return the time that `auto_offset_reset` stands for; None if it means to raise an error."""
         policy = self._options.auto_offset_reset
         if isinstance(policy, int):
             return self._wall_ms() - policy
@@ -97,7 +97,7 @@ class PositionLookups:
         self._wanted.setdefault(leader, {})[fetch.partition] = fetch
 
     def poll(self, now_ms: int) -> None:
-        """Send the look-ups that are due."""
+        """Send the lookups that are due."""
         if self._uncommitted:
             self._poll_committed(now_ms)
         if not self._wanted:
@@ -130,7 +130,7 @@ class PositionLookups:
         return isinstance(fetch.place, int) if fetch.position is None else fetch.needs_check(known)
 
     def _note_leaders(self, fetches: Iterable[PartitionFetch]) -> None:
-        """Record the epoch in which a leader is asked: when it answers, there may be another leader."""
+        """Record the epoch of each leader when it is asked: by the time it answers, there may be another leader."""
         for fetch in fetches:
             known = self._router.metadata.partition(fetch.partition)
             fetch.leader_epoch = -1 if known is None else known.leader_epoch
@@ -159,7 +159,7 @@ class PositionLookups:
         found: Found,
         now_ms: int,
     ) -> None:
-        """Accept the offsets found so far; partitions that wait for another attempt follow later."""
+        """Accept the offsets found so far; those of partitions that wait for another attempt follow later."""
         for partition, commit in found.items():
             fetch = fetches[partition]
             if self._planner.current(partition) is not fetch or fetch.epoch != epochs[partition]:
@@ -209,7 +209,7 @@ class PositionLookups:
     # Truncated logs.
 
     def _is_in_log(self, fetch: PartitionFetch, now_ms: int) -> None:
-        """Fetch from a position that is in the leader's log; a later leader must be asked again."""
+        """Fetch from a position that is in the leader's log; with a later leader, ask again."""
         fetch.checked_epoch = fetch.leader_epoch
         self._planner.consider(fetch, now_ms)
 
@@ -293,7 +293,7 @@ class PositionLookups:
 
 
 def _can_check(versions: Versions) -> bool:
-    """Return whether a broker tells consumers where leader epochs end; older ones tell only other brokers."""
+    """Return whether a broker tells consumers where leader epochs end; older brokers tell only other brokers."""
     try:
         version = versions.version_for(OffsetForLeaderEpochRequest)
     except UnsupportedVersion:

@@ -1,8 +1,8 @@
 """The queue of fetched batches, the only structure that both sides of a consumer use.
 
-The I/O side adds a response's data for a partition, and the user's side takes it; they can be two threads. Each count
-has one writer, and deques append and pop atomically, so no lock is needed. Data fetched before a seek is dropped when
-its turn comes; data of a paused partition is set aside until the partition is resumed.
+The I/O side adds a response's data for a partition, and the reading side takes it; the two can be separate threads.
+Each count has one writer, and deques append and pop atomically, so no lock is needed. Data fetched before a seek is
+dropped when its turn comes; data of a paused partition is set aside until the partition is resumed.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ __all__ = ["FetchQueue", "Fetched", "Taker"]
 
 
 class Fetched:
-    """One response's data for one partition: batches, an error, or only a new position.
+    """One response's data for one partition: batches, an error, or just a new position.
 
     Args:
         partition: the partition that the batches are from.
-        epoch: the partition's epoch when they were requested; they are dropped once it differs.
+        epoch: the partition's epoch when the batches were requested; they are dropped if it has changed.
         start: the requested offset; earlier records of the first batch are skipped.
         end: the position after the last whole batch.
-        records: concatenated batches; the last one may be cut off.
+        records: concatenated batches; the last one may be incomplete.
         data_end: the offset after the last batch that can have records for the application.
         aborted: (first offset, producer id) of each aborted transaction, by first offset.
-        error: why the partition cannot be read; it then stops.
+        error: why the partition cannot be read, in which case it stops.
     """
 
     __slots__ = ("aborted", "data_end", "end", "epoch", "error", "partition", "records", "start")
@@ -61,32 +61,32 @@ class Fetched:
 
 
 class Taker(Protocol):
-    """The user's side of a partition, which decides whether fetched data may be handed out."""
+    """The reading side of a partition, which decides whether fetched data may be handed out."""
 
     @property
     def epoch(self) -> int:
-        """The current epoch; data fetched in another one is dropped."""
+        """The current epoch; data fetched in another epoch is dropped."""
         ...
 
     @property
     def is_held(self) -> bool:
-        """Whether handing out is currently suspended."""
+        """Whether nothing may be handed out at present."""
         ...
 
 
 class FetchQueue:
-    """The data that was fetched but not handed out yet.
+    """The data that has been fetched but not handed out yet.
 
     Args:
-        wake: makes the I/O side look at releases, if it waits for them.
+        wake: makes the I/O side look at releases if it is waiting for them.
 
     Attributes:
         wake: as given.
         released: (partition, epoch, bytes) of the data taken since the I/O side last looked.
         starved: set by the I/O side while it waits for releases.
         announces_reads: whether a read that begins to wait wakes the I/O side, which a group needs.
-        errors: the errors that reads raise, one each.
-        refusal: the error of reads that would have to wait, as long as a broker rejects this client.
+        errors: the errors that reads raise, one per read.
+        refusal: the error that a read raises instead of waiting, while a broker rejects this client.
         failure: why no more data will arrive; None while the client is running. A listener may have raised it.
     """
 
@@ -107,7 +107,7 @@ class FetchQueue:
 
     @property
     def size_bytes(self) -> int:
-        """The bytes of all data put and not taken."""
+        """The size in bytes of all data that was put and not taken."""
         return self._put_bytes - self._taken_bytes
 
     # The I/O side.
@@ -123,12 +123,12 @@ class FetchQueue:
         self.signal()
 
     def report(self, error: KafkaWireError) -> None:
-        """Make the next read raise an error that concerns no single partition."""
+        """Make the next read raise an error that is not about a particular partition."""
         self.errors.append(error)
         self.signal()
 
     def refuse(self, error: KafkaWireError | None) -> None:
-        """Make every read that finds nothing raise an error; None ends that."""
+        """Make every read that finds nothing raise an error; None stops that."""
         if error is not None and error is not self.refusal:
             self.report(error)
         self.refusal = error
@@ -150,11 +150,11 @@ class FetchQueue:
         while waiting:
             try:
                 promise = waiting.popleft()
-            except IndexError:  # the other side was faster
+            except IndexError:  # the other side was quicker
                 return
             promise.keep(None)
 
-    # The user's side.
+    # The reading side.
 
     def check(self) -> None:
         """Raise the failure, if there is one; each read calls this."""
@@ -163,7 +163,7 @@ class FetchQueue:
             return
         if isinstance(failure, KafkaWireError):
             raise failure.again()
-        raise failure.with_traceback(self._traceback)  # it must not grow with each read
+        raise failure.with_traceback(self._traceback)  # the traceback must not grow with each read
 
     def take(self, takers: Mapping[TopicPartition, Taker]) -> Fetched | None:
         """Return the oldest data that can be handed out; None if there is none."""
@@ -174,7 +174,7 @@ class FetchQueue:
                 self._release(fetched)
             elif taker.is_held:
                 self._parked.setdefault(fetched.partition, []).append(fetched)
-                self._taken_bytes += len(fetched.records)  # useless now, so it must not prevent other fetches
+                self._taken_bytes += len(fetched.records)  # it is useless now, so it must not hold up other fetches
             else:
                 self._release(fetched)
                 return fetched
@@ -193,7 +193,7 @@ class FetchQueue:
         self._parked.pop(partition, None)
 
     def take_error(self, partition: TopicPartition, epoch: int) -> KafkaWireError | None:
-        """Remove and return the error that waits to be raised for a partition; None if there is none."""
+        """Remove and return the error waiting to be raised for a partition; None if there is none."""
         fetched = self._failed(partition, epoch)
         if fetched is None:
             return None
@@ -201,7 +201,7 @@ class FetchQueue:
         return fetched.error
 
     def has_error(self, partition: TopicPartition, epoch: int) -> bool:
-        """Return whether an error waits to be raised for a partition."""
+        """Return whether an error is waiting to be raised for a partition."""
         return self._failed(partition, epoch) is not None
 
     def _failed(self, partition: TopicPartition, epoch: int) -> Fetched | None:
@@ -213,7 +213,7 @@ class FetchQueue:
 
         Args:
             is_there: returns whether the awaited data has arrived; None for anything that a read hands out or raises.
-                Data for other readers must not keep the promise immediately, again and again.
+                With it, data for other readers does not keep the promise immediately, over and over.
         """
         promise: Promise[None] = Promise()
         self._waiting.append(promise)
@@ -239,7 +239,7 @@ class FetchQueue:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether a read waits for records."""
+        """Whether a read is waiting for records."""
         return bool(self._waiting)
 
     def _release(self, fetched: Fetched) -> None:

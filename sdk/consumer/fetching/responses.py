@@ -1,4 +1,4 @@
-"""Handle the responses to fetches: queue the batches, and treat each error separately for its partition.
+"""Handle the responses to fetches: queue the batches, and handle errors partition by partition.
 
 Source: Apache Kafka, `FetchCollector.handleInitializeErrors`; KIP-951 (leaders in responses), KIP-392 (followers).
 """
@@ -67,7 +67,7 @@ class FetchResponses:
                         partition, leader.leader_id, leader.leader_epoch, response.node_endpoints
                     )
                 fetch = self._planner.current(partition)
-                # The response is too late for a partition after a seek, or if another broker now serves it.
+                # For a partition, the response is too late after a seek, or if another broker now serves the partition.
                 if fetch is not None and fetch.sent is not None and fetch.sent[:3] == (node_id, *_place(fetch)):
                     self._take(node_id, fetch, data, has_moved, now_ms)
         self._damaged.discard(node_id)
@@ -82,14 +82,14 @@ class FetchResponses:
                 self._planner.consider(fetch, now_ms)
         damage = error.__cause__ if isinstance(error.__cause__, RemoteProtocolError) else None
         if damage is not None and node_id not in self._damaged:
-            self._damaged.add(node_id)  # perhaps temporary; if not, reads would wait forever without knowing why
+            self._damaged.add(node_id)  # perhaps temporary; if not, reads would wait forever without giving a reason
         elif damage is not None:
             self._queue.report(damage)
         elif not error.retriable and not is_connection_error(error):
             self._queue.report(error)
 
     def refused(self, fetches: Iterable[PartitionFetch], error: BrokerError, now_ms: int) -> None:
-        """Handle a response with a top-level error; whatever the error is, fetching continues after a pause."""
+        """Handle a response with a top-level error; fetching continues after a pause, whatever the error."""
         if outdates_metadata(error):
             self._metadata.invalidate()
         if not may_pass(error):
@@ -120,7 +120,7 @@ class FetchResponses:
     def _queue_batches(
         self, fetch: PartitionFetch, data: FetchResponse.PartitionData, records: Buffer, now_ms: int
     ) -> None:
-        """Queue the batches of a partition and continue after the last whole one."""
+        """Queue the batches of a partition, and continue after the last complete one."""
         assert fetch.position is not None
         start = fetch.position
         found = extent(records)
@@ -147,7 +147,7 @@ class FetchResponses:
         fetch.buffered_bytes += len(records)
         self._metrics.partition(fetch.partition.topic, len(records), found.records_count, now_ms)
         self._queue.put(fetched)
-        # The user's side raises the error when it gets there; fetching more would only return the same data.
+        # The reading side raises the error when it gets there; fetching more would only return the same data.
         fetch.halted = found.damage is not None
 
     def _refuse(

@@ -1,1 +1,1 @@
-"""The user's side of a consumer, which hands out fetched records and moves the positions."""
+"""The reading side of a consumer (the user's side), which hands out fetched records and moves the positions."""

@@ -1,11 +1,10 @@
-"""The partitions of a consumer and the state of handing out each one's records.
+"""The partitions of a consumer, and how far the records of each one have been handed out.
 
-`Assignment` is a group machine's interface to a consumer: it assigns and withholds partitions and returns what to
-commit.
-The user's side reads, seeks and pauses; every change is passed on to the I/O side, which fetches. The two can run in
-two threads, and a signal handler can interrupt anywhere, so there is no lock (docs/decisions/0035-no-locks.md): all
-state that a seek changes is one object, replaced in one step, and the I/O side reads the current one when its turn
-comes.
+`Assignment` is a group machine's interface to a consumer: it assigns and withholds partitions, and returns what to
+commit. The reading side reads, seeks and pauses; every change is passed on to the I/O side, which fetches. The two can
+run on separate threads, and a signal handler can interrupt anywhere, so there is no lock
+(docs/decisions/0035-no-locks.md): all state that a seek changes is one object, replaced in one step, and the I/O side
+reads the current object when its turn comes.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
 
 __all__ = ["Assignment", "Fetching", "Reading"]
 
-#: Shared by all partitions: one that was revoked and reassigned must not accept data fetched for it earlier.
+#: Shared by all partitions: a partition that was revoked and reassigned must not accept data fetched for it earlier.
 _epochs = count(1)
 
 
 class Fetching(Protocol):
-    """The I/O side as seen by the assignment; called there."""
+    """The I/O side as seen by the assignment; the methods are called on that side."""
 
     def assign(self, epochs: Mapping[TopicPartition, tuple[int, Place]], now_ms: int) -> None:
-        """Fetch exactly these partitions; those whose epoch is known continue."""
+        """Fetch exactly these partitions; partitions whose epoch is known continue."""
         ...
 
     def seek(self, partition: TopicPartition, epoch: int, place: Place, now_ms: int) -> None:
@@ -53,7 +52,7 @@ class Fetching(Protocol):
 
 
 class _Epoch:
-    """The state of a partition since its last seek; attributes as in `Reading`."""
+    """The state of a partition since its last seek; the attributes are those of `Reading`."""
 
     __slots__ = ("done", "halted", "handout", "number", "place", "start")
 
@@ -67,16 +66,16 @@ class _Epoch:
 
 
 class Reading:
-    """The state of handing out one partition's records.
+    """How far one partition's records have been handed out.
 
     Attributes:
         partition: the partition.
-        unfinished: the records handed out but not finished, if the application finishes them; None if the next read
+        unfinished: the records handed out but not finished, if the application finishes records; None if the next read
             does.
         committed: the last offset committed by this consumer; -1 if none.
         paused: whether the application has paused the partition.
-        withheld: whether the group withholds it: it is about to be revoked, or its assignment has not been announced
-            yet.
+        withheld: whether the group withholds the partition, because it is about to be revoked or its assignment has not
+            been announced yet.
         until: the offset at which a bounded read ends; None for no end.
         end_offset: the first offset that was not readable at the last fetch; -1 if unknown.
     """
@@ -102,7 +101,7 @@ class Reading:
         self._epoch = _Epoch(self.place, start, start, halted=True)
 
     def located(self, epoch: int, position: Position) -> bool:
-        """Accept the position looked up in an epoch; return whether the epoch is current and had no position."""
+        """Accept a position looked up in an epoch; return whether that epoch is current and did not have one."""
         current = self._epoch
         if current.number != epoch or current.start is not None:
             return False
@@ -127,7 +126,7 @@ class Reading:
 
     @property
     def start(self) -> Position | None:
-        """The position before `handout` or, without one, the next to hand out; None until it is looked up."""
+        """The position before `handout` or, without one, the next position to hand out; None until it is looked up."""
         return self._epoch.start
 
     @start.setter
@@ -136,7 +135,7 @@ class Reading:
 
     @property
     def done(self) -> Position | None:
-        """The position before which everything is finished, not counting `handout`."""
+        """The position before which everything is finished, apart from `handout`."""
         return self._epoch.done
 
     @done.setter
@@ -165,20 +164,20 @@ class Reading:
 
     @property
     def finished(self) -> Position | None:
-        """The position before which everything is finished, by reading further or by the application's calls."""
+        """The position before which everything is finished, through further reads or the application's calls."""
         unfinished = self.unfinished
         if unfinished is not None:
             position, first = (
                 self.position,
                 unfinished.first,
-            )  # in this order: more may be handed out in between
+            )  # in this order, because more may be handed out in between
             return position if first is None or position is None else min(first, position)
         handout = self.handout
         return self.done if handout is None or self.done is None else handout.finished(self.done)
 
     @property
     def is_held(self) -> bool:
-        """Whether the partition's records may currently not be handed out."""
+        """Whether the partition's records must not be handed out at present."""
         return self.paused or self.withheld or self.halted or (self.until is not None and self.is_at_end)
 
     @property
@@ -216,7 +215,7 @@ class Assignment:
 
     Attributes:
         clock_ms: as given.
-        readings: the readings by partition; each assignment replaces the whole mapping.
+        readings: the reading of each partition; each assignment replaces the whole mapping.
         on_pause: called after partitions are paused; set by the reader.
         handed_out: returns the number of records handed out so far; set by the reader.
         on_commit: called with committed offsets; set by the client.
@@ -264,11 +263,11 @@ class Assignment:
     def assign(
         self, partitions: Iterable[TopicPartition] | Mapping[TopicPartition, Position], place: Place = None
     ) -> None:
-        """Read exactly these partitions; those already assigned keep their positions, withheld ones continue.
+        """Read exactly these partitions; those already assigned keep their positions, and withheld ones continue.
 
         Args:
             partitions: the new assignment; a mapping gives the start of each partition.
-            place: the start of new partitions for which none is given.
+            place: the start of new partitions that have none in the mapping.
         """
         begins = partitions if isinstance(partitions, Mapping) else {}
         former = self.readings
@@ -280,7 +279,7 @@ class Assignment:
             self._queue.forget(partition)
             self._withhold(former[partition])
         for reading in chosen.values():
-            if reading.withheld:  # hand it out again, from its last position or from a seek made meanwhile
+            if reading.withheld:  # hand out its records again, from its last position or from a seek made meanwhile
                 reading.withheld = False
                 self._queue.forget(reading.partition)
                 reading.begin(reading.place if reading.position is None else reading.position)
@@ -300,7 +299,7 @@ class Assignment:
         self._run(partial(self._pause, withheld))
 
     def to_commit(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return finished but uncommitted positions; None for all partitions."""
+        """Return finished but uncommitted positions of the given partitions, or of all of them."""
         readings = self.readings
         found = {}
         for partition in readings if partitions is None else partitions:
@@ -323,14 +322,14 @@ class Assignment:
         self._queue.report(error)
 
     def is_unread(self, error: KafkaWireError) -> bool:
-        """Return whether a reported error has not been raised by a read yet."""
+        """Return whether no read has raised a reported error yet."""
         return error in list(self._queue.errors)
 
     @property
     def last_handed_out_ms(self) -> int | None:
-        """When the application was last seen to receive a record; None while a read is waiting.
+        """When the application was last seen receiving a record; None while a read is waiting.
 
-        The time is taken on access, so that no clock is read per record.
+        The clock is read when this is accessed, not once per record.
         """
         if self._queue.is_awaited:
             self._seen_ms = None
@@ -343,7 +342,7 @@ class Assignment:
     # The I/O side.
 
     def located(self, partition: TopicPartition, epoch: int, position: Position) -> bool:
-        """Accept a looked-up position; return whether the partition had none."""
+        """Accept a position that was looked up; return whether the partition did not have one."""
         reading = self.readings.get(partition)
         if reading is None or not reading.located(epoch, position):
             return False
@@ -357,16 +356,16 @@ class Assignment:
             reading.end_offset = end_offset
 
     def renewed(self, partition: TopicPartition, epoch: int, place: Place) -> None:
-        """Restart at a place, because the topic was replaced by another one of the same name."""
+        """Restart at a place, because the topic was replaced by another one with the same name."""
         reading = self.readings.get(partition)
         if reading is not None and reading.epoch == epoch:
             reading.committed = -1
             self._move(reading, place)
 
-    # The user's side.
+    # The reading side.
 
     def seek(self, partition: TopicPartition, place: Place) -> None:
-        """Continue from another place; data fetched before is dropped.
+        """Continue from another place; data fetched earlier is dropped.
 
         Raises:
             LocalProtocolError: the partition is not assigned.
@@ -387,7 +386,7 @@ class Assignment:
         self._run(partial(self._pause, paused))
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Hand out paused partitions again; try again to read those that an error has halted.
+        """Hand out paused partitions again, and try again to read those that an error has halted.
 
         Raises:
             LocalProtocolError: a partition is not assigned.
@@ -407,7 +406,7 @@ class Assignment:
         self._run(partial(self._fetching.halt, reading.partition))
 
     def finish(self, partition: TopicPartition, start_offset: int, end_offset: int | None = None) -> None:
-        """Mark a record, or a whole batch up to `end_offset`, as finished; ignored if its partition was given up.
+        """Mark a record, or a whole batch up to `end_offset`, as finished, unless its partition was given up.
 
         Raises:
             LocalProtocolError: the record was handed out in a batch, or the next read finishes it anyway.
@@ -423,7 +422,7 @@ class Assignment:
             reading.unfinished.finish_batch(start_offset, end_offset)
 
     def skip(self, partition: TopicPartition, offset: int) -> None:
-        """Continue after the record at which an error stopped its partition, unless the position has been moved.
+        """Continue after the record where an error stopped its partition, unless the position has been moved.
 
         Earlier records stay unfinished until the application finishes them.
         """
@@ -441,7 +440,7 @@ class Assignment:
             self._restart(reading, position, finished)
 
     def _move(self, reading: Reading, place: Place) -> None:
-        """Continue from another place; records handed out before no longer count."""
+        """Continue from another place; records handed out earlier no longer count."""
         if reading.unfinished is not None:
             reading.unfinished.forget()
         self._restart(reading, place)
@@ -460,14 +459,14 @@ class Assignment:
         self._pause(readings, now_ms)
 
     def _pause(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
-        """Make the I/O side stop fetching those partitions that are now paused or withheld."""
+        """Make the I/O side stop fetching those of the partitions that are paused or withheld by now."""
         chosen = [self.readings.get(partition) for partition in partitions]
         held = [reading.partition for reading in chosen if reading is not None and (reading.paused or reading.withheld)]
         if held:
             self._fetching.pause(held, now_ms)
 
     def _sought(self, partition: TopicPartition, now_ms: int) -> None:
-        """Make the I/O side fetch a partition from its last seek."""
+        """Make the I/O side fetch a partition from where its last seek went."""
         reading = self.readings.get(partition)
         if reading is not None:
             self._fetching.seek(partition, *reading.origin, now_ms)

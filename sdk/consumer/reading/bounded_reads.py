@@ -1,4 +1,4 @@
-"""Bounded reads: up to offsets, to a time, or to the ends that the partitions have when the read begins."""
+"""Bounded reads, up to offsets, a time, or the partitions' ends at the start of the read."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _NOTHING = 0
 
 
 class EndOffsets:
-    """The ends of one bounded read of the partitions that are assigned when it begins.
+    """The ends of one bounded read, which covers the partitions that are assigned when it begins.
 
     They apply to every read of the consumer; unbounded reads wait until this one has ended.
 
     Args:
         core: the consumer's core.
-        until: the first offset not to read, by partition; or the time of the first record not to read, in ms since the
+        until: the first offset not to read, by partition, or the time of the first record not to read, in ms since the
             epoch; None for no such end.
         stop_at_end: whether to stop at the current ends of the partitions.
 
     Attributes:
-        is_abandoned: whether the next read lifts the ends, unless they belong to that read.
+        is_abandoned: whether the next read lifts the ends, unless they are its own.
         is_lifted: whether the ends no longer apply.
     """
 
@@ -48,10 +48,10 @@ class EndOffsets:
         self.is_lifted = False
 
     async def find(self, woken: Callable[[Callable[[], bool]], Awaitable[object]]) -> None:
-        """Look up the ends, and bound the partitions.
+        """Look up the ends and apply them to the partitions.
 
         Args:
-            woken: waits until something arrives, unless the function passed to it returns that it has arrived.
+            woken: waits until something arrives, unless the function passed to it says that it has already arrived.
 
         Raises:
             BrokerError: a partition does not exist, or access to it is denied.
@@ -92,7 +92,7 @@ class EndOffsets:
 
     @property
     def are_reached(self) -> bool:
-        """Whether everything before the ends was handed out; never true without any end."""
+        """Whether everything before the ends has been handed out; always False without an end."""
         handout, assignment = self._core.reader.handout, self._core.assignment
         if (self._until is None and not self._stop_at_end) or (handout is not None and handout.left):
             return False
@@ -113,7 +113,7 @@ class EndOffsets:
         self._core.queue.signal()
 
     def abandon(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Lift the ends by the next read at the latest; without a lock, as garbage collection can happen anywhere."""
+        """Lift the ends by the next read at the latest, without a lock, as garbage collection can happen anywhere."""
         self.is_abandoned = True
         with suppress(RuntimeError):  # the loop was closed
             loop.call_soon_threadsafe(self.lift)
@@ -124,7 +124,7 @@ class BoundedRecords(Generic[Key, Value]):
 
     Args:
         begin: looks up the ends.
-        advance: waits for a record before the ends; None if there are no more.
+        advance: waits for a record before the ends; returns None if there are no more.
     """
 
     def __init__(
@@ -146,9 +146,9 @@ class BoundedRecords(Generic[Key, Value]):
             handout = await self._found()
             record = None if handout is None else handout.take()
         except Exception:
-            await self.aclose()  # as in a generator; an error that is kept would keep this read, too
+            await self.aclose()  # as in a generator; otherwise a stored error would keep this read alive
             raise
-        except BaseException:  # cancelled: the next request continues this read, any other read ends it
+        except BaseException:  # cancelled: the next request continues this read, and any other read ends it
             if self._end_offsets is not None:
                 self._end_offsets.is_abandoned = True
             raise
@@ -165,7 +165,7 @@ class BoundedRecords(Generic[Key, Value]):
         return await self._advance(self._end_offsets)
 
     async def aclose(self) -> None:
-        """End the read; later ones continue from here."""
+        """End the read; later reads continue from here."""
         self._is_over = True
         if self._end_offsets is not None:
             self._end_offsets.lift()

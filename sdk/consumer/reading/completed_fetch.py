@@ -1,7 +1,7 @@
-"""One fetch on its way to the application: its batches, one by one or several at a time.
+"""One fetch on its way to the application, whose batches are handed out one by one or several at a time.
 
-The work per batch costs as much as many records. So records that are handed out one by one come from several batches at
-once, provided that a position between any two of them can be determined, and that little is held in memory.
+The overhead of a batch equals the cost of many records. So records that are handed out one by one are taken from
+several batches at a time, if a position between any two records can be determined and little is held in memory.
 
 Source: Apache Kafka, `CompletedFetch`; KIP-98 (aborted transactions in responses).
 """
@@ -23,7 +23,7 @@ from kafkawire.sdk.records import Batch, MessageBatch, Record, RecordBatch, walk
 
 __all__ = ["RECORDS_AHEAD", "CompletedFetch", "fetched_batches"]
 
-#: No further batch is opened once this many records are ready: by then the cost of a batch per record is negligible.
+#: No further batch is opened once this many records are ready, since the overhead per record is negligible by then.
 RECORDS_AHEAD: Final = 500
 
 
@@ -37,8 +37,8 @@ class CompletedFetch:
 
     Attributes:
         epoch: the reading's epoch when it was fetched.
-        batch: the first of the batches that `reading.handout` hands out.
-        rest: the remaining records that come first after a pause.
+        batch: the first of the batches in `reading.handout`.
+        rest: the remaining records of a batch, which come first after a pause.
     """
 
     __slots__ = ("_ahead", "_batches", "_following", "batch", "epoch", "fetched", "reading", "rest")
@@ -55,7 +55,7 @@ class CompletedFetch:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more of the fetch may be handed out."""
+        """Whether no more of the fetch may be handed out."""
         reading = self.reading
         return reading.epoch != self.epoch or reading.withheld or (reading.until is not None and reading.is_at_end)
 
@@ -68,7 +68,7 @@ class CompletedFetch:
         return self._ahead.popleft() if self._ahead else next(self._batches, None)
 
     def open(self, batch: ConsumerBatch) -> list[Record]:
-        """Return the records of a batch, and start handing them out.
+        """Return the records of a batch and start handing them out.
 
         Raises:
             DecodeError: the records are damaged.
@@ -79,9 +79,10 @@ class CompletedFetch:
         return records
 
     def extend(self, records: list[Record]) -> int:
-        """Add the records of batches that follow the open one, whose leader wrote them in the same epoch.
+        """Add the records of the batches that follow the open one and have its leader epoch.
 
-        A compressed batch comes by itself, because their decompressed size is unknown. An error is left for `next`.
+        A compressed batch is not combined with others, because its decompressed size is unknown. An error is left for
+        `next`.
 
         Returns:
             The offset after the last batch.
@@ -109,7 +110,7 @@ class CompletedFetch:
         return last.next_offset
 
     def rest_at(self, index: int) -> ConsumerBatch:
-        """Return the rest of the batch that contains the record at an index; later batches become the next ones."""
+        """Return the rest of the batch that contains the record at an index; `next` returns the batches after it."""
         assert self.batch is not None
         assert self.reading.start is not None
         batches = [(0, self.batch.batch), *self._following]
@@ -120,7 +121,7 @@ class CompletedFetch:
         return ConsumerBatch(self.batch.partition, current, self.reading.start.offset, self.reading.until)
 
     def end_of(self, next_offset: int, leader_epoch: int) -> Position:
-        """Return the position after a batch and after any following batches that are not for the application."""
+        """Return the position after a batch and any following batches that are not for the application."""
         return self.fetched.end if next_offset >= self.fetched.data_end else Position(next_offset, leader_epoch)
 
 
@@ -131,12 +132,12 @@ def _raising(error: DecodeError) -> Iterator[Batch]:
 
 
 def fetched_batches(fetched: Fetched, check_crcs: bool) -> Iterator[Batch]:
-    """Yield the batches of a fetch for the application, without control batches and aborted transactions.
+    """Yield the batches of a fetch that are for the application, without control batches and aborted transactions.
 
-    The first one contains the requested offset; a partial one at the end is left out.
+    The first batch contains the requested offset; a partial batch at the end is left out.
 
     Raises:
-        DecodeError: a size, a magic number or a checksum is wrong; earlier batches were yielded.
+        DecodeError: a size, a magic number or a checksum is wrong; earlier batches have been yielded.
     """
     aborted = list(reversed(fetched.aborted))
     aborting: set[int] = set()

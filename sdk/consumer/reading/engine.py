@@ -1,4 +1,4 @@
-"""The engine that hands out records: in C if the extension is built."""
+"""The engine that hands out records, in C if the extension is built."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """An application's deserializers and interceptors, applied to each record as it is handed out.
 
-Without hooks, `engine.py` hands out records and does not use this module.
+Without hooks, `engine.py` hands out records without using this module.
 
 Source: Apache Kafka, `Deserializer`, `ConsumerInterceptor` (KIP-42).
 """
@@ -27,22 +27,23 @@ logger = logging.getLogger("kafkawire.consumer")
 
 
 class ConsumerInterceptor(Generic[Key, Value]):
-    """Called with every record handed out and with every commit; errors in methods are logged and change nothing."""
+    """Called with every record handed out and with every commit; errors in its methods are only logged."""
 
     def on_consume(self, record: Record[Key, Value]) -> Record[Key, Value]:
         """Return the record to hand out; called on the reading side, after the deserializers."""
         return record
 
     def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Handle committed offsets; called on the client's event loop, or in its I/O thread."""
+        """Handle committed offsets; called on the client's event loop or its I/O thread."""
 
 
 class ConsumerHooks(Generic[Key, Value]):
     """The hooks of one consumer.
 
     Args:
-        key_deserializer: converts a key from bytes; None leaves keys as bytes. Not called for records without a key.
-        value_deserializer: the same for values; not called for tombstones.
+        key_deserializer: converts a key from bytes; None leaves keys as bytes. It is not called for records without a
+            key.
+        value_deserializer: the same for values; it is not called for tombstones.
         interceptors: called in order.
     """
 
@@ -116,16 +117,16 @@ class ConsumerHooks(Generic[Key, Value]):
 
 
 class HookedHandout(Handout):
-    """Records that are being handed out through hooks; a record whose hook is cancelled is not handed out.
+    """Records that are being handed out through hooks; if a hook is cancelled, its record is not handed out.
 
     Args:
         records: the records of one batch, in order.
-        end: the position once all of them are handed out.
+        end: the position once all records have been handed out.
         leader_epoch: the leader epoch of the batch.
         hooks: applied to each record.
         refused: called when a record cannot be handed out, before the error is raised.
         clock_ms: returns the time.
-        list_ms: the time after which a list ends, even if it has few records.
+        list_ms: the time after which a list ends, even if it is short.
     """
 
     __slots__ = ("_clock_ms", "_hooks", "_list_ms", "_refused")

@@ -1,9 +1,9 @@
-"""The reader of a consumer, on the user's side, which takes fetched batches and hands them out.
+"""The reader of a consumer, which takes fetched batches and hands them out.
 
-Nothing here waits, and records are handed out only after every step that can fail or be cancelled: positions move when
-records are handed out. A record is finished when the application requests the next one, so that work interrupted by an
-error or a rebalance is done again. Two tasks may read at the same time: each record goes to one of them, and counts as
-finished once either of them reads again.
+Nothing here waits. Positions move when records are handed out, which happens only after every step that can fail or be
+cancelled. A record is finished when the application requests the next one, so that work interrupted by an error or a
+rebalance is repeated. Two tasks may read at the same time: each record goes to one of them, and is considered finished
+once either of them reads again.
 
 Source: Apache Kafka, `FetchCollector`, `CompletedFetch`.
 """
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LIST_MS", "BoundedRead", "Reader"]
 
-#: A list that takes longer to fill, for example because of deserializers, ends early, so that the event loop gets a
-#: turn before the next one.
+#: A list that takes longer than this to fill, for example because of slow deserializers, ends early, so that the event
+#: loop gets a turn before the next list.
 LIST_MS: Final = 100
 
 
@@ -51,12 +51,12 @@ class Reader:
     """Hand out fetched records.
 
     Args:
-        assignment: the partitions; its readings move here.
+        assignment: the partitions, whose readings this class moves.
         queue: the fetched batches.
         check_crcs: whether to verify the checksums of batches.
 
     Attributes:
-        handout: the batch that is handed out record by record; None if there is none.
+        handout: the batch that is being handed out record by record; None if there is none.
         taken: the number of `Fetched` taken from the queue.
         bounded_read: the current bounded read; None if there is none.
         stream: takes records directly from the handout; set by the client.
@@ -81,10 +81,10 @@ class Reader:
         assignment.handed_out = weakly(self._count, 0)
 
     def advance(self) -> Handout | None:
-        """Return `handout` with a record to take; everything handed out before is finished.
+        """Return `handout` with a record to take; everything handed out earlier is finished.
 
         Returns:
-            None if there is currently no record; then wait for the queue.
+            None if there is no record at the moment; then wait for the queue.
 
         Raises:
             KafkaWireError: reading a partition, or the client as a whole, has stopped.
@@ -97,10 +97,10 @@ class Reader:
         return found
 
     def next_batch(self) -> ConsumerBatch | None:
-        """Hand out a batch, or the rest of one; everything handed out before is finished.
+        """Hand out a batch, or the rest of one; everything handed out earlier is finished.
 
         Returns:
-            None if there is currently none; then wait for the queue.
+            None if there is no batch at the moment; then wait for the queue.
 
         Raises:
             KafkaWireError: see `advance`.
@@ -116,7 +116,7 @@ class Reader:
     def take_many(self, limit: int) -> dict[TopicPartition, list[Record[Any, Any]]]:
         """Hand out the available records by partition; the next read finishes them.
 
-        If an error occurs after records were found, the next read raises it.
+        If an error occurs after records have been found, the next read raises it.
 
         Args:
             limit: the maximum number of records; the list also ends after `LIST_MS`.
@@ -165,7 +165,7 @@ class Reader:
             enough_records: stop once the batches have this many records; None for no limit.
 
         Raises:
-            KafkaWireError: see `advance`; not raised if batches were already found.
+            KafkaWireError: see `advance`; it is not raised if batches have already been found.
         """
         self.settle()
         found: list[ConsumerBatch] = []
@@ -188,10 +188,10 @@ class Reader:
         return found
 
     def settle(self) -> None:
-        """Begin a read, which finishes everything handed out before.
+        """Begin a read, which finishes everything handed out earlier.
 
         Raises:
-            KafkaWireError: an earlier read met this error, but returned the records found before it.
+            KafkaWireError: an earlier read met this error but returned the records found before it.
         """
         self.finish()
         if self._errors:
@@ -212,14 +212,14 @@ class Reader:
     def rewind(self) -> None:
         """Hand out unfinished records again, because a read was interrupted in the middle.
 
-        Fetched data is dropped, since it is unknown how much of it was being handed out.
+        Fetched data is dropped, because it is unknown how much of it was already handed out.
         """
         for reading in list(self._assignment.readings.values()):
             if reading.finished is not None and not reading.halted:
                 self._assignment.seek(reading.partition, reading.finished)
 
     def fetch_again(self, reading: Reading) -> None:
-        """Drop fetched data of a partition that was not handed out; unfinished records stay unfinished."""
+        """Drop a partition's fetched data that was not handed out; unfinished records stay unfinished."""
         self._assignment.fetch_again(reading)
         self._moved.add(reading)
 
@@ -229,14 +229,14 @@ class Reader:
             self.bounded_read.lift()
 
     def take_back(self) -> None:
-        """Reopen the current handout, because its partition is to end elsewhere."""
+        """Reopen the current handout, because its partition now ends elsewhere."""
         fetch = self._fetch
         rest = self._rest()
         if fetch is not None and rest is not None:
             fetch.rest = rest
 
     def abandon(self, error: KafkaWireError) -> None:
-        """Stop handing out records: every read raises an error."""
+        """Stop handing out records, and make every read raise an error."""
         if self.handout is not None:
             self.handout.cut()
         self._fetch = None
@@ -298,7 +298,7 @@ class Reader:
             handout.cut()
 
     def _leave(self, handout: Handout) -> None:
-        """Leave a batch if all of it was handed out."""
+        """Leave a batch if all of it has been handed out."""
         if not handout.left:
             self._handed_out += handout.index
             self.handout = None
@@ -333,7 +333,7 @@ class Reader:
             self._fetch = None
 
     def _next_batch(self) -> ConsumerBatch | None:
-        """Return the next batch with records for the application; None if there is currently none."""
+        """Return the next batch with records for the application; None if there is none at the moment."""
         while True:
             fetch = self._fetch
             if fetch is None or fetch.is_over:
@@ -356,7 +356,7 @@ class Reader:
             assert reading.start is not None
             start = max(reading.start.offset, fetch.fetched.start)
             if reading.until is not None and batch.base_offset >= reading.until:
-                reading.start = Position(reading.until)  # another epoch may have begun in the hole before it
+                reading.start = Position(reading.until)  # another leader epoch may have begun in the gap before it
                 self._moved.add(reading)
                 continue
             return ConsumerBatch(reading.partition, batch, start, reading.until)
@@ -368,7 +368,7 @@ class Reader:
         self._fetch = None
 
     def _damaged(self, fetch: CompletedFetch, error: DecodeError) -> DecodeError:
-        """Stop a partition at a batch that cannot be read; return an error with the batch's position."""
+        """Stop a partition at an unreadable batch; return an error with the batch's position."""
         position = fetch.reading.position
         self._stop(fetch)
         where = f"{fetch.reading.partition} at offset {-1 if position is None else position.offset}"
@@ -380,10 +380,10 @@ class Reader:
         self._assignment.halt(fetch.reading)
 
     def _next_fetch(self) -> CompletedFetch | None:
-        """Return the next fetch to hand out, or raise the error that comes instead.
+        """Return the next fetch to hand out, or raise an error that comes first.
 
-        Errors come in the order in which they occurred. An error that ends all reading does not wait for fetched data:
-        none of that is finished, so it will be read again.
+        Errors are raised in the order in which they occurred. An error that ends all reading does not wait for fetched
+        data, since none of that is finished and it will be read again.
         """
         queue = self._queue
         if queue.errors:
@@ -412,6 +412,6 @@ class Reader:
 
 
 def _most_records(batch: ConsumerBatch) -> int:
-    """Return the maximum number of records that a batch hands out, without decoding it, which might fail."""
+    """Return the maximum number of records that a batch hands out, without decoding the batch, which might fail."""
     spread = batch.next_offset - batch.start_offset
     return spread if isinstance(batch.batch, MessageBatch) else min(batch.batch.records_count, spread)

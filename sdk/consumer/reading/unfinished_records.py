@@ -1,9 +1,9 @@
 """Track the unfinished records of a partition, for programs that finish them in any order.
 
-Everything before the first unfinished record may be committed. Offsets have holes (compaction, control records), so
-only the records that were handed out count. Any thread can finish records, even a signal handler that interrupts
-another one here; the I/O side asks what to commit. Each change is one step of C, and the first unfinished record is
-looked up on demand, so there is no lock.
+Everything before the first unfinished record may be committed. Offsets have gaps (compaction, control records), so only
+the records that were handed out count. Any thread can finish records, even a signal handler that interrupts another
+call here; the I/O side asks what to commit. Each change is a single step in C, and the first unfinished record is
+looked up on demand, so no lock is needed.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ __all__ = ["MAX_UNFINISHED", "UnfinishedRecords"]
 
 Found = TypeVar("Found")
 
-#: The maximum number of unfinished records of one partition, and of batches handed out whole: with more, one of them is
-#: stuck, and after a restart all would be read again.
+#: The maximum number of unfinished records, and of batches handed out whole, in one partition. If there are more, one
+#: of them is stuck, and all would be read again after a restart.
 MAX_UNFINISHED = 100_000
 
 
 class UnfinishedRecords:
-    """The records of one partition from the first unfinished one on."""
+    """The records of one partition, from the first unfinished one on."""
 
     __slots__ = ("_batches", "_partition", "_positions")
 
     def __init__(self, partition: TopicPartition) -> None:
         self._partition = partition
-        #: By offset, in order: the position directly after the previous record. In a hole between the two another epoch
-        #: may have begun, in which case the epoch would not match the offset itself.
+        #: By offset, in order: the position directly after the previous record. Another epoch may have begun in a gap
+        #: between the two records, in which case the epoch would not match the offset itself.
         self._positions: OrderedDict[int, Position] = OrderedDict()
         #: The ends of batches handed out whole, by the offset that represents them above.
         self._batches: dict[int, int] = {}
@@ -44,7 +44,7 @@ class UnfinishedRecords:
 
     @property
     def first(self) -> Position | None:
-        """The position before the first unfinished record; None if all that were handed out are finished."""
+        """The position before the first unfinished record; None if all records that were handed out are finished."""
         return _undisturbed(lambda: next(iter(self._positions.values()), None))
 
     def check_room(self) -> None:
@@ -61,7 +61,7 @@ class UnfinishedRecords:
             )
 
     def began(self, start: Position, offsets: Iterable[int], leader_epoch: int) -> None:
-        """Record that records are about to be handed out one by one, replacing any entries from there on.
+        """Note that records are about to be handed out one by one, replacing any entries from there on.
 
         Args:
             start: the position before the records.
@@ -75,13 +75,13 @@ class UnfinishedRecords:
             position = Position(offset + 1, leader_epoch)
 
     def began_batch(self, start: Position, end_offset: int) -> None:
-        """Record that a batch is about to be handed out whole."""
+        """Note that a batch is about to be handed out whole."""
         self.forget(start.offset)
         self._batches[start.offset] = end_offset
         self._positions[start.offset] = start
 
     def finish(self, offset: int) -> None:
-        """Mark a record as finished; ignore one that was not handed out or is already finished.
+        """Mark a record as finished; ignore a record that was not handed out or is already finished.
 
         Raises:
             LocalProtocolError: the record was handed out in a batch.
@@ -110,7 +110,7 @@ class UnfinishedRecords:
 
 
 def _undisturbed(look: Callable[[], Found]) -> Found:
-    """Read the positions repeatedly until no other thread interferes; return the result."""
+    """Read the positions repeatedly until no other thread interferes, and return the result."""
     while True:
         with suppress(RuntimeError, KeyError):
             return look()

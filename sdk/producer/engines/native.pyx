@@ -2,8 +2,8 @@
 # cython: auto_pickle=False, binding=False
 """Take records in C while the open batch has room; the accumulator does everything else, as in `python.py`.
 
-The names and the behaviour are those of the Python engine, which documents them. No Python code runs between the check
-of the open batch and the write, so no other thread can run in between.
+Names and behaviour match the Python engine, which documents them. No Python code runs between the check of the open
+batch and the write, so no other thread can run in between.
 """
 
 from contextvars import copy_context
@@ -126,11 +126,11 @@ cdef Py_ssize_t HEADER_OVERHEAD = MAX_HEADER_OVERHEAD_BYTES
 cdef tuple NO_HEADERS = ()
 
 if FILL_ONE_AFTER_THE_OTHER != FILL or TO_BE_CHOSEN != CHOOSE:
-    raise ImportError("the extension was built from other sources than these: build it again")
+    raise ImportError("the extension was built from different sources: rebuild it")
 
 
 def are_plain(list values not None):
-    """Return whether all values are bytes or None: in Python this check takes longer than writing the records."""
+    """Return whether all values are bytes or None; in Python, this check takes longer than writing the records."""
     for value in values:
         if value is not None and not PyBytes_CheckExact(value):
             return False
@@ -138,7 +138,7 @@ def are_plain(list values not None):
 
 
 def murmur2_partition(bytes key not None, uint32_t partitions):
-    """Return the partition that Kafka's own clients choose for a key."""
+    """Return the partition that Kafka's clients choose for a key."""
     return partition_of(key, partitions)
 
 
@@ -148,7 +148,7 @@ cdef inline int32_t partition_of(bytes key, uint32_t partitions) noexcept:
 
 
 cdef class Batch:
-    """A batch being filled with records."""
+    """A batch that is being filled with records."""
 
     cdef readonly object builder, outcome
     cdef readonly Py_ssize_t used_bytes
@@ -385,7 +385,7 @@ cdef class Appender:
         return delivery
 
     def send_columns(self, topic, rows, Py_ssize_t start, Py_ssize_t end):
-        """Take rows while they fit into open batches, and return their number; `send` takes the next one."""
+        """Take rows while they fit into open batches, and return how many; `send` takes the next one."""
         cdef Topic known = self.topics.get(topic)
         cdef Cells values = Cells(rows.values, rows.value_shift)
         cdef Cells keys = Cells(rows.keys, rows.key_shift)
@@ -471,7 +471,7 @@ cdef class Cells:
 
 
 cdef Py_ssize_t plain_headers_bytes(headers) except? -1:
-    """Return an upper bound of the size of headers; -1 unless they are a list or tuple of only text and bytes."""
+    """Return an upper bound on the size of headers; -1 unless they are a list or tuple with only text and bytes."""
     cdef Py_ssize_t size = 0
     if type(headers) is not list and type(headers) is not tuple:
         return -1

@@ -1,4 +1,4 @@
-"""Take records in Python, as `native.pyx` does in C where the extension is built.
+"""Take records in Python, as `native.pyx` does in C if the extension is built.
 
 `send` checks its arguments and chooses the partition; the accumulator does the rest.
 """
@@ -40,19 +40,19 @@ _PLAIN: Final = frozenset({bytes, type(None)})
 
 
 def are_plain(values: list[Any]) -> bool:
-    """Return whether all values are bytes or None, so that none needs a conversion."""
+    """Return whether all values are bytes or None and need no conversion."""
     return _PLAIN.issuperset(map(type, values))
 
 
 class Batch:
-    """A batch being filled with records.
+    """A batch that is being filled with records.
 
     Args:
         builder: holds the records.
         outcome: the outcome of the batch.
 
     Attributes:
-        admitted_bytes: the part of the buffer's memory that the batch holds; grows with it.
+        admitted_bytes: the share of the buffer's memory that the batch holds; it grows with the batch.
     """
 
     __slots__ = ("admitted_bytes", "builder", "outcome")
@@ -64,16 +64,16 @@ class Batch:
 
     @property
     def used_bytes(self) -> int:
-        """Size of the batch so far."""
+        """The size of the batch so far."""
         return self.builder.size_bytes
 
     @property
     def is_closed(self) -> bool:
-        """Whether the batch takes no more records."""
+        """Whether the batch accepts no more records."""
         return self.builder.is_closed
 
     def close(self) -> bool:
-        """Close the batch to more records; return whether it was open until now."""
+        """Close the batch to further records; return whether it was open."""
         return self.builder.close()
 
     def append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: HeadersLike) -> int | None:
@@ -86,7 +86,7 @@ class Batch:
             raise
 
     def append_many(self, values: Sequence[bytes | None], timestamp_ms: int) -> int:
-        """Add records that have only a value, until one does not fit; return how many were added."""
+        """Add records that have only a value until one does not fit, and return how many were added."""
         added = 0
         for value in values:
             if self.append(timestamp_ms, None, value, ()) is None:
@@ -105,8 +105,8 @@ class Topic:
         partitions: the number of partitions; 0 while it is unknown, or while earlier records wait to be placed.
         open: by partition, the batch that takes records, or None if a new one is needed.
         sticky: the batch that takes records without a key, or None if one must be chosen.
-        sticky_partition: its partition, -1 before the first.
-        sticky_bytes: size of the records without a key since that partition was chosen.
+        sticky_partition: the partition of that batch; -1 before the first.
+        sticky_bytes: the size of the records without a key since that partition was chosen.
     """
 
     __slots__ = ("name", "open", "partitions", "sticky", "sticky_bytes", "sticky_partition")
@@ -121,14 +121,14 @@ class Topic:
 
 
 class Owner(Protocol):
-    """The accumulator's side: takes the records that an appender has checked."""
+    """The accumulator, as appenders see it: it takes the records that they have checked."""
 
     def take(self, record: Held, number: int) -> tuple[Outcome, int]:
         """Put a record into a batch, or hold it while its topic is unknown.
 
         Args:
             record: the record to send.
-            number: its partition's number, `FILL_ONE_AFTER_THE_OTHER` or `TO_BE_CHOSEN`.
+            number: its partition number, `FILL_ONE_AFTER_THE_OTHER` or `TO_BE_CHOSEN`.
 
         Returns:
             The outcome of its batch, and its index there.
@@ -137,11 +137,11 @@ class Owner(Protocol):
 
 
 class Delivery:
-    """Await the outcome of one record: returns its `RecordMetadata`, or raises why it was not stored.
+    """The outcome of one record; awaiting it returns a `RecordMetadata`, or raises the reason why it was not stored.
 
     It may be awaited any number of times, on any event loop, or never: `flush` and `close` raise errors that were not
-    retrieved. `asyncio.gather`, `wait_for` and `as_completed` take it; `asyncio.wait` takes only tasks and futures:
-    `asyncio.ensure_future` turns a delivery into a future.
+    retrieved. `asyncio.gather`, `wait_for` and `as_completed` accept it; `asyncio.wait` accepts only tasks and futures,
+    so wrap a delivery in `asyncio.ensure_future`.
 
     Args:
         outcome: the outcome of the record's batch.
@@ -149,7 +149,7 @@ class Delivery:
         timestamp_ms: the record's timestamp, milliseconds since the epoch.
 
     Raises:
-        BrokerError: the broker refused the record's batch.
+        BrokerError: the broker rejected the record's batch.
         DeliveryTimedOut: the record was not acknowledged within `delivery_timeout_ms`; the cause is the last error.
         Closed: the producer was closed before the record was sent.
     """
@@ -176,17 +176,17 @@ class Delivery:
         """Block this thread until the record is settled, and return where it is stored.
 
         Args:
-            timeout_ms: the limit; None to wait for at most `delivery_timeout_ms`.
+            timeout_ms: the limit; None to wait up to `delivery_timeout_ms`.
 
         Raises:
             RequestTimedOut: the record was not settled in time; it may still be stored.
-            LocalProtocolError: this thread runs the event loop that settles the record: await the delivery instead.
+            LocalProtocolError: this thread runs the event loop that settles the record; await the delivery instead.
             KafkaWireError: the reason why the record was not stored.
         """
         return self._outcome.result(self._index, self._timestamp_ms, timeout_ms)
 
     def exception(self) -> KafkaWireError | None:
-        """Return why the record was not stored, or None if it is.
+        """Return why the record was not stored, or None if it was.
 
         Raises:
             LocalProtocolError: the record is not settled yet.
@@ -194,7 +194,7 @@ class Delivery:
         return self._outcome.exception(self._index)
 
     def add_done_callback(self, callback: Callable[[Self], object]) -> None:
-        """Call `callback` with this delivery once it is settled: on the producer's event loop, or in its I/O thread.
+        """Call `callback` with this delivery once it is settled, on the producer's event loop or its I/O thread.
 
         It runs in a copy of the caller's context, as the callbacks of asyncio's futures do.
         """
@@ -206,7 +206,7 @@ class Delivery:
         raise absent("Delivery", name, DELIVERY, self)
 
     def _observe(self, callback: Callable[[RecordMetadata | None, KafkaWireError | None], object]) -> None:
-        """Tell an interceptor the outcome; see `Outcome.observe`."""
+        """Report the outcome to an interceptor; see `Outcome.observe`."""
         self._outcome.observe(self._index, self._timestamp_ms, callback)
 
 
@@ -216,12 +216,12 @@ class Appender:
     Args:
         owner: takes the checked records.
         custom_partitioner: whether the owner chooses the partitions of records with a key.
-        spreads: whether the owner also chooses the partitions of records without a key, instead of filling one after
-            the other.
+        spreads: whether the owner also chooses the partitions of records without a key, instead of filling one batch
+            after another.
 
     Attributes:
         topics: the topics that records were sent to, by name.
-        refusal: the reason why records are refused, or None if they are taken.
+        refusal: the reason why records are refused, or None if they are accepted.
     """
 
     def __init__(self, owner: Owner, custom_partitioner: bool, spreads: bool = False) -> None:
@@ -278,5 +278,5 @@ class Appender:
     send = explaining("Producer", send)
 
     def send_columns(self, topic: str, rows: ArrowRows, start: int, end: int) -> int:
-        """Take rows while they fit into open batches, and return their number; `send` takes the next one."""
+        """Take rows while they fit into open batches, and return how many; `send` takes the next one."""
         return 0

@@ -1,4 +1,4 @@
-"""Find the engine of `send`: the extension, or Python.
+"""Select the engine of `send`: the extension, or Python.
 
 `KAFKAWIRE_ENGINE` chooses for the whole program (see `kafkawire.sdk.protocol.engines.selection`).
 """
@@ -20,8 +20,8 @@ def _load() -> ModuleType | None:
         return None
 
 
-#: The extension, or None where it was not built.
+#: The extension, or None if it was not built.
 built: ModuleType | None = _load()
 
-#: The extension, or None where it was not built or not wanted.
+#: The extension, or None if it was not built or is not wanted.
 native: ModuleType | None = built if ENGINE == "native" else None

@@ -1,1 +1,1 @@
-"""Transactions of a producer: the machine that begins and ends them, and those that outlive their producer."""
+"""Transactions of a producer: the machine that begins and ends them, and transactions that outlive their producer."""

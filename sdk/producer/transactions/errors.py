@@ -1,7 +1,7 @@
-"""The meaning of errors for a transaction: it can only be aborted, or its producer is permanently unusable.
+"""What errors mean for a transaction: it can only be aborted, or its producer is permanently unusable.
 
-Few errors are immediately final. After all others the transaction is aborted, and if the producer was fenced or the
-coordinator no longer knows it, the response to the abort says so.
+Few errors are immediately fatal. After any other error the transaction is aborted, and the response to the abort shows
+whether the producer was fenced or the coordinator no longer knows it.
 
 Source: Apache Kafka, `TransactionManager`; KIP-588 (fencing by a timeout), KIP-890, KIP-1050.
 """
@@ -43,16 +43,16 @@ OUTSIDE: Final = LocalProtocolError(
     "or between begin_transaction and commit_transaction"
 )
 
-#: The error of a delivery whose record was still being buffered by `send` when its transaction ended.
+#: The error of a delivery whose record `send` was still buffering when its transaction ended.
 STRADDLED: Final = LocalProtocolError(
     "the record's transaction ended before send had buffered it, so the record is not sent: "
     "commit or abort once all threads have returned from send"
 )
 
-#: The codes for a producer whose transactional id is used by another one; the second code until Kafka 2.7.
+#: The codes for a producer whose transactional id another producer uses; brokers used the second code until Kafka 2.7.
 _FENCED: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
 
-#: A coordinator's codes if it did not commit, nothing of the transaction is committed, and another may follow. Java's
+#: A coordinator's codes if it did not commit any of the transaction, and another transaction may follow. Java's
 #: producer treats INVALID_TXN_STATE as fatal, although the response to an abort contains the epoch to continue with.
 NOT_COMMITTED: Final = frozenset(
     {
@@ -62,20 +62,20 @@ NOT_COMMITTED: Final = frozenset(
     }
 )
 
-#: A coordinator's codes if it has no transaction to abort, but knows this producer and no later one: the next
+#: A coordinator's codes if it has no transaction to abort, and knows this producer but no later one: the next
 #: transaction needs another epoch.
 NOT_OPEN: Final = frozenset({ErrorCode.INVALID_TXN_STATE})
 
 #: A coordinator's codes if it does not know the transactional id or this producer: it has forgotten the id
-#: (transactional.id.expiration.ms), and with it whether a later producer had fenced this one. With another producer id,
-#: this producer could repeat the work of the later one.
+#: (transactional.id.expiration.ms), and so whether a later producer had fenced this one. With a new producer id, this
+#: producer could repeat the work of that later producer.
 FORGOTTEN: Final = frozenset({ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND})
 
 #: Brokers' codes for a transaction that its coordinator has ended.
 _ENDED: Final = frozenset({ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_EPOCH})
 
-#: The pause in ms if the previous transaction is not complete when the next one adds its first partition: completing it
-#: takes the brokers a few ms, and Apache Kafka's producer waits equally long.
+#: The pause in ms if the previous transaction is not complete when the next one adds its first partition: the brokers
+#: take a few ms to complete it, and Apache Kafka's producer pauses equally long.
 SOON_AFTER_THE_LAST: Final[Mapping[ErrorCode, int]] = {ErrorCode.CONCURRENT_TRANSACTIONS: 20}
 
 _FATAL: Final = FORGOTTEN | frozenset(
@@ -108,7 +108,7 @@ def aborted(transactional_id: str, timeout_ms: int, cause: KafkaWireError | None
 
 
 def fenced(transactional_id: str, timeout_ms: int, error: KafkaWireError) -> KafkaWireError:
-    """Return the error to raise for an error that ends a producer: `ProducerFenced` if it was fenced."""
+    """Return the error to raise for one that ends a producer: `ProducerFenced` if the producer was fenced."""
     if isinstance(error, BrokerError) and error.code in FORGOTTEN:
         return forgotten(transactional_id, error)
     if not isinstance(error, BrokerError) or error.code not in _FENCED or isinstance(error, ProducerFenced):
@@ -120,10 +120,10 @@ def fenced(transactional_id: str, timeout_ms: int, error: KafkaWireError) -> Kaf
 
 
 def forgotten(transactional_id: str, error: BrokerError) -> BrokerError:
-    """Return the error of a producer that its coordinator has forgotten; an error that already says so is unchanged."""
+    """Return the error of a producer that its coordinator has forgotten; an error that already says so is kept."""
     if error.detail.startswith(f"transactional id {transactional_id}: "):
         return error
-    text = "its coordinator has forgotten this producer (transactional.id.expiration.ms), and whether another began"
+    text = "its coordinator has forgotten this producer (transactional.id.expiration.ms), and any that began after it"
     failure = BrokerError(error.code, f"transactional id {transactional_id}: {text}; {error.detail}")
     failure.fatal = True
     failure.__cause__ = error
@@ -131,6 +131,6 @@ def forgotten(transactional_id: str, error: BrokerError) -> BrokerError:
 
 
 def late(transactional_id: str, timeout_ms: int, state: str, throttling: str) -> RequestTimedOut:
-    """Return the error of a caller that stops waiting for an end; see `Router.throttling`."""
+    """Return the error of a caller that stops waiting for the end; see `Router.throttling`."""
     text = f"transactional id {transactional_id}: after {timeout_ms} ms the transaction is still {state}"
     return RequestTimedOut(f"{text}; this continues, and no other transaction begins until it ends{throttling}")

@@ -1,9 +1,9 @@
 """The machine of a producer's transactions, which begins them, adds to them and ends them.
 
-Transactions run one at a time: ready → open → committing or aborting → ready. A prepared one outlives its producer. An
-error in between either dooms the transaction (it can only be aborted) or is fatal (the producer is permanently
-unusable). The router repeats each request until its deadline; only the request to end a transaction is repeated after
-that, until the coordinator has confirmed it, even if no caller waits for it any more.
+Transactions run one at a time: ready → open → committing or aborting → ready. A prepared transaction outlives its
+producer. An error on the way either dooms the transaction (it can only be aborted) or is fatal (the producer is
+permanently unusable). The router repeats each request until its deadline; only the request to end a transaction is
+repeated beyond that, until the coordinator confirms it, even if no caller is waiting any more.
 
 Source: Apache Kafka, `TransactionManager`; KIP-98, KIP-360 (epochs), KIP-447 (groups), KIP-890 (transaction version 2).
 """
@@ -64,12 +64,12 @@ logger = logging.getLogger("kafkawire.producer")
 
 
 class _Course:
-    """The course of one transaction so far; each has a new object, so that nothing remains of the previous one.
+    """The course of one transaction so far; each has a new object, so that nothing of the previous one remains.
 
     Attributes:
-        groups: the groups whose offsets are committed with it.
+        groups: the groups whose offsets are committed with the transaction.
         is_adding: whether partitions are being added.
-        is_uncertain: whether the coordinator may have added things that it did not confirm.
+        is_uncertain: whether the coordinator may have made additions that it did not confirm.
         is_lost: whether the coordinator has ended it without a request.
         reason: why it cannot be committed; None while it can.
         was_to_commit: whether the application has requested a commit.
@@ -147,7 +147,7 @@ class Transactions:
             promise.keep(None)
 
     def prepare(self, timeout_ms: int, promise: Promise[None], now_ms: int) -> None:
-        """Send all buffered records; the promise is kept once all are stored and the transaction is still open."""
+        """Send all buffered records, and keep the promise once all are stored, with the transaction still open."""
         self._check()
         if self.state is not State.OPEN:
             doomed = self._course.reason if self.state is State.DOOMED else None
@@ -162,9 +162,9 @@ class Transactions:
         return PreparedTransaction(self._id, self._producer(), self._partitions.version) if self._has_joined else None
 
     def commit(self, timeout_ms: int, promise: Promise[None], now_ms: int) -> None:
-        """Send all buffered records and commit; if that is not possible, abort everything and fail the promise.
+        """Send all buffered records and commit; if that is impossible, abort everything and fail the promise.
 
-        Another call before the next transaction begins returns the outcome of the commit.
+        Another call before the next transaction begins reports the outcome of the commit.
         """
         self._check()
         if self.state in (State.OPEN, State.PREPARED):
@@ -187,7 +187,7 @@ class Transactions:
             raise LocalProtocolError(f"abort: {self._what()}")
         self._accumulator.refuse(OUTSIDE)
         if self.state is not State.DOOMED:
-            self._course.reason = self._aborted()  # raised by callers that wait until it is prepared
+            self._course.reason = self._aborted()  # callers that wait until the transaction is prepared raise this
             self._drop(self._course.reason, now_ms)
         self._enter(State.ABORTING)
         self._waiters.add(promise, timeout_ms, now_ms, hears=False)
@@ -207,7 +207,7 @@ class Transactions:
         promise: Promise[None],
         now_ms: int,
     ) -> None:
-        """Commit offsets of a group with the transaction; an error dooms it."""
+        """Commit a group's offsets with the transaction; an error dooms it."""
         self._check()
         if self.state is not State.OPEN:
             raise (
@@ -274,7 +274,7 @@ class Transactions:
         return self._waiters.due_ms()
 
     def fail(self, error: KafkaWireError, now_ms: int) -> None:
-        """End the transaction's machine, because the client has ended."""
+        """Stop the machine, because the client has ended."""
         self.error = self.error or error
         self._enter(State.FATAL)
         self._waiters.fail(error)
@@ -340,7 +340,7 @@ class Transactions:
         promise: Promise[None] | None = None,
         pauses: Mapping[ErrorCode, int] | None = None,
     ) -> None:
-        """Make a call that adds to the transaction; an error dooms the transaction and fails the promise."""
+        """Make a call that adds to the transaction; an error dooms it and fails the promise."""
 
         def done(call: Call[Answer], now_ms: int) -> None:
             self._calls -= 1
@@ -350,7 +350,7 @@ class Transactions:
                 return
             if not isinstance(error, Closed):
                 if not isinstance(error, BrokerError) or error.retriable:
-                    self._course.is_uncertain = True  # the coordinator may have done it
+                    self._course.is_uncertain = True  # the coordinator may have acted on the request
                 self._doom(error, now_ms)
             if promise is not None:
                 promise.fail(self.error or error)
@@ -380,13 +380,13 @@ class Transactions:
 
     @property
     def _takes_batches(self) -> bool:
-        """Whether batches may still be added to the transaction and decide its outcome."""
+        """Whether batches may still be added to the transaction, and decide its outcome."""
         return self._partitions.refusal is None
 
     def _drop(self, error: KafkaWireError, now_ms: int) -> None:
-        """Stop sending batches, and fail unsent ones and records that another thread is still sending."""
+        """Stop sending batches, and fail unsent batches and records that another thread is still sending."""
         self._partitions.refusal = error
-        # The term ends first: the sender either knows a batch by then, or gives it up when it learns of it.
+        # The term ends first: the sender either already knows a batch, or gives it up on learning of it.
         self._accumulator.end_term(error)
         self._sender.abandon(error, now_ms)
 
@@ -402,7 +402,7 @@ class Transactions:
     # The end.
 
     def _end(self, now_ms: int) -> None:
-        """Tell the coordinator to end the transaction; if it cannot know the transaction, the transaction is over."""
+        """Tell the coordinator to end the transaction, unless the coordinator cannot know of it."""
         if self._takes_batches:
             self._drop(STRADDLED, now_ms)
         if not (self._has_joined or self._course.is_uncertain):
@@ -449,7 +449,7 @@ class Transactions:
             self._end_for_good(error, now_ms)
 
     def _over(self, now_ms: int) -> None:
-        """Finish; request a new epoch if batches may be missing, or if the next transaction has another version."""
+        """Finish, and request a new epoch if batches may be missing or the next transaction has another version."""
         is_version_1 = not self._partitions.joins_by_itself
         is_upgraded = is_version_1 and self._identity.transaction_version >= TransactionVersion.TV_2
         joined = [queue.sequences for queue in self._partitions.joined]

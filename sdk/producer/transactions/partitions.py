@@ -1,8 +1,8 @@
-"""The partitions of a producer's open transaction, and which of them may be sent to.
+"""The partitions of a producer's open transaction, and those that may be sent to.
 
-It connects the machine of the transaction (`machine.py`), which decides, with the sender, which asks before it sends a
-batch of a partition. Before transaction version 2, a partition must be added to the transaction first; from then on,
-the first batch that a leader stores adds it (KIP-890).
+This module connects the transaction machine (`machine.py`), which decides, with the sender, which asks before it sends
+a partition's batch. Before transaction version 2, a partition must first be added to the transaction; since then, the
+first batch that a leader stores adds it (KIP-890).
 """
 
 from __future__ import annotations

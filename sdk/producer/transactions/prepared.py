@@ -1,7 +1,7 @@
-"""A transaction that outlives its producer: all of it is stored, and another process commits or aborts it.
+"""A transaction that outlives its producer: it is stored completely, and another process commits or aborts it.
 
-It can be any process, since the coordinator looks only at the producer id and its epoch. A later producer
-with the same transactional id aborts the transaction, and so does the coordinator after `transaction_timeout_ms`.
+Any process can do so, since the coordinator looks only at the producer id and its epoch. A later producer with the same
+transactional id aborts the transaction, as does the coordinator after `transaction_timeout_ms`.
 
 Source: KIP-98 (EndTxn); the terms are those of KIP-939, which adds transactions without that time limit.
 """
@@ -30,12 +30,12 @@ __all__ = ["PreparedTransaction", "add_offsets", "end_prepared"]
 
 
 class PreparedTransaction(NamedTuple):
-    """The data needed to end a transaction; it can be pickled.
+    """The data needed to end a transaction; can be pickled.
 
     Attributes:
         transactional_id: the transactional id of its producer.
         producer: the producer's id and epoch.
-        version: a level of the feature transaction.version.
+        version: the transaction's level of the feature transaction.version.
     """
 
     transactional_id: str
@@ -59,14 +59,13 @@ async def add_offsets(
     group_id: str,
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
 ) -> None:
-    """Commit offsets of a group without members with a transaction.
+    """Commit the offsets of a group without members as part of a transaction.
 
     Args:
         operations: the operations of a client of any kind.
         prepared: the transaction.
         group_id: the group.
         offsets: the offsets by partition.
-
     Raises:
         BrokerError: the transaction is no longer open, or the offsets were rejected.
         RequestTimedOut: there was no response in time; the offsets may have been added.
@@ -101,8 +100,8 @@ async def end_prepared(operations: Operations, prepared: PreparedTransaction, *,
         commits: whether to commit it.
 
     Raises:
-        BrokerError: the transaction is no longer open, because it was fenced, took too long, or was ended the other
-            way.
+        BrokerError: the transaction is no longer open, because its producer was fenced, it took too long, or it was
+            ended the other way.
         RequestTimedOut: the coordinator did not confirm the end in time, but may have ended the transaction.
     """
 

@@ -1,7 +1,7 @@
 """The requests of a transaction, which add partitions and groups, commit offsets, and end it.
 
 Each request has a function that builds it for a broker's versions, and one that returns the error of its response. If
-one partition caused the errors of the others, its error is returned.
+one partition caused the errors of the others, the function returns its error.
 
 Source: Kafka protocol guide; KIP-98, KIP-447 (the member that commits for a group), KIP-890 (versions that add
 partitions and groups implicitly).
@@ -39,7 +39,7 @@ __all__ = [
 def add_partitions(
     transactional_id: str, producer: ProducerId, partitions: Iterable[TopicPartition], versions: Versions
 ) -> tuple[AddPartitionsToTxnRequest, int]:
-    """Return the request that adds partitions to the transaction; later versions are for requests between brokers."""
+    """Return the request that adds partitions to the transaction; later versions are only for use between brokers."""
     version = versions.version_for(
         AddPartitionsToTxnRequest, (AddPartitionsToTxnRequest, "v3_and_below_transactional_id")
     )
@@ -57,7 +57,7 @@ def add_partitions(
 
 
 def add_partitions_error(response: AddPartitionsToTxnResponse) -> BrokerError | None:
-    """Return the error of the partition because of which none was added; None if all were."""
+    """Return the error of the partition that kept any from being added; None if all were added."""
     return _worst(
         (TopicPartition(topic.name, each.partition_index), each.partition_error_code)
         for topic in response.results_by_topic_v3_and_below
@@ -89,7 +89,7 @@ def commit_offsets(
     Args:
         transactional_id: the producer's transactional id.
         producer: the producer's id.
-        group: the group, and the member for which they are committed.
+        group: the group, and the member that commits them.
         offsets: the offset of the next record to read, by partition.
         versions: the versions that the group's coordinator supports.
         joins_by_itself: whether the request adds the group to the transaction.

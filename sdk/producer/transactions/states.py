@@ -1,4 +1,4 @@
-"""The states of a producer's transaction, their meaning, and the transitions between them."""
+"""The states of a producer's transaction, what they mean, and the transitions between them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class State(Enum):
     READY = "ready"
     #: Batches, partitions and groups are being added.
     OPEN = "open"
-    #: Its records and offsets are on their way, and no more are added.
+    #: Its records and offsets are being sent, and no more are added.
     PREPARING = "being prepared"
     #: All of it is stored, and it may outlive its producer.
     PREPARED = "prepared"
     #: A step has failed: the transaction can only be aborted.
     DOOMED = "doomed"
-    #: Its records and offsets are on their way; then the coordinator is asked to commit.
+    #: Its records and offsets are being sent; then the coordinator is asked to commit.
     COMMITTING = "being committed"
     #: Requests in flight end first; then the coordinator is asked to abort.
     ABORTING = "being aborted"
@@ -39,7 +39,7 @@ GOES_WELL: Final = frozenset({State.OPEN, State.PREPARING, State.COMMITTING})
 RESTS: Final = frozenset({State.READY, State.PREPARED, State.FATAL})
 #: The transaction is being ended.
 ENDS: Final = frozenset({State.COMMITTING, State.ABORTING, State.RENEWING})
-#: The application may abort it, since no end was requested yet.
+#: The application may abort it, since no end has been requested yet.
 ABORTABLE: Final = frozenset({State.OPEN, State.PREPARING, State.PREPARED, State.DOOMED})
 
 TRANSACTION_EDGES: Final = Edges(

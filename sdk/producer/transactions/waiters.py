@@ -19,19 +19,19 @@ class _Waiter(NamedTuple):
 
 
 class TransactionWaiters:
-    """The promises that the end of a transaction settles."""
+    """The promises that are settled when a transaction ends."""
 
     def __init__(self) -> None:
         self._waiting: list[_Waiter] = []
 
     def add(self, promise: Promise[None], timeout_ms: int, now_ms: int, *, hears: bool) -> None:
-        """Take a promise.
+        """Add a promise.
 
         Args:
-            promise: settled at the end, or when the limit has passed.
+            promise: settled when the transaction ends or the limit has passed.
             timeout_ms: the limit.
             now_ms: the time.
-            hears: whether the promise fails with the reason why the transaction was not committed.
+            hears: whether to fail the promise with the reason if the transaction is not committed.
         """
         self._waiting.append(_Waiter(now_ms + timeout_ms, timeout_ms, promise, hears))
 

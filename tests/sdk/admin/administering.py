@@ -1,4 +1,4 @@
-"""An admin client of one scripted broker or of two, and a broker's answers to CreateTopics."""
+"""An admin client with one or two scripted brokers, and a broker's answers to CreateTopics."""
 
 from __future__ import annotations
 
@@ -31,11 +31,12 @@ REQUEST_TIMEOUT_MS = 7_000
 def administering(
     test: Callable[[StoringBroker, Admin], Awaitable[None]], last_versions: Mapping[ApiKey, int] = NEWEST
 ) -> None:
-    """Run a test with an admin, against a broker that has topic t.
+    """Run a test with an admin against a broker that has topic t.
 
     Args:
         test: called with the broker and the admin.
-        last_versions: the newest version that the broker supports, by API, if older than this release; -1 for none.
+        last_versions: by API, the newest version that the broker supports, if older than that of this release; -1 for
+            none.
     """
 
     async def run() -> None:
@@ -59,8 +60,8 @@ class Pair:
 
     Attributes:
         ADDRESSES: the addresses by node id.
-        brokers: by node id.
-        controller_id: the node that Metadata names as controller.
+        brokers: the brokers by node id.
+        controller_id: the node that Metadata names as the controller.
     """
 
     ADDRESSES: Mapping[int, Address] = MappingProxyType({1: BROKER, 2: Address("second", 9092)})

@@ -1,6 +1,6 @@
 """Each method of an admin sends the right request and returns plain values; errors name their subject.
 
-Method: a scripted in-memory broker, with hand-made responses.
+Method: a scripted in-memory broker, with handmade responses.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ T0 = TopicPartition("t", 0)
 
 
 def with_nodes(*node_ids: int, topics: Sequence[MetadataResponse.MetadataResponseTopic] = ()) -> MetadataResponse:
-    """Return the metadata of a cluster all of whose nodes are this one broker."""
+    """Return the metadata of a cluster where every node is this one broker."""
     return MetadataResponse(
         brokers=[MetadataResponse.MetadataResponseBroker(i, *BROKER) for i in node_ids], topics=topics
     )
@@ -114,7 +114,7 @@ def test_create_partitions() -> None:
             ("a", 3, None),
             ("b", 1, None),
         ]
-        (again,) = second.topics  # only what was throttled
+        (again,) = second.topics  # only the throttled topic
         assert [list(each.broker_ids) for each in again.assignments or ()] == [[1, 2], [2, 1]]
         assert (first.timeout_ms, first.validate_only) == (REQUEST_TIMEOUT_MS, False)
 
@@ -374,7 +374,7 @@ def test_start_and_close() -> None:
         await admin.close()
         await admin.start()
         assert admin.metrics()[MetricName("admin-client-metrics", "connection-creation-total")] == 1
-        with pytest.raises(LocalProtocolError, match="started already"):
+        with pytest.raises(LocalProtocolError, match="already started"):
             await admin.start()
         await admin.close()
         with pytest.raises(Closed):

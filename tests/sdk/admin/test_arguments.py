@@ -1,4 +1,4 @@
-"""Arguments for topics and resources are converted exactly, or refused with an error that names the fault.
+"""Arguments for topics and resources are converted exactly, or rejected with an error that names the fault.
 
 Method: tables. More wrong arguments are in tests/test_arguments.py.
 """

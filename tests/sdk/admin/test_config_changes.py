@@ -1,6 +1,6 @@
-"""A change of a configuration goes to the broker that takes it, in the shape of its API; its error names the resource.
+"""A configuration change goes to the broker that accepts it, in the form of its API; its error names the resource.
 
-Method: two scripted in-memory brokers, with hand-made responses. test_releases.py covers brokers that are too old.
+Method: two scripted in-memory brokers, with handmade responses. test_releases.py covers brokers that are too old.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The eligible leaders of all partitions are read, page by page, and only if they are asked for.
+"""The eligible leaders of all partitions are read page by page, and only on request.
 
-Method: a scripted in-memory broker, with hand-made responses. test_releases.py covers brokers that are too old.
+Method: a scripted in-memory broker, with handmade responses. test_releases.py covers brokers that are too old.
 """
 
 from __future__ import annotations

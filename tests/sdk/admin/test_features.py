@@ -1,6 +1,6 @@
-"""Features are those that a broker reports now, of any broker or of the one that was named.
+"""Features are those that a broker reports at the time, either any broker or the one that was named.
 
-Method: two scripted in-memory brokers; and the reference broker, which finalizes features.
+Method: two scripted in-memory brokers, and the reference broker, which finalizes features.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Consumer and classic groups are described, whatever their members wrote; the error for another type names it.
+"""Consumer and classic groups are described, whatever their members wrote; the error for any other type names it.
 
-Method: a scripted in-memory broker, with hand-made responses; then the reference broker, with a group of each kind.
+Method: a scripted in-memory broker, with handmade responses; then the reference broker, with a group of each kind.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def test_a_classic_group(
             "it is a share group, and only consumer and classic groups can be described",
         ),
         ([("g", "streams")], "it is a streams group, and only consumer and classic groups can be described"),
-        ([("g", "classic"), ("h", "share")], None),  # created in the meantime
+        ([("g", "classic"), ("h", "share")], None),  # created meanwhile
         ([], None),
     ],
 )
@@ -122,7 +122,7 @@ def test_a_classic_group(
 def test_a_group_that_cannot_be_described(
     listed: list[tuple[str, str]], said: str | None, refused: tuple[int, str], last: int
 ) -> None:
-    """Coordinators before Apache Kafka 4.0 report a group that they do not have as dead."""
+    """Coordinators before Apache Kafka 4.0 report unknown groups as dead."""
     code, state = refused
     kind = ListGroupsResponse.ListedGroup
 

@@ -1,4 +1,4 @@
-"""What only the controller does is asked again of the new controller when the controller has moved.
+"""If the controller has moved, requests that only a controller can handle are sent again to the new one.
 
 Method: two scripted brokers; the first refuses because the second has become the controller.
 """
@@ -22,7 +22,7 @@ from tests.sdk.admin.administering import Pair
 
 
 class Case(NamedTuple):
-    """An operation, and a controller's response to it with an error code."""
+    """An operation and a controller's response to it, with an error code."""
 
     key: ApiKey
     action: Callable[[Admin], Awaitable[object]]
@@ -36,7 +36,7 @@ Elected = messages.ElectLeadersResponse
 
 
 def reassigned(code: ErrorCode) -> Message:
-    """Return a response whose error is that of the request: Kafka says nothing about partitions then."""
+    """Return a response with a request-level error, where Kafka leaves out the partitions."""
     if code:
         return Reassigned(error_code=code)
     return Reassigned(
@@ -45,7 +45,7 @@ def reassigned(code: ErrorCode) -> Message:
 
 
 def elected(code: ErrorCode) -> Message:
-    """Return a response whose error is that of the partition, as in version 0."""
+    """Return a response with a partition-level error, as in version 0."""
     return Elected(replica_election_results=[Elected.ReplicaElectionResult("t", [Elected.PartitionResult(0, code)])])
 
 

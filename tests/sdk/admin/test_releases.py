@@ -1,6 +1,6 @@
-"""What a broker is too old for is refused with the release of Apache Kafka that has it.
+"""If a broker is too old for an operation, the error names the release of Apache Kafka that supports it.
 
-Method: a scripted broker that lacks an API, or has an older version of it; one case for each entry of the tables.
+Method: a scripted broker that lacks an API, or has an older version of it; one case per entry of the tables.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ async def all_of(results: Awaitable[ItemResults[Any, Any]]) -> object:
     return (await results).all()
 
 
-#: What each API is needed for.
+#: An operation that needs each API.
 APIS: dict[ApiKey, Action] = {
     ApiKey.ALTER_CONFIGS: lambda admin: admin.alter_configs(ConfigResourceType.TOPIC, "t", {}),
     ApiKey.CREATE_PARTITIONS: lambda admin: admin.create_partitions({"t": 3}),
@@ -45,7 +45,7 @@ APIS: dict[ApiKey, Action] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: lambda admin: admin.describe_topics("t", include_eligible_leaders=True),
 }
 
-#: The same for fields, and the last version without the field.
+#: For each field, the last version without it, and an operation that needs it.
 FIELDS: dict[tuple[ApiKey, str], tuple[int, Action]] = {
     (ApiKey.ELECT_LEADERS, "election_type"): (0, lambda admin: admin.elect_leaders(ElectionType.UNCLEAN)),
     (ApiKey.ALTER_PARTITION_REASSIGNMENTS, "allow_replication_factor_change"): (

@@ -1,6 +1,6 @@
-"""Topics whose creation or deletion is throttled are created or deleted later, each of them once (KIP-599).
+"""Topics whose creation or deletion is throttled are created or deleted later, each one once (KIP-599).
 
-Method: a scripted in-memory broker, with hand-made responses.
+Method: a scripted in-memory broker, with handmade responses.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def test_a_topic_that_is_named_twice() -> None:
 
 
 def check_given_up(retry_backoff_ms: int) -> None:
-    """Ask a controller that throttles for ever, with a limit of 30 s."""
+    """Use a controller that always throttles, with a time limit of 30 s."""
 
     async def run() -> None:
         broker = StoringBroker({"t": 2})
@@ -89,7 +89,7 @@ def test_a_topic_that_is_throttled_for_too_long() -> None:
 
 
 def test_a_controller_that_throttles_for_ever_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All attempts share the limit, and the pauses between them grow; the clock jumps over the pauses."""
+    """All attempts share the limit, and the pauses between them grow; the clock skips the pauses."""
     pauses_ms: list[float] = []
 
     async def sleep_ms(duration_ms: float) -> None:

@@ -1,4 +1,4 @@
-"""Arguments of the clients are converted exactly, or refused with an error that gives their name, value and limit.
+"""The clients' arguments are converted exactly, or rejected with an error that gives their name, value and limit.
 
 Method: tables. tests/test_arguments.py shows that each method of the clients checks its arguments.
 """
@@ -32,7 +32,7 @@ LAST = (1 << 63) - 1
 
 
 class Number:
-    """An integer type that is not Python's, such as numpy's."""
+    """An integer type other than Python's, like those of numpy."""
 
     def __index__(self) -> int:
         return 7

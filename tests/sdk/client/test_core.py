@@ -45,7 +45,7 @@ def test_start_and_end(io: Any) -> None:
         await client.start()
         assert set(client.router.metadata.brokers) == {1}
         assert len((await client.perform(client.operations.describe(["t"])))["t"].partitions) == 3
-        with pytest.raises(LocalProtocolError, match="the reader was started already"):
+        with pytest.raises(LocalProtocolError, match="the reader was already started"):
             client.start()
         await client.finish()
         with pytest.raises(Closed, match="the reader is not started, or is closed"):
@@ -94,9 +94,10 @@ def test_a_broker_that_always_hangs_up_is_given_up(io: Any) -> None:
 
 @IO
 def test_a_port_that_expects_sasl_is_reported_at_once(io: Any) -> None:
-    """Such a broker sends its versions and closes the connection at the first request, so `start` can fail at once.
+    """Such a broker sends its versions but closes the connection at the first request, so `start` can fail immediately.
 
-    This one stops answering after three requests: the I/O thread keeps asking until the caller's thread runs.
+    This broker stops answering after three requests, because the I/O thread keeps asking until the caller's thread
+    runs.
     """
 
     async def run() -> None:
@@ -228,7 +229,7 @@ def test_a_defect_of_an_operation_is_raised_where_it_was_asked_for(io: Any) -> N
 
 
 def test_a_login_that_is_refused_in_the_first_turn_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client's thread may be faster than the thread that starts it."""
+    """The client's thread may be faster than the thread that starts the client."""
 
     async def run() -> None:
         broker = ScriptedBroker()

@@ -1,4 +1,4 @@
-"""Integers of any type become plain integers, whatever the methods of an object do.
+"""Integers of any type become plain integers, whatever an object's methods do.
 
 Method: integers of several types, and objects that only claim to be integers.
 """
@@ -13,15 +13,15 @@ from kafkawire.sdk.client.integers import plain_integer
 
 
 class Derived(int):
-    """An integer that refuses every comparison."""
+    """An integer that raises on every comparison."""
 
     def __lt__(self, other: int) -> bool:
-        raise RuntimeError("nobody asks this")
+        raise RuntimeError("nothing calls this")
 
     __le__ = __gt__ = __ge__ = __lt__
 
     def __index__(self) -> int:
-        raise RuntimeError("nobody asks this, either")
+        raise RuntimeError("nothing calls this, either")
 
 
 class Chosen(IntEnum):

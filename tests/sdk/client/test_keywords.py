@@ -1,7 +1,7 @@
-"""Type checkers know every option: they accept correct programs and refuse wrong names, values and types.
+"""Type checkers know every option: they accept correct programs and reject wrong names, values and types.
 
-Method: mypy and pyright read one program; a line that they must refuse says so in a comment, and exactly those lines
-are refused.
+Method: mypy and pyright check one program; comments mark the lines that they must reject, and they reject exactly
+those.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Each mechanism gets what it needs from the options, and an error names whatever is missing.
+"""Each mechanism takes what it needs from the options, and an error names anything that is missing.
 
-Method: a login made from options, and its first message; stand-ins for the optional packages.
+Method: a login created from options, and its first message; stand-ins replace the optional packages.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def test_a_token_is_asked_for_each_time() -> None:
 
 
 def test_oidc() -> None:
-    """Only the options are checked here; test_oidc.py asks a token service."""
+    """This checks only the options; test_oidc.py uses a token service."""
     given = {
         **OAUTH,
         "sasl_oauthbearer_token_endpoint_url": "http://id.example.org",

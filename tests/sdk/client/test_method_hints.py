@@ -1,7 +1,7 @@
-"""Calling a method of another client raises advice on what to use here; for everything else it does not exist.
+"""Calling another client's method raises an error with advice; in every other respect, the method does not exist.
 
-Method: the tables are compared with both faces, asyncio and blocking, and with the public methods of the installed
-kafka-python, which runs in a process of its own because it uses deprecated functions.
+Method: the tables are compared with both kinds of clients, asyncio and blocking, and with the public methods of the
+installed kafka-python, which runs in a separate process because it uses deprecated functions.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ print(json.dumps({face: [name for name in dir(client) if callable(getattr(client
                   for face, client in clients.items()}))
 """
 
-#: Methods of kafka-python without advice: its internals, and methods that no user has missed yet.
+#: Methods of kafka-python without advice: internals, and methods that no user has missed so far.
 UNANSWERED = {
     "Producer": {"max_usable_produce_magic"},
     "Consumer": set(),
@@ -95,7 +95,7 @@ def test_nothing_else_sees_the_names(face: Any) -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_the_advice_holds(name: str) -> None:
-    """Every method that it names exists, on the face itself or on one that it names."""
+    """Every method that the advice names exists, on the client itself or on a client that the advice names."""
     face = getattr(kafkawire, name)
     for advice in TABLES[name]:
         faces = [face, *(getattr(kafkawire, other) for other in TABLES if other in advice)]
@@ -115,7 +115,7 @@ def test_kafka_python_is_covered() -> None:
 
 
 def argument_cases() -> list[tuple[Any, str, str, str]]:
-    """Return a face, a method, an argument of another client, and the advice, for every entry of the table."""
+    """Return a client class, a method, an argument of another client and the advice, for every entry in the table."""
     cases = []
     for advice, given in ARGUMENTS.items():
         for method, argument in (each.split(".") for each in given.split()):
@@ -126,7 +126,7 @@ def argument_cases() -> list[tuple[Any, str, str, str]]:
 
 
 def called(face: Any, method: str, *given: object, **named: object) -> object:
-    """Call a method of a client that was not started: arguments are checked before that is noticed."""
+    """Call a method of a client that was not started; the arguments are checked first."""
     if face is NewTopic:
         return NewTopic(*given, **named)  # type: ignore[arg-type]  # of any method
     result = getattr(face("broker:9092"), method)(*given, **named)
@@ -145,7 +145,7 @@ def test_an_argument_of_another_client_names_what_to_use(face: Any, method: str,
 @pytest.mark.parametrize(
     ("name", "method", "given", "named", "text"),
     [
-        ("Producer", "flush", (), {"timeout": 5}, r"flush: timeout=…: it is timeout_ms, in milliseconds"),
+        ("Producer", "flush", (), {"timeout": 5}, r"flush: timeout=…: use timeout_ms, in milliseconds"),
         ("Producer", "close", (5,), {}, r"Producer.close\(\) takes 1 .*; it takes \(\*, flush=True, timeout_ms=None\)"),
         (
             "Consumer",
@@ -154,7 +154,7 @@ def test_an_argument_of_another_client_names_what_to_use(face: Any, method: str,
             {"timeout_ms": 1},
             r"Consumer.getmany\(\) got multiple .*; it takes \(timeout_ms=0, .*",
         ),
-        ("Consumer", "getmany", (), {"timeout": 1}, r"getmany: timeout=…: it is timeout_ms, in milliseconds"),
+        ("Consumer", "getmany", (), {"timeout": 1}, r"getmany: timeout=…: use timeout_ms, in milliseconds"),
         ("Consumer", "getmany", (), {"max_record": 1}, r"getmany: max_record=…: .*; did you mean max_records\?"),
         ("Consumer", "seek", (("t", 0),), {}, r"Consumer.seek\(\) missing 1 .*; it takes \(partition, place\)"),
         ("Consumer", "commit", (), {"nonsense": 1}, r"commit: nonsense=…: there is no such argument"),
@@ -200,12 +200,12 @@ def test_an_error_of_a_call_that_has_begun_stays_as_it_is() -> None:
 
 
 def test_a_started_producer_explains_too() -> None:
-    """Its `send` is the engine's own function."""
+    """The `send` of a started producer is the engine's own function."""
     with Broker(ephemeral=True) as broker, sync.Producer(broker.bootstrap) as producer:
         send: Any = producer.send
         for named, text in [
-            ({"timestamp": 1}, "send: timestamp=…: it is timestamp_ms, in milliseconds"),
-            ({"callback": print}, "send: callback=…: it is on_delivery, which is called with the Delivery alone"),
+            ({"timestamp": 1}, "send: timestamp=…: use timestamp_ms, in milliseconds"),
+            ({"callback": print}, "send: callback=…: use on_delivery, which is called with only the Delivery"),
             ({"on_delivry": print}, r"send: on_delivry=…: there is no such argument; did you mean on_delivery\?"),
         ]:
             with pytest.raises(TypeError, match=f"^{text}$"):

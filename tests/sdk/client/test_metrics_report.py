@@ -1,6 +1,6 @@
-"""The application's function gets the metrics at each interval and at the end, and can break nothing.
+"""The application's function gets the metrics at each interval and at the end, and cannot break anything.
 
-Method: the machine alone, and a whole client whose loop is the caller's or a thread's.
+Method: the machine alone, and a whole client on the caller's loop or a thread's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Importing a name of another client raises an error with the name, or the module, to use here.
+"""Importing another client's name raises an error that says which name or module to use here.
 
 Method: the table is compared with the modules that applications import from.
 """
@@ -20,7 +20,7 @@ MODULES = ("kafkawire", "kafkawire.errors", "kafkawire.sync")
 
 
 def imported(module: str, name: str) -> Any:
-    """Return a name as `from … import` finds it."""
+    """Return what `from … import` finds under a name."""
     found: dict[str, Any] = {}
     exec(f"from {module} import {name}", found)
     return found[name]
@@ -60,7 +60,7 @@ def test_other_names(module: str) -> None:
 
 
 def test_the_advice_holds() -> None:
-    """Every module and every name that it mentions exists."""
+    """Every module and name that the advice mentions exists."""
     for advice, names in NAMES.items():
         for name in re.findall(r"\b[A-Z][a-z]+(?:[A-Z][a-z]+)*\b(?! you)", advice.partition(":")[0]):
             assert any(name in import_module(each).__all__ for each in (*MODULES, "kafkawire.testing")), (advice, name)
@@ -68,7 +68,7 @@ def test_the_advice_holds() -> None:
 
 
 def test_modules_are_loaded_as_attributes() -> None:
-    """This needs a process of its own, because the modules are already loaded here."""
+    """This needs a separate process, because the modules are already loaded in this one."""
     program = "import kafkawire; print(kafkawire.errors.Closed, kafkawire.sync.Producer, kafkawire.testing.Broker)"
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert [each for each in ("Closed", "Producer", "Broker") if each not in shown] == []

@@ -1,6 +1,6 @@
-"""All logins share a token while it is valid; errors name what went wrong, but not the secret.
+"""All logins share a token while it is valid; errors say what went wrong but do not reveal the secret.
 
-Method: a local token service, built with `asyncio.start_server`, whose answers each test chooses.
+Method: a local token service, built with `asyncio.start_server`, with answers chosen by each test.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Service:
     Attributes:
         status, answer: the HTTP status and the body of its answers.
         is_silent: whether it leaves requests unanswered.
-        requests: header and form of every request.
+        requests: the header and form of every request.
     """
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ def test_a_token_is_fetched_again_before_it_ends(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_life_of_a_token_begins_with_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The service counts the token's life from some time before its answer arrives."""
+    """The service counts the token's lifetime from some time before its answer arrives."""
     now_ms = 0
     monkeypatch.setattr(oidc, "monotonic_ms", lambda: now_ms)
 
@@ -181,7 +181,11 @@ def test_a_client_that_is_refused(status: str) -> None:
         ("200 OK", b"\xff", "without an access_token"),
         ("200 OK", b"[" * 100_000, "without an access_token"),
         ("200 OK", b'{"access_token": 5}', "without an access_token"),
-        ("200 OK", GOOD[:-1] + b" " * RESPONSE_BYTES_MAX + b"}", f"more than {RESPONSE_BYTES_MAX} bytes, and no token"),
+        (
+            "200 OK",
+            GOOD[:-1] + b" " * RESPONSE_BYTES_MAX + b"}",
+            f"more than {RESPONSE_BYTES_MAX} bytes, too many for a token",
+        ),
     ],
 )
 def test_a_service_in_trouble(status: str, answer: bytes, text: str) -> None:

@@ -24,7 +24,7 @@ from tests.sdk.scripted_broker import BROKER, ScriptedBroker
 
 
 def operating(test: Callable[[ScriptedBroker, ClientCore], Awaitable[None]]) -> None:
-    """Run a test on the driver's side, which is the caller's loop."""
+    """Run a test on the driver's loop, which is the caller's loop."""
 
     async def run() -> None:
         broker = ScriptedBroker({"t": 2, "u": 1})
@@ -56,7 +56,7 @@ def test_a_check_that_raises_what_is_retriable_has_the_request_sent_again() -> N
 
 
 def test_whoever_is_woken_finds_the_request() -> None:
-    """On a loop nested in the caller's, the driver may run at once."""
+    """On a loop nested in the caller's, the driver may run immediately."""
 
     async def test(broker: ScriptedBroker, core: ClientCore) -> None:
         calls: list[str] = []

@@ -1,7 +1,7 @@
-"""A user of another client learns what an option is called here, or what to do instead.
+"""Users of another client learn what an option is called here, or what to do instead.
 
-Method: a table of names and texts; the tables of names are compared with our own options and the roadmap. Every option
-of the installed kafka-python, which runs in its own process because it uses deprecated functions, has a hint.
+Method: a table of names and hints; the tables of names are compared with our own options and the roadmap. Every option
+of the installed kafka-python, which runs in a separate process because it uses deprecated functions, has a hint.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ print(json.dumps({name: list(client.DEFAULT_CONFIG) for name, client in clients.
         ("Consumer", "interceptor.classes", "no such option; pass interceptors to Producer or Consumer"),
         ("Consumer", "topics", "no such option; topics follow the servers: Consumer(servers, 'orders', 'payments')"),
         ("Producer", "dr_cb", "no such option; await the Delivery that send returns, or pass on_delivery to send"),
-        ("Producer", "opaque", "no such option; kafkawire has nothing like it"),
+        ("Producer", "opaque", "no such option; kafkawire has no equivalent"),
         ("Producer", "lingr_ms", None),
         ("Producer", "sslx", None),
     ],
@@ -105,7 +105,7 @@ def test_tables_hold_no_option_of_our_own_and_no_name_twice() -> None:
 
 
 def test_hints_name_what_a_constructor_takes() -> None:
-    """The advice against a name that a constructor takes as a parameter must mention that parameter."""
+    """If a constructor takes another client's option as a parameter, the advice must mention that parameter."""
     parameters = {
         name.replace("_", "."): name
         for client in (Producer, Consumer, Admin)

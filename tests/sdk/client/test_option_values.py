@@ -1,6 +1,6 @@
 """Option values are accepted in every form that users write; the error for a wrong value says what was expected.
 
-What a client does with the values is tested in `test_options.py`.
+`test_options.py` tests what clients do with the values.
 """
 
 from __future__ import annotations

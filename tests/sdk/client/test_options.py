@@ -1,7 +1,7 @@
-"""Options are found by both of their names; the error for a wrong option gives its name, value and limit.
+"""Options are found under both of their names; the error for a wrong option gives its name, value and limit.
 
-Method: tables of accepted and refused options; the dotted names are compared with the options that exist. The hints
-for other clients' names are tested in `test_option_hints.py`.
+Method: tables of accepted and rejected options; the dotted names are compared with the existing options.
+`test_option_hints.py` tests the hints for other clients' names.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def test_defaults() -> None:
     assert options.compression is Compression.NONE
 
 
-#: What Apache Kafka 4.3.0 prints as defaults of these options.
+#: The defaults of these options that Apache Kafka 4.3.0 prints.
 KAFKA_DEFAULTS = """
     compression.gzip.level=-1 compression.lz4.level=9 compression.zstd.level=3
 acks=all auto.commit.interval.ms=5000 auto.offset.reset=latest batch.size=16384 buffer.memory=33554432 check.crcs=true
@@ -70,12 +70,12 @@ ssl.keystore.key=null ssl.keystore.location=null ssl.keystore.type=JKS ssl.trust
 ssl.truststore.location=null ssl.truststore.type=JKS
 """
 
-#: Of the consumer that registers in ZooKeeper, the defaults of Apache Kafka 1.1.1.
+#: For the consumer that registers in ZooKeeper, the defaults of Apache Kafka 1.1.1.
 KAFKA_DEFAULTS += """
 zookeeper.connect=null zookeeper.session.timeout.ms=6000 offsets.storage=zookeeper dual.commit.enabled=null
 """
 
-#: Of its connection to ZooKeeper, those of the brokers of Apache Kafka 3.9 and of the JVM.
+#: For its connection to ZooKeeper, the defaults of the JVM and of the brokers of Apache Kafka 3.9.
 KAFKA_DEFAULTS += """
 java.security.auth.login.config=null zookeeper.clientCnxnSocket=null zookeeper.sasl.client=true
 zookeeper.sasl.clientconfig=Client zookeeper.ssl.client.enable=false zookeeper.ssl.enabled.protocols=null
@@ -98,7 +98,7 @@ OWN_DEFAULTS = {
     "sasl_mechanism": None,
     "ssl_keystore_type": "PEM",
     "ssl_truststore_type": "PEM",
-    "zookeeper_ssl_protocol": None,  # the newest that both sides have
+    "zookeeper_ssl_protocol": None,  # the newest version that both sides support
 }
 
 #: The numeric options whose range is not 1 to `INT32_MAX`.
@@ -188,7 +188,7 @@ def test_accepted_by_a_producer(name: str, value: object, attribute: str, expect
         ({"linger_ms": "5"}, "linger_ms='5': expected an integer"),
         ({"linger_ms": True}, "linger_ms=True: expected an integer"),
         ({"batch_size": 2**30}, "batch_size=1073741824: expected 128 to 16777216"),
-        ({"linger_ms": 1, "linger.ms": 1}, "linger.ms=1: linger_ms was given already"),
+        ({"linger_ms": 1, "linger.ms": 1}, "linger.ms=1: linger_ms was already given"),
         ({"transactional_id": ""}, "transactional_id='': expected a name"),
         ({"transactional_id": 5}, "transactional_id=5: expected a string"),
         ({"transaction_timeout_ms": 5}, "transaction_timeout_ms=5: has no effect without transactional_id"),
@@ -205,11 +205,11 @@ def test_accepted_by_a_producer(name: str, value: object, attribute: str, expect
         ({"compression": b"lz4"}, "compression=b'lz4': expected one of"),
         (
             {"bootstrap.servers": "b"},
-            "bootstrap.servers='b': given twice: the first argument, here 'a', is the servers$",
+            "bootstrap.servers='b': given twice: the first argument, here 'a', already names the servers$",
         ),
         (
             {"bootstrap_servers": "b"},
-            "bootstrap_servers='b': given twice: the first argument, here 'a', is the servers$",
+            "bootstrap_servers='b': given twice: the first argument, here 'a', already names the servers$",
         ),
         (
             {"batch_size": 4097, "max_request_size": 4096},
@@ -286,7 +286,7 @@ def test_refused_by_a_producer(given: dict[str, object], message: str) -> None:
         ),
         (
             {"bootstrap_servers": "b:1"},
-            "bootstrap_servers='b:1': given twice: the first argument, here 'a', is the servers; topics follow it",
+            "bootstrap_servers='b:1': given twice: the first argument, here 'a', already names the servers; topics",
         ),
         ({"group_id": 5}, "group_id=5: expected a string"),
         (
@@ -380,7 +380,7 @@ def test_servers_of_the_wrong_type() -> None:
     with pytest.raises(ConfigurationError, match=r"options are keywords: pass the mapping as \*\*options"):
         read_options(ProducerOptions, settings, {})
     for servers in (b"a:1", [b"a:1"]):
-        with pytest.raises(ConfigurationError, match=r"expected (host:port|texts of the form)"):
+        with pytest.raises(ConfigurationError, match=r"expected (host:port|strings of the form)"):
             read_options(ProducerOptions, servers, {})  # type: ignore[arg-type]  # as in a program without a type checker
     assert read_options(ProducerOptions, ["a:9092"], {}).bootstrap_servers == (("a", 9092),)
 
@@ -405,10 +405,10 @@ def test_every_dotted_name_is_an_option_and_nearly_every_option_has_one() -> Non
     for kind, ours in (ProducerOptions, {"topic_timeout_ms"}), (ConsumerOptions, {"enable_auto_finish"}):
         assert kind.OPTIONS.keys() - set(kind.KAFKA_NAMES.values()) - ours == {
             "io",  # only in this library
-            "max_frame_bytes",  # a limit of its own
+            "max_frame_bytes",  # a separate limit
             "metrics_report_interval_ms",
             "metrics_reporter",  # a function; in Kafka, metric.reporters are classes
-            "sasl_aws_region",  # the mechanism is Amazon's
+            "sasl_aws_region",  # Amazon's mechanism
             "sasl_oauthbearer_extensions",  # in Kafka, parts of sasl.jaas.config
             "sasl_oauthbearer_token",
             "sasl_scram_tokenauth",
@@ -440,7 +440,7 @@ def test_an_option_that_was_not_given_yields(
 
 @pytest.mark.parametrize("codec", Compression)
 def test_levels_of_compression(codec: Compression) -> None:
-    """Each option accepts the levels that its codec takes, and no others."""
+    """Each option accepts exactly the levels that its codec supports."""
     name, kind = codec.name.lower(), f"compression.{codec.name.lower()}.level"
     if codec in (Compression.NONE, Compression.SNAPPY):
         with pytest.raises(ConfigurationError, match="no such option"):

@@ -1,7 +1,7 @@
-"""OpenTelemetry's own classes read exactly the metrics that were encoded.
+"""OpenTelemetry's own classes read back exactly the metrics that were encoded.
 
-Method: the package opentelemetry-proto decodes the bytes; those of the smallest message are written out, for machines
-without the package.
+Method: the opentelemetry-proto package decodes the bytes; the bytes of the smallest message are spelled out, for
+machines without the package.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Keys go where Kafka's own clients put them.
 
-Method: hashes of Apache Kafka's own `Utils.murmur2`, one for each length of the last word.
+Method: hashes computed by Apache Kafka's own `Utils.murmur2`, one for each length of the last word.
 """
 
 from __future__ import annotations

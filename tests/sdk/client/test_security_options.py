@@ -1,6 +1,6 @@
-"""Options for TLS and SASL are accepted under both names, refused where they do not fit, and keep their secrets.
+"""Options for TLS and SASL are accepted under both names, rejected where they do not fit, and keep their secrets.
 
-Method: tables of accepted and refused options; every error is searched for secrets.
+Method: tables of accepted and rejected options; every error is searched for secrets.
 """
 
 from __future__ import annotations
@@ -83,10 +83,10 @@ def test_accepted(given: dict[str, Any]) -> None:
         ({**PLAIN, "security_protocol": "SASL_PLAINTEXT", "ssl_keystore_location": "x"}, "ssl_keystore_location needs"),
         ({"ssl_endpoint_identification_algorithm": ""}, "ssl_endpoint_identification_algorithm needs"),
         ({**TLS, "ssl_context": "x"}, "ssl_context='x': expected an ssl.SSLContext"),
-        ({**TLS, "ssl_context": ssl.create_default_context(), "ssl_key_password": SECRET}, "instead of ssl_key_p"),
-        ({**TLS, "ssl_truststore_location": "x", "ssl_truststore_certificates": "y"}, "instead of ssl"),
-        ({**TLS, "ssl_keystore_location": "x", "ssl_keystore_certificate_chain": "y"}, "instead of ssl_keystore_cert"),
-        ({**TLS, "ssl_keystore_location": "x", "ssl_key_location": "y", "ssl_keystore_key": SECRET}, "instead of ssl"),
+        ({**TLS, "ssl_context": ssl.create_default_context(), "ssl_key_password": SECRET}, "combined with ssl_key_p"),
+        ({**TLS, "ssl_truststore_location": "x", "ssl_truststore_certificates": "y"}, "combined with ssl"),
+        ({**TLS, "ssl_keystore_location": "x", "ssl_keystore_certificate_chain": "y"}, "combined with ssl_keystore"),
+        ({**TLS, "ssl_keystore_location": "x", "ssl_key_location": "y", "ssl_keystore_key": SECRET}, "with ssl_keysto"),
         ({**TLS, "ssl.keystore.type": "JKS"}, "ssl.keystore.type='JKS': expected one of PEM"),
         ({**TLS, "ssl_key_location": "x"}, "ssl_key_location='x': needs ssl_keystore_location or"),
         ({**TLS, "ssl_keystore_key": SECRET}, "ssl_keystore_key=<hidden>: needs ssl_keystore_location"),
@@ -100,20 +100,20 @@ def test_accepted(given: dict[str, Any]) -> None:
         ({**PLAIN, "sasl_username": None}, "sasl_username=None: PLAIN needs it"),
         ({**PLAIN, "sasl_username": ""}, "sasl_username='': PLAIN needs it"),
         ({**PLAIN, "sasl_password": None}, "sasl_password=None: PLAIN needs it"),
-        ({**PLAIN, "sasl_password": ""}, "sasl_password=<hidden>: expected a string that is not empty"),
-        ({**PLAIN, "sasl_password": SECRET.encode()}, "sasl_password=<hidden>: expected a string"),
+        ({**PLAIN, "sasl_password": ""}, "sasl_password=<hidden>: expected a non-empty string"),
+        ({**PLAIN, "sasl_password": SECRET.encode()}, "sasl_password=<hidden>: expected a non-empty string"),
         ({**PLAIN, "sasl_scram_tokenauth": True}, "PLAIN does not use it"),
         ({**PLAIN, "sasl_oauthbearer_token": SECRET}, "sasl_oauthbearer_token=<hidden>: PLAIN does not use it"),
         ({**PLAIN, "sasl_kerberos_service_name": "x"}, "sasl_kerberos_service_name='x': PLAIN does not use it"),
         ({**OAUTH, "sasl_username": "x", "sasl_oauthbearer_token": "x"}, "OAUTHBEARER does not use it"),
         (OAUTH, "sasl_oauthbearer_token_endpoint_url=None: OAUTHBEARER without sasl_oauthbearer_token needs it"),
-        ({**OAUTH, "sasl_oauthbearer_token": 5}, "sasl_oauthbearer_token=<hidden>: expected a string"),
-        ({**OIDC, "sasl_oauthbearer_token": SECRET}, "comes instead of sasl_oauthbearer_token"),
-        ({**OAUTH, "sasl_oauthbearer_token": "t", "sasl_oauthbearer_scope": "x"}, "comes instead of sasl_oauth"),
+        ({**OAUTH, "sasl_oauthbearer_token": 5}, "sasl_oauthbearer_token=<hidden>: expected a non-empty string"),
+        ({**OIDC, "sasl_oauthbearer_token": SECRET}, "cannot be combined with sasl_oauthbearer_token"),
+        ({**OAUTH, "sasl_oauthbearer_token": "t", "sasl_oauthbearer_scope": "x"}, "cannot be combined with sasl_oauth"),
         ({**OAUTH, "sasl_oauthbearer_token": "t", "sasl_oauthbearer_extensions": "x"}, "expected a mapping"),
         ({**OAUTH, "sasl_oauthbearer_token": "t", "sasl_oauthbearer_extensions": {"auth": "x"}}, "'auth': a name"),
         ({**SASL, "sasl_mechanism": "GSSAPI", "sasl_aws_region": "x"}, "GSSAPI does not use it"),
-        ({**PLAIN, "sasl.password": SECRET}, "sasl.password=<hidden>: sasl_password was given already"),
+        ({**PLAIN, "sasl.password": SECRET}, "sasl.password=<hidden>: sasl_password was already given"),
         ({**PLAIN, "sasl_pasword": SECRET}, "sasl_pasword=<hidden>: no such option; did you mean sasl_password"),
         ({"sasl.jaas.config": f'password="{SECRET}"'}, "sasl.jaas.config=<hidden>: no such option"),
         ({"ssl_keystore_pasword": SECRET}, "ssl_keystore_pasword=<hidden>: no such option"),

@@ -1,7 +1,7 @@
-"""A client's repr gives its kind, its names and its state; it is short, shows no secrets, and never raises.
+"""A client's repr gives its kind, names and state; it is short, shows no secrets, and never raises.
 
-Method: both faces of each client on a scripted in-memory broker, before the start, after it and at the end; then
-clients with huge options, and one whose constructor has raised.
+Method: each asyncio and blocking client on a scripted in-memory broker, before the start, after it and at the end; then
+clients with huge options, and a client whose constructor has raised.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def test_it_is_bounded_and_keeps_secrets(face: Any, kind: str) -> None:
 @pytest.mark.parametrize("face", [kafkawire, sync], ids=lambda face: face.__name__)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_client_that_was_not_made(face: Any, kind: str) -> None:
-    """A debugger, or a logger of tracebacks, may print such a client."""
+    """A debugger or a traceback logger may print such a client."""
     made = getattr(face, kind)
     client = made.__new__(made)
     with pytest.raises(ConfigurationError):

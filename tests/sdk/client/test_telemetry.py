@@ -1,4 +1,4 @@
-"""A client pushes the metrics that brokers ask for, when they ask for them, and nothing else.
+"""A client pushes the metrics that brokers ask for, at the times that they ask for, and nothing else.
 
 Method: a simulated cluster whose brokers ask, refuse, throttle and stall. Pushed metrics are recognised by their names;
 test_otlp.py covers the encoding.
@@ -48,7 +48,7 @@ class Setting:
     Attributes:
         wants: the fields of the next subscription.
         codes: the error codes of the next responses to pushes.
-        bytes: a sensor that is pushed as fetch.manager.bytes.consumed.total and so on.
+        bytes: a sensor that is pushed as fetch.manager.bytes.consumed.total and similar metrics.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Setting:
 
 
 def total(push: PushTelemetryRequest) -> Any:
-    """Return bytes-consumed-total from a push: its value, when it begins and when it ends."""
+    """Return bytes-consumed-total from a push: its value, start time and end time."""
     pb = pytest.importorskip("opentelemetry.proto.metrics.v1.metrics_pb2", reason="needs opentelemetry-proto")
     (resource,) = pb.MetricsData.FromString(bytes(push.metrics)).resource_metrics
     for metric in resource.scope_metrics[0].metrics:
@@ -141,7 +141,7 @@ def test_clients_that_start_together_do_not_push_together(fraction: float, first
     assert first_ms <= setting.pushes()[0][0] - setting.asked()[0][0] <= first_ms + 100
 
 
-@pytest.mark.parametrize("every", [ALL, ""])  # Kafka 4.3 says "*", KIP-714 an empty prefix
+@pytest.mark.parametrize("every", [ALL, ""])  # Kafka 4.3 uses "*", KIP-714 an empty prefix
 def test_all_metrics(every: str) -> None:
     setting = Setting(requested_metrics=[every])
     setting.run(100_000)
@@ -159,7 +159,7 @@ def test_nothing_is_wanted_now() -> None:
 
 @pytest.mark.parametrize("kind", [Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression.SNAPPY])
 def test_compression(kind: Compression) -> None:
-    """The client uses the first type that the broker accepts and the client knows."""
+    """The client uses the first type that the broker accepts and the client supports."""
     setting = Setting(accepted_compression_types=[99, kind, 0], requested_metrics=[ALL])
     setting.run(100_000)
     push = setting.pushes()[0][1]
@@ -227,7 +227,7 @@ def test_a_push_that_is_refused_for_good(code: ErrorCode, caplog: pytest.LogCapt
 
 
 def test_a_broker_that_refuses_every_subscription() -> None:
-    """The client keeps asking, but seldom."""
+    """The client keeps asking, but rarely."""
     setting = Setting(error_code=ErrorCode.UNKNOWN_SUBSCRIPTION_ID)
     setting.run(HOUR_MS)
     assert 10 <= len(setting.asked()) <= 13
@@ -310,7 +310,7 @@ def test_a_last_push_that_cannot_begin_is_not_waited_for(monkeypatch: pytest.Mon
     ],
 )
 def test_whom_it_talks_to(kind: type[ClientOptions], given: dict[str, str], node: int, purpose: Purpose) -> None:
-    """Pushes use a connection on which no waiting fetch delays them."""
+    """Pushes use a connection where no waiting fetch delays them."""
     setting = Setting(kind, given)
     setting.run(100_000)
     assert [each for _, each, request, _ in setting.simulation.sent if isinstance(request, PushTelemetryRequest)] == [
@@ -343,7 +343,7 @@ def test_there_is_no_last_push_without_a_subscription_nor_after_the_end() -> Non
 @pytest.mark.parametrize("io", ["loop", "thread"])
 @pytest.mark.parametrize("is_on", [True, False])
 def test_a_whole_client(io: str, is_on: bool) -> None:
-    """The client pushes once more when it ends, but only if it may."""
+    """The client pushes once more when it ends, but only if pushing is allowed."""
 
     async def run() -> None:
         supported = {key: api.versions for key, api in APIS.items() if "broker" in api.listeners}

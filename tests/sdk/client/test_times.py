@@ -1,4 +1,4 @@
-"""A time is the same instant, whichever way it is given; a value that names no instant is refused."""
+"""A time means the same instant in whichever form it is given; a value that does not name an instant is rejected."""
 
 from __future__ import annotations
 

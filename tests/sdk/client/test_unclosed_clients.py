@@ -1,8 +1,8 @@
-"""Dropping a started client warns, naming the line that made it, and ends the client as if it had been closed.
+"""Dropping a started client warns, naming the line that created it, and ends the client as if it had been closed.
 
-Method: clients of an in-memory broker, on the caller's event loop and on an I/O thread, are dropped in the ways that
-programs drop them: with a listener or a deserializer that refers to the client, or with only an iterator left.
-Programs in processes of their own exit, and fork, with clients that they have not closed.
+Method: clients of an in-memory broker, on the caller's event loop and on an I/O thread, are dropped as programs drop
+them: with a listener or a deserializer that refers to the client, or with only an iterator left. Programs in separate
+processes exit, and fork, with clients that they have not closed.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ Io = Literal["loop", "thread"]
 
 
 class Application(ConsumerInterceptor[str, str]):
-    """A listener that refers to its consumer, which refers to the listener.
+    """A listener that refers to its consumer, which refers back to the listener.
 
     Attributes:
-        told: the events that the listener was called with.
+        told: the events that the listener was called for.
     """
 
     def __init__(self, servers: str, **given: Any) -> None:
@@ -71,8 +71,8 @@ async def until(holds: Callable[[], object]) -> None:
 
 
 async def said_of(held: list[Any]) -> str:
-    """Drop the held objects, and return the warning that follows once no running code holds them either."""
-    with warnings.catch_warnings(record=True) as caught:  # the record of warnings holds the client, too
+    """Drop the held objects, and return the warning that follows once no running code holds them."""
+    with warnings.catch_warnings(record=True) as caught:  # the recorded warnings also hold the client
         warnings.simplefilter("always")
         held.clear()
         await until(lambda: gc.collect() is not None and caught)
@@ -89,7 +89,7 @@ def io_threads() -> list[str]:
 
 
 def line_of(word: str) -> str:
-    """Return the file and number of this file's first line that contains a word."""
+    """Return this file and the number of its first line that contains a word."""
     with open(__file__, encoding="utf-8") as file:
         return f"{__file__}:{next(number for number, line in enumerate(file, 1) if word in line)}"
 
@@ -142,7 +142,7 @@ def test_a_client_that_is_dropped(made: Any, said: str, line: str, io: Io) -> No
         gone = weakref.ref(held[0])
         text = await said_of(held)
         await until(lambda: gc.collect() is not None and gone() is None)
-        assert text.startswith(f"unclosed {said}, made at {line_of(line)}")
+        assert text.startswith(f"unclosed {said}, created at {line_of(line)}")
         await until(lambda: not open_links(broker))
         await until(lambda: not io_threads())
 
@@ -175,7 +175,7 @@ def test_a_blocking_client(kind: str) -> None:
     held = [getattr(kafkawire.sync, kind)(str(BROKER), network=broker.network)]
     held[0].start()
     place = line_of("getattr(kafkawire.sync")
-    assert asyncio.run(said_of(held)).startswith(f"unclosed {kind.lower()} 'kafkawire', made at {place}")
+    assert asyncio.run(said_of(held)).startswith(f"unclosed {kind.lower()} 'kafkawire', created at {place}")
     for thread in threading.enumerate():
         if thread.name.startswith("kafkawire "):
             thread.join(PATIENCE_SECONDS)
@@ -185,7 +185,7 @@ def test_a_blocking_client(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", [Producer, Consumer, Admin])
 def test_nothing_is_said(kind: Any) -> None:
-    """No warning names a client that was not started, was closed, could not be made, or whose event loop has ended."""
+    """No warning is about a client that was never started, was closed, failed to construct, or lost its event loop."""
     broker = StoringBroker({"t": 1})
 
     async def closed() -> None:
@@ -272,7 +272,7 @@ def test_what_is_called_weakly() -> None:
 
 @pytest.mark.parametrize("make", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_a_client_in_use_is_not_copied(make: Callable[[object], object]) -> None:
-    """A copy would end the client when it is dropped. A client that was not started is only its options."""
+    """A copy would end the client when the copy is dropped. A client that was not started is nothing but options."""
 
     async def run() -> None:
         with Broker(ephemeral=True) as broker:

@@ -10,7 +10,7 @@ __all__ = ["made", "marker"]
 
 
 def made(base_offset: int, *values: bytes, producer: int = NO_PRODUCER_ID, epoch: int = 0) -> bytes:
-    """Return one batch; with a producer it belongs to a transaction."""
+    """Return one batch; with a producer, it belongs to a transaction."""
     in_transaction = producer != NO_PRODUCER_ID
     builder = BatchBuilder(
         producer_id=producer,

@@ -1,4 +1,4 @@
-"""A whole consumer in a group, and a scripted broker whose topic t has three records."""
+"""A complete consumer in a group, and a scripted broker whose topic t has three records."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def consuming(
 
 
 def heartbeat(request: Any) -> ConsumerGroupHeartbeatResponse:
-    """Answer a KIP-848 member's heartbeats: the first one assigns it everything."""
+    """Answer a KIP-848 member's heartbeats; the first answer assigns it everything."""
     message = request.message
     if message.member_epoch != 0:
         return ConsumerGroupHeartbeatResponse(

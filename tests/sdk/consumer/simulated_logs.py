@@ -1,6 +1,6 @@
-"""Simulated brokers with logs, fetch sessions (KIP-227), offsets by time, and the ends of leader epochs.
+"""Simulated brokers with logs, fetch sessions (KIP-227), offsets by time and the ends of leader epochs.
 
-A whole I/O side runs against them on the clock of `tests/sdk/simulation.py`.
+A complete I/O side runs against them on the clock of `tests/sdk/simulation.py`.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class Log:
     """One partition.
 
     Attributes:
-        leader: node id, or None for no leader.
+        leader: the leader's node id; None for no leader.
         epoch: the leader epoch.
-        batches: the batches, with their offsets.
+        batches: the batches and their offsets.
         start: the first remaining offset.
         error: the error that a fetch gets instead of records.
-        replica: the follower that consumers are sent to, -1 for none.
+        replica: the follower that consumers are sent to; -1 for none.
         epoch_ends: the answer to OffsetForLeaderEpoch: (epoch, end offset); None for the end of the log.
         cut: the maximum number of bytes that a fetch returns.
         aborted: (first offset, producer id) of aborted transactions; a response names them in this order.
@@ -76,7 +76,7 @@ class Log:
         self.batches.append(made(self.end, *values, epoch=self.epoch))
 
     def abort(self, *producers: int) -> None:
-        """Write a transaction of each producer; the one that began last is aborted first."""
+        """Write a transaction for each producer; the one that began last is aborted first."""
         for producer in producers:
             self.aborted.insert(0, (self.end, producer))
             self.batches.append(made(self.end, b"aborted", producer=producer, epoch=self.epoch))
@@ -85,16 +85,16 @@ class Log:
 
 
 class Cluster:
-    """A cluster, and the I/O side of one consumer of it.
+    """A cluster and the I/O side of one of its consumers.
 
     Args:
-        topics: the leader of each partition of each topic; None for a partition without one.
+        topics: the leader of each partition of each topic; None for a partition without a leader.
         given: options for the consumer.
 
     Attributes:
         logs: the log of each partition.
         ids: the id of each topic.
-        commits: the offsets that the consumer's group has committed, or the error of a look-up; None without a group.
+        commits: the offsets that the consumer's group has committed, or the error of a lookup; None without a group.
         sessions: the session that each node keeps: id, next epoch, (topic id, partition) → offset.
     """
 
@@ -162,7 +162,7 @@ class Cluster:
         ]
 
     def recreate(self, topic: str) -> None:
-        """Delete a topic and create it again."""
+        """Delete and recreate a topic."""
         self.ids[topic] = bytes(reversed(self.ids[topic]))
         for partition in [each for each in self.logs if each.topic == topic]:
             self.logs[partition] = Log(self.logs[partition].leader)
@@ -270,7 +270,7 @@ class Cluster:
 
 
 def reading(*partitions: TopicPartition, topics: dict[str, list[int | None]] | None = None, **given: object) -> Cluster:
-    """Return a cluster with topic t of three partitions led by node 1, some of them assigned."""
+    """Return a cluster whose topic t has three partitions, led by node 1, some of them assigned."""
     cluster = Cluster(topics or {"t": [1, 1, 1]}, **given)  # type: ignore[arg-type]  # options by name
     cluster.assignment.assign(partitions)
     return cluster

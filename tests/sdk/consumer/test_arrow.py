@@ -1,6 +1,6 @@
-"""Many batches become one table with the place of each record.
+"""Many batches become one table, which gives the place of each record.
 
-Method: hand-made batches, whole and cut, of two partitions.
+Method: handmade batches of two partitions, whole and cut.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A batch gives its records from the first requested offset to the last one wanted, as records or as columns.
+"""A batch gives the records from the first to the last requested offset, as records or as columns.
 
-Method: hand-made batches.
+Method: handmade batches.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Every record from the consumer's position on is read once, through seeks, commits, faults and restarts.
 
-Calls that need not wait return at once. Method: the whole consumer, also before its start, against a scripted
-in-memory broker, which keeps batches and fails on demand.
+Calls that need not wait return immediately. Method: the whole consumer, also before its start, against a scripted
+in-memory broker that keeps batches and fails on demand.
 """
 
 from __future__ import annotations
@@ -306,7 +306,7 @@ def test_damaged_batches_are_not_skipped() -> None:
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_responses_that_break_the_protocol(times: int) -> None:
-    """One such response is an accident, and the fetch is repeated; two in a row are reported to the reader."""
+    """After one such response the fetch is simply repeated; two in a row are reported to the reader."""
 
     async def run() -> None:
         broker = StoringBroker({"t": 1})
@@ -337,7 +337,7 @@ def test_start_and_close() -> None:
             await consumer.start()
         broker.start()
         await consumer.start()
-        with pytest.raises(LocalProtocolError, match="started already"):
+        with pytest.raises(LocalProtocolError, match="already started"):
             await consumer.start()
         await consumer.close()
         with pytest.raises(Closed):
@@ -376,21 +376,23 @@ def test_topics_that_cannot_be(topics: Any, message: str) -> None:
 def test_reads_of_a_forked_process_do_not_just_end() -> None:
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
         assert consumer._core is not None
-        consumer._core.forked(Forked("made by the parent"))
+        consumer._core.forked(Forked("created by the parent"))
         for reading in (aiter(consumer), consumer.batches()):
-            with pytest.raises(Forked, match="made by the parent"):
+            with pytest.raises(Forked, match="created by the parent"):
                 await anext(reading)
 
     consuming(test)
 
 
 def test_servers_beside_the_first_argument() -> None:
-    with pytest.raises(ConfigurationError, match="the first argument, here 'orders', is the servers; topics follow it"):
+    with pytest.raises(
+        ConfigurationError, match="the first argument, here 'orders', already names the servers; topics follow it"
+    ):
         Consumer("orders", bootstrap_servers="broker:9092")
 
 
 def test_a_position_is_found_while_records_of_other_partitions_wait() -> None:
-    """The waiting records must not keep the event loop from running, since it looks up the position."""
+    """The waiting records must not keep the event loop, which looks up the position, from running."""
 
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
         other = TopicPartition("m", 0)
@@ -422,7 +424,7 @@ def test_the_position_of_a_partition_that_does_not_exist() -> None:
         network = StoringBroker({"m": 4}).network
         async with Consumer(str(BROKER), network=network, api_timeout_ms=500) as consumer:
             consumer.assign([TopicPartition("m", 9)])
-            with pytest.raises(RequestTimedOut, match="m-9: not found in 500 ms; topic m has partitions 0 to 3"):
+            with pytest.raises(RequestTimedOut, match="m-9: not found within 500 ms; topic m has partitions 0 to 3"):
                 await consumer.position(TopicPartition("m", 9))
 
     asyncio.run(run())
@@ -430,7 +432,7 @@ def test_the_position_of_a_partition_that_does_not_exist() -> None:
 
 @pytest.mark.parametrize("group", [{}, {"group_id": "g"}])
 def test_a_consumer_with_nothing_to_read_says_so(group: dict[str, Any]) -> None:
-    """Without topics or partitions a read would wait for ever; a pattern that matches nothing yet may match later."""
+    """Without topics or partitions, a read would wait forever; a pattern without matches may have some later."""
 
     async def run() -> None:
         broker = StoringBroker({"t": 1})
@@ -490,7 +492,7 @@ def test_what_it_subscribes_to_and_what_is_paused() -> None:
             await consumer.subscribe(pattern="u")
             assert consumer.subscription == frozenset()
             for name, advice in (
-                ("topics", "topics are given one by one or in one list: subscribe('a', 'b')"),
+                ("topics", "pass topics one by one or in one list: subscribe('a', 'b')"),
                 ("listener", "the listener is an argument of Consumer"),
                 ("on_assign", "the listener is an argument of Consumer"),
                 ("nonsense", "there is no such argument"),
@@ -505,7 +507,7 @@ def test_what_it_subscribes_to_and_what_is_paused() -> None:
 
 
 def test_an_assignment_with_offsets(caplog: pytest.LogCaptureFixture) -> None:
-    """Partitions are assigned before the start, after it, and while they are read; no position is looked up."""
+    """Partitions are assigned before the start, after it and while they are read; no position is looked up."""
 
     async def run() -> None:
         broker = StoringBroker({"t": 2})

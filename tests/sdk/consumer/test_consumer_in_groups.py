@@ -1,6 +1,6 @@
-"""A consumer in a group commits finished records, calls its listener, and survives whatever its group does.
+"""A consumer in a group commits finished records, calls its listener and survives whatever its group does.
 
-Method: the whole consumer against a scripted in-memory broker, which has a group of this one member.
+Method: the whole consumer against a scripted in-memory broker whose group has just this member.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def test_the_listener_hears_of_assigned_and_revoked_partitions() -> None:
                 broker.script(ApiKey.HEARTBEAT, lambda request, code=code: HeartbeatResponse(error_code=code))
                 while broker.generation < rounds or not consumer.assignment:
                     await asyncio.sleep(0)
-            # The third record was handed out, but never marked as finished.
+            # The third record was handed out but never marked as finished.
             assert [record.value for record in await read(consumer, 2)] == values(2, 2)
         assert broker.commits == {("g", "t", 0): 4}
 

@@ -1,12 +1,12 @@
-"""After any trouble the I/O side of a consumer resumes where it was, and behaves like a new one.
+"""After any trouble, the I/O side of a consumer resumes where it was, and behaves like a new one.
 
-Goal: an error, a pause, a seek, a session, a follower and a look-up leave no trace after the next success: in the
-planner of fetches, its sessions, look-ups and responses, the queue, and the assignment.
+Goal: errors, pauses, seeks, sessions, followers and lookups leave no trace after the next success in the fetch planner,
+its sessions, lookups and responses, the queue or the assignment.
 
 Method: stories of logs that grow, move, lose their beginning and have aborted transactions, of failing brokers, and of
 an application that seeks, pauses and is assigned other partitions. The consumer always hands out the next record, and
-never an aborted one. Once all faults are mended, everything is read promptly. Then a new consumer that begins at the
-same offsets runs one more story beside the used one.
+never an aborted one. Once all faults are repaired, everything is read promptly. Then a new consumer that begins at the
+same offsets and the used one run one more story side by side.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.sdk.stories import Kinds, Step, assert_alike, run_stories, steps
 T = [TopicPartition("t", number) for number in range(3)]
 NODES = (1, 2, 3)
 
-#: The simulated brokers answer an empty fetch at once; without latency there would be too many fetches.
+#: The simulated brokers answer an empty fetch immediately; without latency, there would be too many fetches.
 LATENCY_MS = 20
 
 OPTIONS: dict[str, Any] = {
@@ -41,10 +41,10 @@ OPTIONS: dict[str, Any] = {
     "metadata_max_age_ms": 5_000,
 }
 
-#: The longest pause, then a refresh of the metadata, a look-up and the fetches of all unread records.
+#: Enough for the longest pause, then a metadata refresh, a lookup and the fetches of all unread records.
 PROMPT_MS = 4_000
 
-#: This long after a refresh of the metadata, the next reason to refresh takes effect at once.
+#: This long after a metadata refresh, the next reason to refresh takes effect immediately.
 CALM_MS = 3_000
 
 partitions = st.sampled_from(T)
@@ -85,7 +85,7 @@ KINDS: Kinds = {
 
 
 class Scene:
-    """A consumer, the logs that it reads, and the records that it must hand out next.
+    """A consumer, the logs that it reads and the records that it must hand out next.
 
     Args:
         now_ms: the start time.
@@ -129,7 +129,7 @@ class Scene:
         log.append(*[b"x" * size_bytes] * values)
 
     def read(self, duration_ms: int) -> None:
-        """Have the application read: it gets the next record of a partition, or the first that retention has left."""
+        """Have the application read: it must get the next record of a partition, or the first one left by retention."""
         for number, offset in self.cluster.read(duration_ms):
             partition = T[number]
             log, expected = self.cluster.logs[partition], self.expected[partition]
@@ -207,7 +207,7 @@ class Scene:
         return int.from_bytes(self.cluster.logs[partition].batches[0][:8], "big")
 
     def mend(self) -> None:
-        """Mend all faults: all unread records are read promptly."""
+        """Repair all faults, after which all unread records must be read promptly."""
         cluster = self.cluster
         cluster.simulation.down.clear()
         self.silent.clear()
@@ -223,7 +223,7 @@ class Scene:
         self.read_all()
 
     def read_all(self) -> None:
-        """Read all unread records, promptly."""
+        """Read all unread records promptly."""
         for partition in T:
             self.append(partition, 1)
         self.read(PROMPT_MS)
@@ -232,7 +232,7 @@ class Scene:
         assert self.cluster.queue.size_bytes == 0
 
     def settle(self) -> None:
-        """Reach a state with nothing in flight, every broker connected, and fetches in step with the other scene's."""
+        """Reach a state with nothing in flight, every broker connected, and fetches in step with the other scene."""
         self.read_all()
         self.read(CALM_MS)
         self.cluster.simulation.router.refresh(lambda error: None)
@@ -258,7 +258,7 @@ class Scene:
 
 
 def _summary(request: Any) -> str:
-    """Return what a request asks for, without the values that differ between sessions and leaders."""
+    """Return the contents of a request, without the values that differ between sessions and leaders."""
     if not isinstance(request, FetchRequest):
         return type(request).__name__
     asked = sorted((each.partition, each.fetch_offset) for topic in request.topics for each in topic.partitions)

@@ -1,6 +1,6 @@
-"""The core runs on an I/O thread; the user's thread takes records and promises, and may block without delaying it.
+"""The core runs on an I/O thread; the reading thread takes records and promises, and may block without delaying it.
 
-Method: a core on a thread of its own, with a scripted in-memory broker on that thread.
+Method: a core on a separate thread, with a scripted in-memory broker on the same thread.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def test_partitions_are_fetched_ahead_while_the_user_blocks(setting: Setting) ->
     assert setting.read(1) == [b"0"]
     promise = setting.core.queue.wait()
     setting.core.driver.run(lambda now_ms: setting.broker.fill("t", b"later"))
-    promise.wait(WAIT_SECONDS)  # nobody asked for it
+    promise.wait(WAIT_SECONDS)  # it was not requested
     assert setting.read(10)[-1] == b"later"
 
 

@@ -1,6 +1,6 @@
-"""A program that processes buffered records, without ever waiting for one, still lets its event loop run.
+"""A program that processes buffered records without ever waiting for one still lets its event loop run.
 
-Method: the whole consumer against a scripted in-memory broker; each record costs a millisecond of the only thread, and
+Method: the whole consumer against a scripted in-memory broker; each record takes a millisecond on the only thread, and
 a callback counts how many records are handed out between two turns of the loop.
 """
 

@@ -1,4 +1,4 @@
-"""A program that processes records concurrently processes each once, though partitions move and members come and go.
+"""A program that processes records concurrently processes each once, even if partitions move and members come and go.
 
 Method: the guide's recipe, `examples/graceful_rebalance.py`, on the reference broker, with each group protocol: a
 second member joins midway, and the first one leaves after that. One record always fails.
@@ -56,7 +56,7 @@ class Work:
 
 
 class Jobs:
-    """A topic to which records are sent until members have processed enough.
+    """A topic that receives records until members have processed enough.
 
     Attributes:
         sent: how many records were sent.

@@ -1,6 +1,6 @@
-"""A consumer joins, commits, looks up and leaves by its group's protocol; without topics it commits from outside.
+"""A consumer joins, commits, looks up and leaves by its group's protocol; without topics, it commits from outside.
 
-Method: the whole consumer against a scripted broker; how each protocol behaves is tested in `tests/sdk/groups`.
+Method: the whole consumer against a scripted broker; `tests/sdk/groups` tests the behaviour of each protocol.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def test_it_continues_from_the_commit() -> None:
 
 
 def test_records_finished_in_any_order() -> None:
-    """A commit covers what comes before the first unfinished record."""
+    """A commit covers everything before the first unfinished record."""
 
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
         consumer.assign([T0])
@@ -113,7 +113,7 @@ def test_whole_batches_finished_in_any_order() -> None:
     consuming(test, enable_auto_finish=False, enable_auto_commit=False)
 
 
-# What identifies a consumer.
+# The identity of a consumer.
 
 
 def test_group_metadata_of_partitions_assigned_by_hand() -> None:
@@ -207,7 +207,7 @@ def test_a_member_reads_some_topic() -> None:
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer", "auto"])
 def test_a_pattern(protocol: str) -> None:
-    """Members of a classic group match topic names themselves; the coordinator of a KIP-848 group does it for them."""
+    """Members of a classic group match topic names themselves; in a KIP-848 group, the coordinator does."""
 
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
         await consumer.subscribe(pattern="[s-u]")
@@ -313,7 +313,7 @@ def test_the_end_of_the_client_ends_the_membership_commits_and_look_ups(protocol
 
 
 def test_what_is_looked_up_is_asked_in_the_same_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing else may wake the I/O side for a long time."""
+    """It may be long before anything else wakes the I/O side."""
     calls: list[str] = []
     for name in ("find", "poll"):
         original = getattr(CommittedOffsets, name)

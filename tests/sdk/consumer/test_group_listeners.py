@@ -1,4 +1,4 @@
-"""A rebalance listener may use its consumer to seek, commit, subscribe or close, and it may fail or hang.
+"""A rebalance listener may use its consumer to seek, commit, subscribe or close, and may fail or hang.
 
 Method: the whole consumer against a scripted broker.
 """
@@ -83,7 +83,7 @@ def test_a_listener_that_hangs_does_not_hold_up_close() -> None:
 
 
 class Acting:
-    """A listener that does something with its consumer when partitions are assigned, or revoked.
+    """A listener that does something with its consumer when partitions are assigned or revoked.
 
     Attributes:
         consumer: set before anything is assigned.
@@ -129,7 +129,7 @@ def test_a_second_close_waits_for_the_first() -> None:
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 @pytest.mark.parametrize("when", ["assigned", "revoked"])
 def test_a_listener_may_close_its_consumer(protocol: str, when: str) -> None:
-    """The consumer closes at once, although the group waits for the listener, and the listener for the group."""
+    """The consumer closes immediately, although the group waits for the listener and the listener for the group."""
     listener = Acting(when, lambda consumer: consumer.close())
 
     async def test(broker: StoringBroker, consumer: Consumer) -> None:

@@ -1,4 +1,4 @@
-"""A consumer says what it is waiting for at every stage between its start and the last record.
+"""A consumer reports what it is waiting for at every stage between its start and the last record.
 
 Method: the whole consumer against a scripted broker that stops answering one kind of request.
 """
@@ -50,7 +50,7 @@ def consuming(
     listener: Any = None,
     **options: Any,
 ) -> None:
-    """Run a test with a consumer, and a broker that does not answer requests of one API."""
+    """Run a test with a consumer and a broker that does not answer requests of one API."""
 
     async def run() -> None:
         broker = StoringBroker({"t": 1})
@@ -70,7 +70,7 @@ def consuming(
 
 
 async def becomes(consumer: Consumer, waits_for: WaitsFor) -> None:
-    """Wait until a consumer's health gives this reason for waiting."""
+    """Wait until a consumer's health reports this reason for waiting."""
     while consumer.health().waits_for is not waits_for:
         await asyncio.sleep(0)
 

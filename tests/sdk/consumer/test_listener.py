@@ -1,4 +1,4 @@
-"""A listener is called on the application's loop, in one task for each event, and each call's end is reported once.
+"""A listener is called on the application's loop, in one task per event, and the end of each call is reported once.
 
 Method: events of each kind, with listeners that return, await, raise or never end.
 """
@@ -23,7 +23,7 @@ EVENTS = [Assigned(PARTITIONS, 1), Revoking(PARTITIONS, 1), Lost(PARTITIONS, 1)]
 
 
 class Listener:
-    """Notes its calls; its methods return nothing, await, and raise."""
+    """Records its calls; its methods return nothing, await or raise."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, frozenset[TopicPartition]]] = []
@@ -84,7 +84,7 @@ def test_each_event_is_done_once_after_its_method(from_another_thread: bool) -> 
             thread.join()
         else:
             notify()
-        assert not done  # the calls are made by tasks of the application's loop, not in the driver's turn
+        assert not done  # tasks on the application's loop make the calls, not the driver's turn
         await asyncio.wait_for(every.wait(), 10)
         assert listener.told == [("assigned", PARTITIONS), ("revoked", PARTITIONS)]
         assert [done[event] for event in EVENTS[:2]] == [None, None]

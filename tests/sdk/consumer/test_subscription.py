@@ -1,6 +1,6 @@
-"""All partitions of the subscribed topics are assigned; those that are added later, from their beginning.
+"""All partitions of the subscribed topics are assigned; those added later are read from their beginning.
 
-Method: metadata that is updated by hand.
+Method: metadata that the test updates.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ S0 = TopicPartition("s", 0)
 
 
 def update(metadata: Metadata, *, is_complete: bool = False, created: int = 1, **counts: int) -> None:
-    """Update the metadata with the number of partitions of each topic; -1 for a topic that is gone.
+    """Update the metadata with each topic's number of partitions; -1 for a topic that is gone.
 
-    The ids derive from `created`, so a topic that is created again has another id.
+    The ids derive from `created`, so a recreated topic has another id.
     """
     topics = [
         MetadataResponse.MetadataResponseTopic(
@@ -87,7 +87,7 @@ def test_another_subscription() -> None:
 
 
 def test_a_pattern() -> None:
-    """Topics are matched once all are known; a deleted topic is dropped, and comes back as a new one."""
+    """Topics are matched once all topics are known; a deleted topic is dropped, and comes back as a new one."""
     metadata, side = Metadata(), UserSide()
     metadata.wanted = None
     subscription = SubscribedTopics(metadata, side.assignment)

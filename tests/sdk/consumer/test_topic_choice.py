@@ -1,4 +1,4 @@
-"""A user asks for topics by names, by a pattern, or by one that excludes; protocols refuse what they do not have."""
+"""Users choose topics by name, by pattern or by excluding a pattern; protocols reject what they do not support."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PROTOCOLS = (None, "classic", "consumer", "auto", "zookeeper")
 
 
 def options_for(protocol: str | None) -> ConsumerOptions:
-    """Return the options of a consumer; None for one without a group."""
+    """Return the options of a consumer; None for a consumer without a group."""
     given: dict[str, Any] = {} if protocol is None else {"group_id": "g", "group_protocol": protocol}
     if protocol == "zookeeper":
         given["zookeeper_connect"] = "z:1"
@@ -37,7 +37,10 @@ def test_names_and_patterns(protocol: str | None) -> None:
     [
         *((protocol, (), (None, None), "expected names of topics, or a pattern") for protocol in PROTOCOLS),
         *((protocol, ("t",), ("t", None), "expected names of topics, or a pattern") for protocol in PROTOCOLS),
-        *((protocol, (), ("a", "b"), "excluded_pattern='b': comes instead of pattern='a'") for protocol in PROTOCOLS),
+        *(
+            (protocol, (), ("a", "b"), "excluded_pattern='b': cannot be combined with pattern='a'")
+            for protocol in PROTOCOLS
+        ),
         *((protocol, (), ("(", None), r"pattern='\('") for protocol in PROTOCOLS if protocol != "consumer"),
         (None, (), (None, "("), r"excluded_pattern='\('"),
         ("classic", (), (None, "("), r"excluded_pattern='\('"),

@@ -1,7 +1,7 @@
-"""A consumer in a group in ZooKeeper opens a session, reads what it owns, commits where it should, and leaves nothing.
+"""A consumer in a ZooKeeper group opens a session, reads what it owns, commits where it should and leaves no trace.
 
-Method: the whole consumer against a scripted broker and a registry in the process, on which a second session prepares
-and inspects the nodes; the machines are tested in `tests/sdk/groups`, a real ZooKeeper in `tests/kafka`.
+Method: the whole consumer against a scripted broker and an in-process registry, where a second session prepares and
+inspects the nodes; `tests/sdk/groups` tests the machines, and `tests/kafka` a real ZooKeeper.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> ZooKeeper:
 
 
 class Listener:
-    """Notes what it is told."""
+    """Records its calls."""
 
     def __init__(self) -> None:
         self.told: list[str] = []
@@ -71,7 +71,7 @@ class Listener:
 def consuming(
     test: Callable[[StoringBroker, Consumer], Awaitable[None]], *topics: str, listener: Any = None, **options: Any
 ) -> StoringBroker:
-    """Run a test with a consumer, and a broker whose topic t has three records."""
+    """Run a test with a consumer and a broker whose topic t has three records."""
     made: list[StoringBroker] = []
 
     async def run_test() -> None:
@@ -105,7 +105,7 @@ def test_a_member_reads_what_it_owns_and_leaves_nothing(server: ZooKeeper, io: s
     broker = consuming(test, "t", io=io, listener=listener, zookeeper_session_timeout_ms=7_000)
     assert listener.told == ["assigned 1", "revoked 1"]
     assert server.children("/consumers/g/ids") == server.children("/consumers/g/owners/t") == ()
-    assert server.data(OFFSET) == b"2", "the close commits what is finished"
+    assert server.data(OFFSET) == b"2", "close commits finished records"
     assert not broker.commits
     assert [(session.is_closed, session.timeout_ms) for session in server.sessions] == [(True, 7_000)]
 
@@ -246,7 +246,7 @@ def test_refused_credentials_end_the_start(server: ZooKeeper, monkeypatch: pytes
 
 
 def test_a_close_while_the_start_waits(server: ZooKeeper) -> None:
-    """The promise of the start fails with the end of the machines."""
+    """The promise of the start fails when the machines end."""
     session = zookeeper.RegistrySession(_options(), lambda function: None)
     opened: Promise[None] = Promise()
     server.opens = False

@@ -1,4 +1,4 @@
-"""A consumer's user side for its tests, with an I/O side that only records its calls."""
+"""A consumer's reading side for tests, with an I/O side that only records its calls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class UserSide:
 
     Attributes:
         told: the calls to the I/O side, oldest first.
-        wakes: how often it was woken.
+        wakes: how often the I/O side was woken.
         now_ms: the time.
     """
 
@@ -52,7 +52,7 @@ class UserSide:
         return fetched
 
     def position(self, partition: TopicPartition) -> Position | None:
-        """Return the next record to hand out."""
+        """Return the offset of the next record to hand out."""
         return self.assignment[partition].position
 
     def finished(self, partition: TopicPartition) -> Position | None:

@@ -1,4 +1,4 @@
-"""A ZooKeeper in the process, with a broker and topic t; a session takes the place of a consumer's registry."""
+"""An in-process ZooKeeper with a broker and topic t; a session takes the place of a consumer's registry."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ __all__ = ["Session", "ZooKeeper"]
 
 
 class ZooKeeper:
-    """One tree with a broker and topic t, and the sessions that consumers open.
+    """A tree with a broker and topic t, and the sessions that consumers open.
 
     Attributes:
-        sessions: those of the consumers.
-        securities: what their connections were to be made with.
+        sessions: the consumers' sessions.
+        securities: the security settings that their connections were to use.
         opens: whether sessions are opened.
     """
 
@@ -49,7 +49,7 @@ class ZooKeeper:
         self._run(create_with_parents(path, data))
 
     def data(self, path: str) -> bytes | None:
-        """Return the content of a node; None without one."""
+        """Return the content of a node; None if there is no node."""
         (outcome,) = self._ask(GetData(path))
         return outcome.data if isinstance(outcome, Data) else None
 

@@ -1,7 +1,7 @@
 """Metric names are Kafka's, each has a description, and real clients have exactly the metrics in the catalogue.
 
-Method: of the names in Apache Kafka 4.3's documentation, those that users ask for are listed here;
-clients are made without a cluster.
+Method: this module lists the names from Apache Kafka 4.3's documentation that users ask for; clients are created
+without a cluster.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kafkawire.sdk.routing.request_metrics import TrafficMetrics
 from kafkawire.sdk.routing.router import Router
 from tests.sdk.simulation import backoff, options
 
-#: As Apache Kafka's documentation has them ("Monitoring").
+#: As in Apache Kafka's documentation ("Monitoring").
 JAVA = {
     "producer-metrics": "record-send-rate record-queue-time-avg request-latency-avg buffer-available-bytes "
     "batch-size-avg compression-rate-avg records-per-request-avg record-error-total record-retry-rate batch-split-rate "
@@ -39,7 +39,7 @@ JAVA = {
     "admin-client-metrics": "request-rate",
 }
 
-#: Rates and totals for which Kafka counts the values; for the others it adds them up.
+#: Rates and totals where Kafka counts the values; for all others, it adds them up.
 COUNTED = {
     "-metrics": "connection-creation connection-close failed-authentication request response",
     "-node-metrics": "response",
@@ -67,7 +67,7 @@ def test_what_is_counted_and_what_is_summed() -> None:
 
 
 def names_of(kind: str) -> set[MetricName]:
-    """Return the metrics that a client of one kind has before it does anything."""
+    """Return the metrics that a client of some kind has before it does anything."""
     given = {"bootstrap_servers": "node-1:9092", "group_id": "g"}
     if kind == "producer":
         core = ProducerCore(options(ProducerOptions), None)

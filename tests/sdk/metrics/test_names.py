@@ -1,4 +1,4 @@
-"""A metric of a whole client is named by its group and name alone."""
+"""A metric for a whole client is identified by just its group and name."""
 
 from kafkawire.sdk.metrics.names import MetricName
 

@@ -1,6 +1,6 @@
-"""The text obeys OpenMetrics: grouped families, totals as counters, escaped text, an end marker.
+"""The output follows OpenMetrics: grouped families, totals as counters, escaped text, an end marker.
 
-Method: the expected text is written out; it follows the examples of the specification.
+Method: the expected text is spelled out, and follows the examples in the specification.
 """
 
 from __future__ import annotations

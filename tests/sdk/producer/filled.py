@@ -1,4 +1,4 @@
-"""An accumulator on its own, with a topic made known by hand, and no sender."""
+"""An accumulator on its own, with a topic made known by the test and without a sender."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Filled:
         self.wakes += 1
 
     def batches(self) -> list[ProducerBatch]:
-        """The batches that wait, as the sender sees them."""
+        """The waiting batches, as the sender sees them."""
         for queue in list(self.topic.queues.values()):
             queue.gather()
         return [batch for queue in list(self.topic.queues.values()) for batch in list(queue.waiting)]

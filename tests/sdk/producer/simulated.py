@@ -1,4 +1,4 @@
-"""A producer's machines beside simulated brokers that store batches as Apache Kafka does, with sequence numbers."""
+"""A producer's machines with simulated brokers that store batches as Apache Kafka does, with sequence numbers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.sdk.simulation import FRACTION, Simulation, backoff, cluster, topic_i
 
 __all__ = ["Log", "SimulatedProducer", "chance", "outcome_of", "place_of", "refused", "sent"]
 
-#: For each producer a leader recognises repetitions of this many batches, as in Apache Kafka.
+#: For each producer, a leader recognises repetitions of this many batches, as in Apache Kafka.
 _REMEMBERED = 5
 
 
@@ -32,8 +32,8 @@ class Log:
 
     Attributes:
         start: the first remaining offset.
-        refuses_unknown: whether the leader refuses a producer that it does not know and that does not begin with 0, as
-            brokers before Apache Kafka 2.5 do.
+        refuses_unknown: whether the leader rejects an unknown producer that does not begin with 0, as brokers before
+            Apache Kafka 2.5 do.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Log:
         self._remembered: dict[int, list[tuple[int, int, int]]] = {}
 
     def append(self, batch: RecordBatch) -> tuple[ErrorCode, int]:
-        """Store a batch; return the error, or the offset of its first record."""
+        """Store a batch; return the error code, or the offset of its first record."""
         producer, first = batch.producer_id, batch.base_sequence
         if producer >= 0:
             epoch = self._epochs.get(producer)
@@ -83,19 +83,19 @@ class SimulatedProducer:
     """A producer on a simulated clock.
 
     Args:
-        topics: the leader of each partition of each topic; None for a partition without one.
+        topics: the leader of each partition of each topic; None for a partition without a leader.
         nodes: ids of the brokers.
-        fraction: the producer's random numbers; None for always the same.
+        fraction: the producer's random numbers; None for a constant.
         given: options.
 
     Attributes:
-        leaders: the leader of each partition now; tests change it.
-        lives: how often each topic was created again; see `cluster`.
-        stale: the leaders that Metadata responses name instead of `leaders`; None if they are right.
+        leaders: the current leader of each partition; tests change it.
+        lives: how often each topic was recreated; see `cluster`.
+        stale: the leaders that Metadata responses name instead of `leaders`; None if the responses are right.
         logs: by topic and partition.
-        refuse: returns an error code for a batch before it is stored, 0 to store it.
+        refuse: returns an error code for a batch before it is stored, or 0 to store it.
         produced: (time, node, topic and partition, batch) of every batch that arrived.
-        max_batch_bytes: the largest batch that the brokers take.
+        max_batch_bytes: the largest batch that the brokers accept.
         hints: whether responses name the new leader (KIP-951).
     """
 
@@ -106,7 +106,7 @@ class SimulatedProducer:
         fraction: Callable[[], float] | None = None,
         **given: object,
     ) -> None:
-        # A short delivery_timeout_ms would need a short request_timeout_ms, too: some tests want one without the other.
+        # A short delivery_timeout_ms would require a short request_timeout_ms, but some tests want only one of them.
         timeout = {name: given.pop(name) for name in ("delivery_timeout_ms", "linger_ms") if name in given}
         self.options = ProducerOptions(**{**vars(read_producer_options("node-1:9092", given)), **timeout})
         self.nodes = nodes
@@ -139,7 +139,7 @@ class SimulatedProducer:
         self.simulation.run(duration_ms)
 
     def learn(self, *topics: str) -> None:
-        """Let the producer learn its topics, and open its first connection."""
+        """Let the producer learn its topics and open its first connection."""
         for topic in topics or tuple(self.leaders):
             self.send(topic, b"first", partition=0)
         self.run(1_000)
@@ -155,7 +155,7 @@ class SimulatedProducer:
         return self.logs.setdefault((topic, number), Log())
 
     def values(self, topic: str = "t", number: int = 0) -> list[bytes | None]:
-        """Return the values that a partition has."""
+        """Return the values stored in a partition."""
         return [value for value in self.log(topic, number).values if value != b"first"]
 
     def _metadata(self, request: MetadataRequest, version: int) -> MetadataResponse:
@@ -220,12 +220,12 @@ def place_of(delivery: Delivery) -> RecordMetadata:
 
 
 def chance(seed: int) -> Callable[[], float]:
-    """Return random numbers by seed."""
+    """Return a source of random numbers from a seed."""
     return Random(seed).random
 
 
 def refused(code: ErrorCode, *, times: int = 1) -> Any:
-    """Return a broker's check that refuses a number of batches."""
+    """Return a broker's check that rejects a number of batches."""
     left = [code] * times
     return lambda topic, number, batch: left.pop() if left else 0
 

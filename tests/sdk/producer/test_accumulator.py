@@ -1,6 +1,6 @@
-"""Records go into the batch of their partition, within `buffer_memory`; refused records leave no trace.
+"""Records go into the batch of their partition, within `buffer_memory`; rejected records leave no trace.
 
-Method: an accumulator with the engine in use, a topic made known by hand, and no sender.
+Method: an accumulator with the engine in use and a topic made known by the test, but no sender.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def test_a_batch_s_worth_counts_over_batches_that_are_sent_early(records_each: i
         runs.append((number, size_bytes))
         filled.accumulator.close(batch)
     assert {number for number, _ in runs} == set(range(9))
-    # The headers' bytes may or may not count.
+    # The bytes of headers may or may not be counted.
     assert all(1024 <= size_bytes <= 1024 * 2.5 for _, size_bytes in runs[:-1])
 
 
@@ -117,7 +117,7 @@ def test_memory_is_taken_as_a_batch_grows_and_given_back() -> None:
 
 
 def noted(monkeypatch: pytest.MonkeyPatch, accumulator: Accumulator) -> list[str]:
-    """Return a list that notes when a batch is closed, when its queue lets it go, and when its memory is released."""
+    """Return a list that records when a batch is closed, when its queue lets it go, and when its memory is released."""
     calls: list[str] = []
 
     def note(owner: Any, name: str) -> None:
@@ -153,7 +153,7 @@ def test_a_batch_that_may_still_grow_gives_back_no_memory(monkeypatch: pytest.Mo
 
 
 def test_memory_of_a_batch_that_is_closed_is_not_free_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another thread could take that memory, so that all batches together would exceed the limit."""
+    """Otherwise another thread could take that memory, and all batches together would exceed the limit."""
     filled = Filled()
     filled.send("t", b"x")
     accumulator, (batch,) = filled.accumulator, filled.batches()
@@ -259,7 +259,7 @@ def test_a_partitioner_that_fails_settles_its_delivery_at_once(answer: Any) -> N
         assert delivery.done
         error = delivery.exception()
         assert isinstance(error, LocalProtocolError)
-        assert "the partitioner gave no partition for key b'k'" in str(error)
+        assert "the partitioner returned no valid partition for key b'k'" in str(error)
         assert error.__cause__ is not None
     assert filled.accumulator.bytes_held == 0
     assert not filled.batches()
@@ -268,11 +268,11 @@ def test_a_partitioner_that_fails_settles_its_delivery_at_once(answer: Any) -> N
 def test_what_cannot_be_called_is_refused_before_anything_is_buffered() -> None:
     filled = Filled()
     not_callable: Any = 5
-    with pytest.raises(LocalProtocolError, match="on_delivery: expected something that can be called, got 5"):
+    with pytest.raises(LocalProtocolError, match="on_delivery: expected a callable, got 5"):
         filled.send("t", b"v", on_delivery=not_callable)
     assert filled.accumulator.bytes_held == 0
     delivery = filled.send("t", b"v")
-    with pytest.raises(LocalProtocolError, match="callback: expected something that can be called, got 5"):
+    with pytest.raises(LocalProtocolError, match="callback: expected a callable, got 5"):
         delivery.add_done_callback(not_callable)
 
 
@@ -407,7 +407,7 @@ def _use_threads() -> None:
 
 
 def test_forgotten_topics_are_held_again() -> None:
-    """A known topic keeps its queues, for their sequence numbers; one that was never known is dropped."""
+    """A known topic keeps its queues, for their sequence numbers; a topic that was never known is dropped."""
     filled = Filled()
     accumulator = filled.accumulator
     filled.send("t", b"v")
@@ -433,7 +433,7 @@ def held(value: bytes = b"v") -> Held:
 
 @pytest.mark.parametrize("is_known", [True, False])
 def test_a_record_that_comes_with_the_end_is_refused(is_known: bool) -> None:
-    """The engine has checked before; the accumulator must still notice the end."""
+    """The engine checked earlier, but the accumulator must still notice the end."""
     filled = Filled()
     if not is_known:
         filled.accumulator.topics.clear()
@@ -444,7 +444,7 @@ def test_a_record_that_comes_with_the_end_is_refused(is_known: bool) -> None:
 
 
 def test_what_ctrl_c_has_interrupted_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The batch exists, but perhaps the sender has not heard of it."""
+    """The batch exists, but the sender may not have heard of it."""
     filled = Filled()
 
     def interrupted(what: object) -> None:

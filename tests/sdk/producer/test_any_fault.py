@@ -1,6 +1,6 @@
 """Whatever goes wrong, each delivery is settled once and in time; acknowledged records are stored once, in order.
 
-Method: seeded faults, on a simulated clock; the name of a failing test contains the seed.
+Method: seeded faults on a simulated clock; the name of a failing test contains the seed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LATE = ErrorCode.NOT_ENOUGH_REPLICAS
 
 @pytest.mark.parametrize("seed", sampled(range(40), 3))
 def test_each_record_is_stored_once_or_fails_by_its_deadline(seed: int) -> None:
-    """Under any faults, each delivery settles once and in time; acknowledged records are stored once and in order."""
+    """Each delivery settles once and in time, whatever the faults; acknowledged records are stored once, in order."""
     random = Random(seed)
     timeout_ms = random.choice([1_500, 5_000, 60_000])
     producer = SimulatedProducer(
@@ -109,7 +109,7 @@ class _Faults:
         producer.max_batch_bytes = random.choice([1 << 20, 1 << 20, 350])
 
     def end(self) -> None:
-        """Have everything work from now on."""
+        """Make everything work from now on."""
         self.modes = dict.fromkeys(self.producer.nodes, "fine")
         self.producer.simulation.down = set()
         self.producer.leaders["t"] = [1, 2, 3, 1]

@@ -1,4 +1,4 @@
-"""The parts of a record are checked and converted, or refused with the reason, before anything is buffered."""
+"""The parts of a record are checked and converted, or rejected with a reason, before anything is buffered."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_no_content(given: Any) -> None:
 def test_headers(given: Any, expected: Any) -> None:
     pairs, size = header_pairs(given)
     assert pairs == expected
-    assert {type(value) for _, value in pairs} <= {bytes, type(None)}, "what the application may change is copied"
+    assert {type(value) for _, value in pairs} <= {bytes, type(None)}, "data that the application may change is copied"
     assert size >= sum(len(name) + len(value or b"") for name, value in expected)
 
 
@@ -108,7 +108,7 @@ def test_a_partition_that_a_topic_may_have() -> None:
         wanted_partition(5, -1)
     with pytest.raises(LocalProtocolError, match=r"^topic 5: expected a string, got int$"):
         wanted_partition(5, "0")
-    assert wanted_partition(5, 0) == 0, "whoever sends looks at the topic"
+    assert wanted_partition(5, 0) == 0, "the sending thread looks at the topic"
 
 
 def test_what_a_partitioner_did_can_always_be_told() -> None:
@@ -117,7 +117,7 @@ def test_what_a_partitioner_did_can_always_be_told() -> None:
             raise ValueError("no text")
 
     failure = PartitionerFailed.of(b"k" * 1_000, Silent())
-    assert str(failure.reason).startswith("the partitioner gave no partition for key b'kkk")
+    assert str(failure.reason).startswith("the partitioner returned no valid partition for key b'kkk")
     assert str(failure.reason).endswith("k: <Silent>")
 
 
@@ -138,7 +138,9 @@ def test_contents_end_at_the_first_error() -> None:
 
 @pytest.mark.parametrize("given", ["abc", b"abc", bytearray(b"abc"), memoryview(b"abc"), {"a": 1}, 5, None])
 def test_one_value_is_not_many(given: object) -> None:
-    with pytest.raises(LocalProtocolError, match=r"values: expected several, got .*; one goes to send, or into a list"):
+    with pytest.raises(
+        LocalProtocolError, match=r"values: expected several values, got .*; pass a single one to send, or in a list"
+    ):
         checked_values(given)
 
 
@@ -149,5 +151,5 @@ def test_values_may_come_from_anywhere() -> None:
 
 def test_what_cannot_be_called_is_no_callback() -> None:
     check_callback("on_delivery", print)
-    with pytest.raises(LocalProtocolError, match="on_delivery: expected something that can be called, got 5"):
+    with pytest.raises(LocalProtocolError, match="on_delivery: expected a callable, got 5"):
         check_callback("on_delivery", 5)

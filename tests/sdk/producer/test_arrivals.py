@@ -1,4 +1,4 @@
-"""The thread that closes the arrivals takes each record that waits there, or the record's own thread sees the end."""
+"""Either the thread that closes the arrivals takes a waiting record, or the record's own thread sees the end."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Every row of an Arrow table becomes the record that `send` would make of it; an error names its row.
+"""Every row of an Arrow table becomes the record that `send` would create from it; an error names its row.
 
-Method: the same rows are sent by `send_arrow` and one by one, with each type of column, and what the scripted broker
-stores is compared.
+Method: the same rows are sent by `send_arrow` and one by one, with each type of column, and the records stored by the
+scripted broker are compared.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BEYOND = pa.array([2**62, 2**63], pa.uint64())
 
 
 def stored(broker: StoringBroker) -> list[list[tuple[object, ...]]]:
-    """Return the records of each partition, without timestamps that come from the clock."""
+    """Return the records of each partition, without timestamps taken from the clock."""
     return [
         [
             content(record)
@@ -47,7 +47,7 @@ def content(record: Record) -> tuple[object, ...]:
 
 
 def sent(send: Callable[[sync.Producer], object], **options: Any) -> list[list[tuple[object, ...]]]:
-    """Return the records that a function stores in a topic of three partitions that the producer knows."""
+    """Return the records that a function stores in a topic with three partitions, known to the producer."""
     broker = StoringBroker({"t": 3})
     with sync.Producer(str(BROKER), network=broker.network, **options) as producer:
         for number in range(3):
@@ -230,7 +230,7 @@ def test_the_extension_takes_rows_without_python(key: str | None) -> None:
     with sync.Producer(str(BROKER), network=broker.network, linger_ms=60_000) as producer:
         producer.send("t", b"first")
         producer.flush()
-        for value in (b"large" * 500, b"more"):  # so that the batch takes more memory than it needs now
+        for value in (b"large" * 500, b"more"):  # makes the batch take more memory than it needs now
             producer.send("t", value, key=None if key is None else b"k")
         assert producer._inner._core is not None
         appender = producer._inner._core.accumulator.appender

@@ -1,4 +1,4 @@
-"""Buffer memory is counted exactly while any threads take it and give it back, and never exceeds its limit."""
+"""Buffer memory is counted exactly while threads take it and give it back, and never exceeds its limit."""
 
 from __future__ import annotations
 

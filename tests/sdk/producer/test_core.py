@@ -1,4 +1,4 @@
-"""The producer's endings: whatever is cancelled, stopped or forked, each delivery is settled and nothing hangs.
+"""How a producer ends: whatever is cancelled, stopped or forked, each delivery is settled and nothing hangs.
 
 Method: the whole producer on an event loop against a scripted in-memory broker.
 """
@@ -21,7 +21,7 @@ from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
-#: `close` may take this much longer than its limit.
+#: `close` may exceed its limit by this much.
 GRACE_SECONDS = 0.5
 
 
@@ -49,7 +49,7 @@ async def turns() -> None:
 
 
 def silent(request: Request) -> None:
-    """Answer nothing, like a broker that is stopped."""
+    """Do not answer, like a stopped broker."""
 
 
 async def stuck(broker: StoringBroker, producer: Producer) -> list[Delivery]:
@@ -222,7 +222,7 @@ def test_a_forked_process_is_told_to_make_its_own() -> None:
         os.close(writing)
         os.waitpid(child, 0)
         with os.fdopen(reading, "rb") as pipe:
-            assert pipe.read().count(b"made before os.fork()") == 2
+            assert pipe.read().count(b"created before os.fork()") == 2
         await delivery
         await producer.send("t", b"w")
 
@@ -266,7 +266,7 @@ def test_drain_gives_way_if_there_is_something_to_do_or_a_millisecond_has_passed
         others = 0
 
         async def drains(count: int) -> int:
-            """Return how often another task got its turn."""
+            """Return how often another task got a turn."""
             nonlocal others
             others = 0
             for _ in range(count):

@@ -1,6 +1,6 @@
-"""A damaged response costs its connection; the batches in flight there are sent again.
+"""A damaged response costs its connection, and the batches in flight on it are sent again.
 
-Method: the whole producer against a scripted in-memory broker, which answers with rubbish.
+Method: the whole producer against a scripted in-memory broker that answers with rubbish.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def test_a_record_is_sent_again_when_its_response_breaks_the_protocol() -> None:
 
 
 def test_a_record_is_sent_again_when_another_response_breaks_the_protocol() -> None:
-    """The other response comes on the same connection, before the broker has answered."""
+    """The other response arrives on the same connection, before the broker has answered the record's request."""
 
     async def test(broker: StoringBroker, producer: Producer) -> None:
         client = core_of(producer).client

@@ -1,7 +1,7 @@
-"""Records wait in the accumulator until their topic is known, and are placed in order, before all others.
+"""Records wait in the accumulator until their topic is known, and are then placed in order, before all others.
 
-Method: an accumulator with the engine in use, topics made known by hand, and no sender; a producer for records that
-are refused before they could be held.
+Method: an accumulator with the engine in use and topics made known by the test, but no sender; a producer for records
+that are rejected before they are held.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def test_a_partitioner_that_raises_what_is_no_exception_fails_its_record_alone()
     topic = filled.accumulator.topics["new"]
     ended: list[Any] = []
     filled.accumulator.place_held(topic, 1, lambda outcome, other: None, ended.append)
-    assert "the partitioner gave no partition for key b'bad'" in str(bad.exception())
+    assert "the partitioner returned no valid partition for key b'bad'" in str(bad.exception())
     assert (len(ended), good.done) == (1, False)
     assert filled.accumulator.bytes_held == topic.queues[0].gather()[0].admitted_bytes
 

@@ -1,6 +1,6 @@
 """Serializers, interceptors and subclasses see each record once.
 
-Their exceptions are raised by `send`, or logged, and lose nothing.
+Their exceptions are raised by `send` or logged, and no records are lost.
 
 Method: the asyncio and the blocking producer against a scripted in-memory broker.
 """
@@ -26,7 +26,7 @@ Outcome = tuple[RecordMetadata | None, KafkaWireError | None]
 
 
 class Noting(ProducerInterceptor):
-    """An interceptor that notes the records and results that it sees."""
+    """An interceptor that records the records and results that it sees."""
 
     def __init__(self) -> None:
         self.sent: list[OutgoingRecord] = []
@@ -112,7 +112,7 @@ def test_an_interceptor_hears_of_an_error_and_does_not_hide_it() -> None:
 
 @pytest.mark.parametrize("asked", [False, True])
 def test_an_error_counts_as_asked_for_only_if_it_was(asked: bool) -> None:
-    """This also holds for an unknown topic, when records move from their own outcomes to those of batches."""
+    """This is also true for an unknown topic, when records move from their own outcomes to those of batches."""
     broker = StoringBroker({"t": 1})
     broker.script(ApiKey.PRODUCE, refuse)
     with sync.Producer(str(BROKER), network=broker.network, interceptors=[Noting()]) as producer:

@@ -1,6 +1,6 @@
-"""A producer asks for an id once and raises its epoch; without an id it goes on or gives up, as its options say.
+"""A producer asks for an id once and raises its epoch; its options decide whether it goes on without an id.
 
-Method: the identity alone on a router, beside simulated brokers.
+Method: only the identity, on a router with simulated brokers.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def asking(
 
     Args:
         wanted, transactional_id: arguments of the identity.
-        codes: its first requests are refused with these, or their connection ends with an error.
-        newest: the version of InitProducerId that the brokers know.
+        codes: the codes that its first requests are rejected with, or the errors that their connections end with.
+        newest: the newest version of InitProducerId that the brokers support.
     """
     router = Router(options(), backoff())
     identity = ProducerIdentity(router, backoff(), 60_000, wanted, transactional_id, 5_000)
@@ -94,7 +94,7 @@ def test_not_wanted() -> None:
     assert identity.transaction_version == 0
 
 
-#: A cluster that has no ids to give: its error codes, and the newest version of the request that it knows.
+#: A cluster that gives no ids: its error codes, and the newest version of the request that it supports.
 RULED_OUT = [((ErrorCode.CLUSTER_AUTHORIZATION_FAILED,), 99), ((ErrorCode.UNSUPPORTED_VERSION,), 99), ((), -1)]
 
 
@@ -144,7 +144,7 @@ def test_what_may_pass_is_asked_for_again_after_pauses(wanted: bool | None, capl
     begun_ms = simulation.now_ms
     simulation.run(200)
     times = [at for at, _, request, _ in simulation.sent if isinstance(request, InitProducerIdRequest)]
-    assert [at for at in times if at >= begun_ms] == [begun_ms, begun_ms + 101], "the pauses begin anew"
+    assert [at for at in times if at >= begun_ms] == [begun_ms, begun_ms + 101], "the pauses start over"
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_a_refusal_is_not_provoked_again_and_the_id_is_asked_for_once_there_is_a
     assert identity.trouble is refusal
     assert len(simulation.opened) <= 3
     simulation.down = set()
-    simulation.run(300_000)  # the metadata gets old, and is refreshed
+    simulation.run(300_000)  # the metadata becomes old and is refreshed
     assert identity.current == ProducerId(9, 4)
 
 

@@ -1,8 +1,9 @@
-"""In any interleaving, records are stored once and in order, and each delivery is settled with its record's offset.
+"""Under any interleaving, records are stored once and in order, and each delivery is settled with its record's offset.
 
-Method: two threads and the sender take turns on one thread, so each order can be tried: at each instruction of a `send`
-the sender and the other thread do something, and at each instruction of a sender's turn a thread does. Only the
-instructions of the lines where they meet count; some are left out to save time, and a step of 1 visits all.
+Method: two threads and the sender take turns on one thread, so every order can be tried: at each instruction of a
+`send`, the sender and the other thread do something, and at each instruction of a sender's turn, a thread does
+something. Only instructions on the lines where they meet count; some are skipped to save time, and a step of 1 visits
+all of them.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ from tests.sdk.instructions import interrupted_at
 from tests.sdk.producer.simulated import SimulatedProducer, place_of
 from tests.thorough import sampled
 
-#: The files in which threads and the sender meet.
+#: The files where threads and the sender meet.
 SHARED = tuple(
     f"kafkawire/sdk/producer/{name}.py"
     for name in ("accumulator", "arrivals", "buffer_memory", "partition_queue", "producer_topic")
 )
 
-#: The interruption comes again after this many instructions, to find what the first one has left behind.
+#: The interruption is repeated after this many instructions, to find out what the first one left behind.
 GAP = 30
 
-#: Memory that stays taken; without it, a double release would not show, since the count ends at 0.
+#: Memory that stays taken; without it, a double release would not show, because the count stops at 0.
 MORE_BYTES = 100_000
 
 #: Idle topics are forgotten after this time.
@@ -53,7 +54,7 @@ class Party:
             self.sent.append((topic, value, self._producer.send(topic, value, partition=partition)))
 
 
-#: Takes a producer and two parties, and returns the two calls that meet: the second interrupts the first.
+#: Takes a producer and two parties, and returns two calls; the second interrupts the first.
 Meeting = Callable[[SimulatedProducer, Party, Party], tuple[Callable[[], object], Callable[[], object]]]
 
 
@@ -122,7 +123,7 @@ def a_topic_that_is_forgotten_meets_sends(producer: SimulatedProducer, one: Part
     return lambda: producer.run(200), lambda: other.send("t", 2)
 
 
-#: Each meeting, and its step: one in this many instructions is visited.
+#: Each meeting and its step: one in this many instructions is visited.
 MEETINGS: dict[str, tuple[Meeting, int]] = {
     "a send to a batch that grows": (send_meets_turn(1_000), 3),
     "a send to a full batch": (send_meets_turn(2_900), 5),
@@ -162,7 +163,7 @@ def test_records_are_stored_once_and_in_order(name: str) -> None:
         assert producer.flush().done
         for topic in producer.accumulator.topics.values():
             kept = [topic.sticky, *topic.open, *(queue.latest() for queue in topic.queues.values())]
-            assert kept == [None] * len(kept), "records that are stored are kept nowhere"
+            assert kept == [None] * len(kept), "stored records are not kept anywhere"
         place += step
     assert place > 40, "the instructions are seen"
 

@@ -1,6 +1,6 @@
-"""A delivery gives the outcome of its record, whenever, wherever and however often it is asked.
+"""A delivery gives the outcome of its record, whenever, wherever and however often it is awaited.
 
-Method: outcomes are settled by hand before and after deliveries of the engine in use are awaited and watched.
+Method: the tests settle outcomes before and after deliveries of the engine in use are awaited and watched.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ async def _completed(delivery: Delivery) -> RecordMetadata:
     ids=["wait_for", "shield", "gather", "as_completed", "wait"],
 )
 def test_asyncio_waits_for_it(wait: Callable[[Delivery], Awaitable[RecordMetadata]]) -> None:
-    """As docs/guide/delivery.md says, a limit ends only the waiting."""
+    """As docs/guide/delivery.md says, a time limit ends only the wait."""
 
     async def run() -> None:
         outcome = Outcome(PLACE)
@@ -232,7 +232,7 @@ def test_callbacks_come_once_with_the_delivery_and_their_errors_are_logged(
 
 
 def test_a_callback_that_takes_two_arguments(caplog: pytest.LogCaptureFixture) -> None:
-    """confluent-kafka calls its callbacks like this."""
+    """confluent-kafka calls its callbacks with two arguments."""
     outcome = Outcome(PLACE)
     delivery: Any = Delivery(outcome, 0, 0)
     delivery.add_done_callback(lambda error, message: None)
@@ -243,7 +243,7 @@ def test_a_callback_that_takes_two_arguments(caplog: pytest.LogCaptureFixture) -
 
 
 def test_errors_of_callbacks_that_come_at_once_reach_nobody(caplog: pytest.LogCaptureFixture) -> None:
-    """A partitioner that raises settles the delivery within `send`; a batch that is split may be settled already."""
+    """A partitioner that raises settles the delivery within `send`; a split batch may already be settled."""
     outcome, part = Outcome(PLACE), Outcome(PLACE)
     delivery = Delivery(outcome, 0, 0)
 
@@ -259,7 +259,7 @@ def test_errors_of_callbacks_that_come_at_once_reach_nobody(caplog: pytest.LogCa
 
 
 def test_a_callback_runs_in_the_context_that_added_it() -> None:
-    """It does not run in the context that started the client, nor in that of the `send` that happened to wake it."""
+    """That is not the context that started the client, nor that of the `send` that happened to wake it."""
     request = ContextVar[str]("request")
     outcome, seen = Outcome(PLACE), []
 
@@ -370,7 +370,7 @@ def _watched_and_settled(settles: str) -> weakref.ref[_Callback]:
 
 @pytest.mark.parametrize("settles", ["settle", "fail", "move"])
 def test_a_callback_that_holds_its_delivery_is_free_once_that_is_settled(settles: str) -> None:
-    """The garbage collector does not see the native engine's deliveries, so the cycle must break by itself."""
+    """The garbage collector does not see the native engine's deliveries, so the engine must break the cycle."""
     gc.disable()
     try:
         assert _watched_and_settled(settles)() is None

@@ -1,4 +1,4 @@
-"""Batches are gathered in the order in which they were opened, and go back to their place by age when they return.
+"""Batches are gathered in the order in which they were opened, and those that come back are put in their place by age.
 
 A batch is sealed with its producer's numbers, sealed again after they change, and split without losing a record.
 """
@@ -56,7 +56,7 @@ def test_batches_are_gathered_once_in_the_order_in_which_they_were_opened() -> N
     assert (queue.latest(), queue.load) == (second, 2)
     assert queue.gather() == [first, second] == list(queue.waiting)
     assert (queue.gather(), queue.load) == ([], 2)
-    assert not queue.follow(None, other), "nor does one that has looked before anything was there"
+    assert not queue.follow(None, other), "nor does one that looked before there was anything"
 
 
 def test_batches_that_are_gone_are_not_kept() -> None:

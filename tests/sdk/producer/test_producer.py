@@ -1,6 +1,6 @@
 """Records are stored once and in order, or their error is raised, through limits, faults and restarts.
 
-Method: the whole producer against a scripted in-memory broker, which fails on demand.
+Method: the whole producer against a scripted in-memory broker that fails on demand.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def test_records_and_their_places() -> None:
     ],
 )
 def test_a_refused_record_leaves_no_trace(given: dict[str, Any], message: str) -> None:
-    """No bytes, no batch and no waiting topic remain, and the next record is the first one."""
+    """No bytes, batch or waiting topic remain, and the next record is the first one."""
 
     async def test(broker: StoringBroker, producer: Producer) -> None:
         delivery = producer.send("t", b"first")
@@ -147,7 +147,7 @@ def test_send_many_sends_what_comes_before_an_error() -> None:
 @pytest.mark.parametrize("values", ["abc", {"a": 1}])
 def test_send_many_takes_no_single_value(values: Any) -> None:
     async def test(broker: StoringBroker, producer: Producer) -> None:
-        with pytest.raises(LocalProtocolError, match="values: expected several, got"):
+        with pytest.raises(LocalProtocolError, match="values: expected several values, got"):
             await producer.send_many("t", values)
         await producer.flush()
         assert broker.values("t") == []
@@ -206,7 +206,7 @@ def test_a_partition_that_the_broker_has_not_heard_of_yet(io: str) -> None:
 
 @pytest.mark.parametrize("io", ["loop", "thread"])
 def test_a_login_that_is_refused_for_a_while_does_not_end_idempotence(io: str) -> None:
-    """Once a topic is known, the request for a producer id loses its connection, and the next login is refused."""
+    """Once a topic is known, the request for a producer id loses its connection, and the next login is rejected."""
     broker, code, asked = StoringBroker({"t": 1, "m": 1}), ErrorCode.NONE, set[str]()
     describe, give = broker.responders[ApiKey.METADATA], broker.responders[ApiKey.INIT_PRODUCER_ID]
 
@@ -216,7 +216,7 @@ def test_a_login_that_is_refused_for_a_while_does_not_end_idempotence(io: str) -
 
     def loading(request: Request) -> InitProducerIdResponse:
         if asked:
-            broker.responders[ApiKey.INIT_PRODUCER_ID] = lose  # the client knows the topic by the next request
+            broker.responders[ApiKey.INIT_PRODUCER_ID] = lose  # by the next request, the client knows the topic
         return InitProducerIdResponse(0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def lose(request: Request) -> None:
@@ -240,7 +240,7 @@ def test_a_login_that_is_refused_for_a_while_does_not_end_idempotence(io: str) -
             with pytest.raises(AuthenticationFailed, match="wrong password"):
                 await producer.send("t", b"refused")
             code = ErrorCode.NONE
-            await producer.send("m", b"1")  # a topic that is new to the client is a reason to log in again
+            await producer.send("m", b"1")  # a topic that is new to the client makes it log in again
             await producer.send("t", b"2")
 
     asyncio.run(run())
@@ -366,7 +366,7 @@ def test_flush_has_a_limit_after_which_records_remain_on_their_way() -> None:
         broker.script(ApiKey.PRODUCE, lambda request: None)
         delivery = producer.send("t", b"v")
         for limit_ms in (0, 1):
-            with pytest.raises(RequestTimedOut, match=f"flush: after {limit_ms} ms not every record is acknowledged"):
+            with pytest.raises(RequestTimedOut, match=f"flush: after {limit_ms} ms some records are not acknowledged"):
                 await producer.flush(limit_ms)
         with pytest.raises(LocalProtocolError, match="timeout_ms: expected an integer"):
             await producer.flush(0.5)  # type: ignore[arg-type]  # seconds, as in other clients
@@ -402,7 +402,7 @@ def test_a_broker_that_restarts_while_records_are_sent() -> None:
             if number == 1300:
                 broker.start()
         await producer.flush()
-        # Records in flight may be stored twice: the client cannot know whether the broker had them.
+        # Records in flight may be stored twice, because the client cannot know whether the broker had them.
         assert list(dict.fromkeys(broker.values("t"))) == values
 
     producing(test, batch_size=1024)
@@ -484,7 +484,7 @@ def test_closed() -> None:
         with pytest.raises(Closed, match="the producer is not started"):
             producer.send("t", b"v")
         await producer.start()
-        with pytest.raises(LocalProtocolError, match="started already"):
+        with pytest.raises(LocalProtocolError, match="already started"):
             await producer.start()
         known = producer.send("t", b"v")
         await known

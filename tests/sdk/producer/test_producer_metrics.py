@@ -1,6 +1,6 @@
-"""A producer counts what it sent, what it sent again and what failed, with sizes and times, by topic too.
+"""A producer counts records that were sent, sent again or failed, with sizes and times, both in total and by topic.
 
-Method: a simulated producer whose brokers refuse batches on demand.
+Method: a simulated producer whose brokers reject batches on demand.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A producer bounds its requests in flight, and names topics as its broker knows them.
+"""A producer limits its requests in flight, and names topics as its broker knows them.
 
 Method: the whole producer against a scripted in-memory broker.
 """
@@ -18,7 +18,7 @@ from tests.sdk.scripted_broker import StoringBroker
 
 def test_requests_in_flight_are_bounded() -> None:
     async def test(broker: StoringBroker, producer: Producer) -> None:
-        await producer.send("t", b"first")  # until the leader knows the producer, one batch at a time is sent
+        await producer.send("t", b"first")  # until the leader knows the producer, batches are sent one at a time
         held: list[Request] = []
         store = broker.responders[ApiKey.PRODUCE]
 

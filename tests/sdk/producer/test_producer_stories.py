@@ -1,13 +1,13 @@
-"""Soon after any trouble a producer stores records again, and behaves like a new one.
+"""Soon after any trouble, a producer stores records again and behaves like a new one.
 
 Goal: a retry, an expiry, a split, a gap in the sequence numbers, a missing topic, a doomed transaction and a lost
 response leave no trace after the next success: in the sender and its schedule, the accumulator, sequences and identity,
 topics, and the machine of transactions.
 
-Method: stories on a simulated clock, beside brokers and a coordinator that are as strict as Kafka's. Each delivery is
-settled once and in time. Once all faults are mended, a record for each partition is stored promptly. Then a new
-producer runs one more story beside the used one: both send the same to the same brokers at the same times, apart from
-the numbers that the cluster gives out.
+Method: stories on a simulated clock, with brokers and a coordinator that are as strict as Kafka's. Each delivery is
+settled once and in time. Once all faults are repaired, a record for each partition is stored promptly. Then a new
+producer and the used one run one more story side by side: both send the same data to the same brokers at the same
+times, apart from the numbers that the cluster gives out.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tests.sdk.simulation import SILENT
 from tests.sdk.stories import Kinds, Step, assert_alike, run_stories, steps
 
 LEADERS: list[int | None] = [1, 2, 3]
-#: Once all faults are mended, the topic has another partition.
+#: Once all faults are repaired, the topic has another partition.
 GROWN: list[int | None] = [1, 2, 3, 1]
 NODES = (1, 2, 3)
 DELIVERY_TIMEOUT_MS, REQUEST_TIMEOUT_MS = 4_000, 600
@@ -43,10 +43,10 @@ DELIVERY_TIMEOUT_MS, REQUEST_TIMEOUT_MS = 4_000, 600
 #: A delivery is settled at most this long after its limit.
 GRACE_MS = 100
 
-#: The longest pause, the end of a silent request, and an attempt after each.
+#: Enough for the longest pause, the end of an unanswered request, and an attempt after each.
 PROMPT_MS = 3_000
 
-#: This long after a refresh of the metadata, the next reason to refresh takes effect at once.
+#: This long after a metadata refresh, the next reason to refresh takes effect immediately.
 CALM_MS = 3_000
 
 OPTIONS: dict[str, Any] = {
@@ -80,7 +80,7 @@ KINDS: Kinds = {
 
 
 class Scene:
-    """A producer, its brokers, and the records that it was given.
+    """A producer, its brokers and the records that it was given.
 
     Args:
         producer: the producer to watch.
@@ -97,7 +97,7 @@ class Scene:
         self.open: dict[Delivery, int] = {}
         self.settled: list[tuple[int, str]] = []
         self.flushes: list[Promise[None]] = []
-        self.wrong: list[str] = []  # an exception of a callback would only be logged
+        self.wrong: list[str] = []  # an exception in a callback would only be logged
         self.stored: dict[str, bool] = {}
         self._values = self._seen_settled = self._seen_produced = self._seen_sent = 0
 
@@ -140,10 +140,10 @@ class Scene:
         return label
 
     def _check_accounts(self, delivery: Delivery) -> None:
-        """When a callback hears of a delivery, its memory is already free, and its failure is already noted."""
+        """When a callback hears of a delivery, the record's memory is already free and a failure is already noted."""
         accumulator = self.producer.accumulator
         if not self.open and self.producer.sender.is_silent and accumulator.bytes_held:
-            self.wrong.append("memory is held for what is settled")
+            self.wrong.append("memory is held for settled records")
         if not isinstance(outcome_of(delivery), RecordMetadata) and accumulator.failed is None:
             self.wrong.append("a failure is not noted")
 
@@ -154,7 +154,7 @@ class Scene:
         self.settled.append((self.producer.simulation.now_ms, f"{label}: {type(outcome).__name__} {code}"))
 
     def flush(self) -> None:
-        """Flush; once that is over, everything sent before is settled."""
+        """Flush; once the flush has ended, everything sent before it is settled."""
         given, flush = list(self.open), self.producer.flush()
 
         def ended() -> None:
@@ -165,7 +165,7 @@ class Scene:
         self.flushes.append(flush)
 
     def end(self) -> None:
-        """End the client: everything is settled at once."""
+        """End the client, which settles everything immediately."""
         for topic in ("t", "w"):
             self.send(topic, 0)
         self.flush()
@@ -207,7 +207,7 @@ class Scene:
         self.check()
 
     def check(self) -> None:
-        """Deliveries are settled in time, and once all of them are, nothing is held."""
+        """Check that deliveries are settled in time, and that nothing is held once all of them are settled."""
         assert not self.wrong
         now_ms = self.producer.simulation.now_ms
         for deadline_ms in self.open.values():
@@ -219,7 +219,7 @@ class Scene:
                 assert self.producer.accumulator.bytes_held == 0
 
     def mend(self) -> None:
-        """Mend all faults, and have every delivery settled."""
+        """Repair all faults, and have every delivery settled."""
         producer = self.producer
         producer.simulation.down.clear()
         producer.leaders["t"] = list(GROWN)
@@ -233,14 +233,14 @@ class Scene:
         self.check()
 
     def greet(self) -> None:
-        """Have a record stored in each partition, promptly."""
+        """Have a record stored promptly in each partition."""
         labels = [self.send("t", number) for number in range(len(GROWN))] + [self.send("v", 0)]
         self.producer.run(PROMPT_MS)
         assert all(self.stored.get(label) for label in labels), "a record is not stored, although no fault is left"
         self.check()
 
     def settle(self) -> None:
-        """Reach a state with nothing in flight, and every partition and broker known."""
+        """Reach a state with nothing in flight and with every partition and broker known."""
         for _ in range(2):
             self.greet()
             self.producer.run(CALM_MS)
@@ -267,7 +267,7 @@ class Scene:
 
 
 def _later(producer: SimulatedProducer, now_ms: int) -> SimulatedProducer:
-    """Set the clock of a producer, and return the producer."""
+    """Set a producer's clock, and return the producer."""
     producer.simulation.now_ms = now_ms
     return producer
 
@@ -357,7 +357,7 @@ class Transactions(Scene):
             self.sent = []
 
     def commit(self) -> Promise[None]:
-        """Commit: all records of the transaction are committed, or the promise fails."""
+        """Commit; all records of the transaction must be committed, or the promise must fail."""
         labels = list(self.sent)
         promise = self.transactional.ask(self.transactional.machine.commit, 60_000)
         self.promises.append(promise)
@@ -393,7 +393,7 @@ class Transactions(Scene):
         assert all(promise.done for promise in self.promises)
 
     def greet(self) -> None:
-        for node in NODES:  # so that every broker is connected
+        for node in NODES:  # connects every broker
             self.transactional.coordinator = node
             self.begin()
             labels = [self.send("t", number) for number in range(len(GROWN))]
@@ -424,7 +424,7 @@ class Transactions(Scene):
 
 
 def _failed(promise: Promise[None]) -> str:
-    """Return the error and the cause of a failed promise as text, empty if the promise has not failed."""
+    """Return the error and the cause of a failed promise as text, which is empty if the promise has not failed."""
     try:
         promise.wait(0)
     except KafkaWireError as error:

@@ -1,6 +1,6 @@
-"""A block commits at its end and aborts if it raises; whatever is cancelled, the next transaction begins properly.
+"""A block commits at its end, or aborts if it raises; whatever is cancelled, the next transaction begins properly.
 
-Method: the whole producer on an event loop against a scripted broker, whose answers can be held back.
+Method: the whole producer on an event loop against a scripted broker that can hold back its answers.
 """
 
 from __future__ import annotations
@@ -110,13 +110,13 @@ def test_explicit_calls() -> None:
 
 
 def times(producer: Producer) -> dict[str, float]:
-    """Return the nanoseconds that the application has spent in transactional calls, by call."""
+    """Return how many nanoseconds the application has spent in each kind of transactional call."""
     found = producer.metrics().items()
     return {name.name[4:-14]: value for name, value in found if name.name.endswith("-time-ns-total")}
 
 
 def test_the_time_that_it_takes() -> None:
-    """As Kafka's producer counts it: the time of the calls that succeed."""
+    """As in Kafka's producer, only calls that succeed are counted."""
 
     async def test(broker: StoringBroker, producer: Producer) -> None:
         spent = times(producer)
@@ -197,7 +197,7 @@ def test_a_cancelled_commit_goes_on() -> None:
             await task
         with pytest.raises(LocalProtocolError, match="no transaction is open"):
             producer.send("t", b"v")
-        await producer.begin_transaction()  # the lost answer has cost the connection, and the request is repeated
+        await producer.begin_transaction()  # the lost answer cost the connection, and the request is repeated
         await producer.send("t", b"b")
         await producer.abort_transaction()
 

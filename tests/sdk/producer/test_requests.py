@@ -1,6 +1,6 @@
-"""Produce requests carry one batch of each partition, and every batch gets its result.
+"""Produce requests carry one batch per partition, and every batch gets its result.
 
-Method: batches built by hand; responses as brokers of different versions give them.
+Method: handmade batches, and the responses of brokers of different versions.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""A replacement of `send` is called: on the class, a derived class or the producer, before or after the start.
+"""A replacement for `send` on the class, a derived class or the producer is called, even if set after the start.
 
-Method: a producer of either face on an in-memory broker; a class, or the producer, gets a function that notes calls.
+Method: an asyncio or blocking producer on an in-memory broker; a class or the producer gets a function that records
+calls.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Derived(Producer[Any, Any], ABC):
 
 
 class DerivedBlocking(BlockingProducer[Any, Any]):
-    """An application's class of the blocking producer."""
+    """An application's class derived from the blocking producer."""
 
     seen: ClassVar[list[object]] = []
 
@@ -106,7 +107,7 @@ def test_a_tracer_wraps_the_method_of_the_class(kind: Any, is_started: bool) -> 
         mock.patch.stopall()
     assert [value for value in stored if value not in (b"before", b"after")] == [b"1", b"2", b"3"]
     assert seen[0] == b"1"
-    # The blocking face wraps an asyncio producer; its `send_many` calls that one, not the replaced `send`.
+    # The blocking producer wraps an asyncio producer, whose `send` its `send_many` calls instead of the replaced one.
     assert len(seen) == (3 if kind is Producer else 1)
 
 

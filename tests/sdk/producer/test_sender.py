@@ -1,7 +1,7 @@
 """Batches reach the leader of their partition, once and in order, and each delivery is settled by its deadline.
 
-Method: the producer's machines beside simulated brokers that check sequence numbers as Apache Kafka does, on a
-simulated clock; faults are injected one by one, and by seed.
+Method: the producer's machines with simulated brokers that check sequence numbers as Apache Kafka does, on a simulated
+clock; faults are injected one by one, and from a seed.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def test_records_are_stored_in_order_with_sequence_numbers() -> None:
 
 
 def test_a_stored_batch_is_acknowledged_though_its_topic_was_forgotten_meanwhile() -> None:
-    """Another broker, which has not heard of a new topic yet, answers Metadata while the request is on its way."""
+    """Another broker, which has not heard of a new topic yet, answers Metadata while the request is in flight."""
     producer = SimulatedProducer(linger_ms=0)
     producer.learn()
     metadata, store = producer.router.metadata, producer.simulation.handlers[1, ProduceRequest]
@@ -150,7 +150,7 @@ def test_an_unanswered_batch_fails_by_its_deadline_though_it_is_in_flight() -> N
 @pytest.mark.parametrize(("late_ms", "attempts"), [(0, 1), (1, 2)])
 @pytest.mark.parametrize("code", [LATE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER])
 def test_no_attempt_is_due_at_the_deadline(code: ErrorCode, late_ms: int, attempts: int) -> None:
-    """The response comes after 1 ms, and the pause is 100 ms."""
+    """The response arrives after 1 ms, and the pause is 100 ms."""
     producer = SimulatedProducer(linger_ms=0, delivery_timeout_ms=101 + late_ms)
     producer.learn()
     producer.produced.clear()
@@ -236,7 +236,7 @@ def test_without_acknowledgement_a_moved_leader_is_followed_too() -> None:
     producer.leaders["t"] = [2]
     producer.send("t", b"lost")
     producer.run(1)
-    producer.simulation.break_connections(1)  # as a broker does when it refuses a request with acks=0
+    producer.simulation.break_connections(1)  # as a broker does when it rejects a request with acks=0
     producer.run(1_000)
     sent(producer, b"v")
     assert producer.values() == [b"v"]
@@ -385,11 +385,11 @@ def test_ending_the_client_settles_everything() -> None:
     producer.sender.drain(drained, producer.simulation.now_ms)
     with pytest.raises(Closed):
         drained.wait(0)
-    assert not producer.sender._waiters.awaits_room, "nobody waits any longer"
+    assert not producer.sender._waiters.awaits_room, "no call is waiting any longer"
 
 
 def test_a_record_that_comes_while_the_client_ends_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another thread may send until the moment at which records are refused."""
+    """Another thread may send until the moment when records are refused."""
     producer = SimulatedProducer(linger_ms=0)
     producer.learn()
     late: list[Delivery] = []
@@ -400,7 +400,7 @@ def test_a_record_that_comes_while_the_client_ends_is_settled(monkeypatch: pytes
         refuse_all(error)
 
     monkeypatch.setattr(producer.accumulator, "refuse_all", refused_now)
-    monkeypatch.setattr(producer.accumulator, "_wake", lambda: None)  # the sender is at work
+    monkeypatch.setattr(producer.accumulator, "_wake", lambda: None)  # the sender is running
     producer.simulation.close()
     (delivery,) = late
     assert isinstance(outcome_of(delivery), Closed)
@@ -435,7 +435,7 @@ def test_a_callback_can_tell_that_records_were_lost(topic: str) -> None:
 def test_a_partition_that_waits_for_its_leader_keeps_its_turn() -> None:
     producer = SimulatedProducer({"t": [1, 1]}, linger_ms=0, max_in_flight=1, batch_size=1024, enable_idempotence=False)
     producer.learn()
-    for number in (0, 1, 0, 1, 1):  # the first leaves at once; the last opens a batch because the one before is full
+    for number in (0, 1, 0, 1, 1):  # the first is sent immediately; the last opens a batch, as the one before is full
         producer.send("t", b"x" * 900, partition=number)
         producer.sender.poll(producer.simulation.now_ms)
     (waiting,) = producer.sender._schedule.ready.values()
@@ -482,7 +482,7 @@ def test_a_login_that_is_refused_ends_deliveries_at_once_and_is_not_repeated() -
 
 
 def lose_id(producer: SimulatedProducer) -> None:
-    """Have the next request for a producer id lose its connection, and every login after it refused."""
+    """Make the next request for a producer id lose its connection, and every login after that fail."""
     simulation = producer.simulation
 
     def lose(request: InitProducerIdRequest, version: int) -> Exception:
@@ -577,7 +577,7 @@ def test_a_record_that_waits_while_the_id_is_still_asked_for_says_so(answer: Any
 
 
 def test_no_batch_goes_without_a_number_while_the_next_id_is_asked_for() -> None:
-    """The last epoch is used up for one partition while others of the same leader have batches to send."""
+    """One partition uses up the last epoch while others with the same leader have batches to send."""
     producer = SimulatedProducer({"t": [1] * 3}, linger_ms=0, max_request_size=1_024, batch_size=512, max_in_flight=1)
     for number in range(3):
         sent(producer, b"first", partition=number)

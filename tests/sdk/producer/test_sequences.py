@@ -1,6 +1,6 @@
 """The leader of a partition stores each batch once and in order; after a permanent gap, the numbers start over.
 
-Method: the producer's machines beside simulated brokers that check sequence numbers as Apache Kafka does; numbers that
+Method: the producer's machines with simulated brokers that check sequence numbers as Apache Kafka does; numbers that
 wrap are tested on `Sequences` alone.
 """
 
@@ -145,7 +145,8 @@ def test_a_leader_that_lost_the_numbers_gets_new_ones(code: ErrorCode) -> None:
     assert producer.produced[-1][3].producer_epoch == 1
 
 
-#: The effect of refusing one batch without transactions: whether it is stored in the end, and the next one's epoch.
+#: The effect of rejecting one batch without transactions: whether it is eventually stored, and the epoch of the next
+#: batch.
 REFUSALS = {
     ErrorCode.UNKNOWN_PRODUCER_ID: (True, 0),
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: (True, 1),
@@ -222,7 +223,7 @@ def test_an_earlier_batch_may_be_acknowledged_after_a_later_one_that_was_given_u
 
 
 def numbered(*counts: int) -> tuple[Any, list[Any]]:
-    """Return the sequence numbers of a partition, and batches that have them."""
+    """Return the sequence numbers of a partition, and the batches that have them."""
     sequences: Any = Sequences()
     batches = [SequencedBatch(count) for count in counts]
     for batch in batches:
@@ -240,7 +241,7 @@ def test_the_second_batch_waits_until_the_leader_knows_the_producer() -> None:
     sequences.assign(second, ProducerId(7, 0))
     assert second.sequence == 2
     assert sequences.may_send(SequencedBatch(1), ProducerId(7, 0))
-    assert not sequences.may_send(SequencedBatch(1), ProducerId(7, 1)), "of that one the leader knows nothing"
+    assert not sequences.may_send(SequencedBatch(1), ProducerId(7, 1)), "the leader does not know that one"
 
 
 def test_only_the_oldest_is_sent_again_and_nothing_past_a_gap() -> None:
@@ -270,7 +271,7 @@ def test_what_remains_is_numbered_again() -> None:
     assert [(each.producer.epoch, each.sequence) for each in (second, third)] == [(1, 0), (1, 2)]
     assert (sequences.needs_epoch, sequences.is_forgotten) == (False, False)
     sequences.acknowledged(first)
-    assert not sequences.may_send(SequencedBatch(1), ProducerId(7, 1)), "that was of the epoch before"
+    assert not sequences.may_send(SequencedBatch(1), ProducerId(7, 1)), "that was in the previous epoch"
     sequences.acknowledged(second)
     last = SequencedBatch(1)
     assert sequences.may_send(last, ProducerId(7, 1))

@@ -1,4 +1,4 @@
-"""A producer's options fit together, or are refused with the reason."""
+"""A producer's options fit together, or are rejected with a reason."""
 
 from __future__ import annotations
 

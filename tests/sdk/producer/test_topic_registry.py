@@ -1,6 +1,6 @@
 """Each topic is found, grows and is forgotten independently.
 
-Method: the producer's machines beside simulated brokers whose topics come and go.
+Method: the producer's machines with simulated brokers whose topics come and go.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def test_records_wait_for_their_topic_in_order() -> None:
 
 @pytest.mark.parametrize("chosen", [None, 9])
 def test_a_partitioner_that_fails_once_the_topic_is_known(chosen: int | None) -> None:
-    """The delivery is settled, `flush` returns, and no deadline follows for a record that has ended."""
+    """The delivery is settled, `flush` returns, and the record leaves no deadline behind."""
 
     def partitioner(key: bytes, partitions: int) -> int:
         if key == b"bad":
@@ -171,7 +171,7 @@ def test_new_partitions_are_used() -> None:
 
 
 def test_a_partition_that_was_added_is_asked_for() -> None:
-    """The next refresh by age is minutes away; records for other partitions do not wait."""
+    """The next refresh due to age is minutes away; records for other partitions do not wait."""
     producer = SimulatedProducer(linger_ms=0)
     producer.learn()
     producer.leaders["t"] = [1, 2, 3]
@@ -184,7 +184,7 @@ def test_a_partition_that_was_added_is_asked_for() -> None:
 
 
 def test_a_partition_that_does_not_exist(caplog: pytest.LogCaptureFixture) -> None:
-    """A warning comes at once; the records fail within the limit for unknown topics; other partitions go on."""
+    """A warning is logged immediately; the records fail within the limit for unknown topics; other partitions go on."""
     producer = SimulatedProducer({"t": [1, 1, 1]}, linger_ms=0, topic_timeout_ms=5_000)
     producer.learn()
     caplog.set_level(logging.WARNING, "kafkawire.producer")
@@ -220,7 +220,7 @@ def test_a_partition_that_does_not_exist(caplog: pytest.LogCaptureFixture) -> No
 
 
 def test_a_partition_that_no_answer_names_for_long_does_not_exist() -> None:
-    """By default no record waits two minutes because of a wrong partition number."""
+    """By default, no record waits two minutes because of a wrong partition number."""
     producer = SimulatedProducer(linger_ms=0)
     first = producer.send("t", b"v", partition=7)
     producer.run(ABSENT_MS - 1_500)
@@ -268,7 +268,7 @@ def test_many_records_for_a_partition_that_does_not_exist_are_one_question(monke
         "topic t has partitions 0 to 0, not 1, even after topic_timeout_ms=2000"
     }
     assert len(producer.simulation.requests(MetadataRequest)) - before <= 8
-    assert placed == [], "what waits is not looked at while nothing has changed"
+    assert placed == [], "waiting records are not examined while nothing has changed"
     assert producer.accumulator.bytes_held == 0
 
 
@@ -342,7 +342,7 @@ def test_a_client_that_ends_while_a_partition_is_asked_about() -> None:
 
 
 def test_a_topic_that_is_created_again_with_fewer_partitions() -> None:
-    """Keys go where every other producer sends them; records for the removed partitions end by their deadline."""
+    """Keys go where every other producer sends them; records for the removed partitions fail by their deadline."""
     producer = SimulatedProducer({"t": [1] * 8}, metadata_max_age_ms=1_000, linger_ms=0, delivery_timeout_ms=5_000)
     producer.learn()
     for number in range(8):

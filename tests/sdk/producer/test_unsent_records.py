@@ -1,7 +1,7 @@
-"""With acks=0, bytes that a connection has not sent yet count against `buffer_memory`; `drain` lets batches fill.
+"""With acks=0, bytes that a connection has not sent yet count towards `buffer_memory`; `drain` lets batches fill.
 
-Method: the whole producer against a scripted in-memory broker, over wires that claim to keep unsent bytes; the
-machines against simulated brokers.
+Method: the whole producer against a scripted in-memory broker, over wires that claim to have unsent bytes; the machines
+against simulated brokers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def test_without_acknowledgement_the_buffer_bounds_what_the_connection_holds(mon
         monkeypatch.setattr(MemoryWire, "sent", sent)
         for _ in range(4):
             producer.send("t", b"x" * 900)
-            for _ in range(10):  # until the connection has taken it
+            for _ in range(10):  # until the connection has taken the request
                 await asyncio.sleep(0)
         with pytest.raises(BufferFull):
             producer.send("t", b"x" * 900)

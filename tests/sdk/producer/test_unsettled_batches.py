@@ -1,4 +1,4 @@
-"""Unsettled batches are found by their outcomes, and by deadline unless they have ended before."""
+"""Unsettled batches are found by outcome and, unless they have already ended, by deadline."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_deadlines() -> None:
 
 
 def test_what_has_ended_keeps_no_records() -> None:
-    """Its records are released even while an item with an earlier deadline is unsettled."""
+    """The records are released even while an item with an earlier deadline is unsettled."""
     unsettled, early, ended = UnsettledBatches(), held(10), held(20)
     unsettled.add(early)
     unsettled.add(ended)

@@ -1,4 +1,4 @@
-"""`flush` and `drain` return when what they wait for has happened, wherever the records went meanwhile."""
+"""`flush` and `drain` return once what they wait for has happened, wherever the records have moved meanwhile."""
 
 from __future__ import annotations
 

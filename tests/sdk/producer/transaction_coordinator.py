@@ -1,6 +1,6 @@
-"""A simulated producer with transactions, beside a coordinator that keeps them as Apache Kafka does, in either version.
+"""A simulated producer with transactions, and a coordinator that handles them as Apache Kafka does, in either version.
 
-What a transaction stores is pending until its end, and then `committed` or gone; so are the offsets of a group.
+Data stored by a transaction is pending until the end, and then `committed` or gone; so are the offsets of a group.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ T0 = ("t", 0)
 
 
 def versions_of(producer: TransactionalProducer, kind: type[Message]) -> set[int]:
-    """Return the versions in which requests of a class were sent."""
+    """Return the versions that were used for requests of a class."""
     return {version for _, _, request, version in producer.simulation.sent if isinstance(request, kind)}
 
 
@@ -53,17 +53,18 @@ def error_of(promise: Any) -> Exception | None:
 
 
 class TransactionalProducer(SimulatedProducer):
-    """A producer, and the coordinator of its transactions.
+    """A producer and the coordinator of its transactions.
 
     Args:
         version: a level of transaction.version.
-        starting: error codes for its first requests for a producer id.
+        starting: the error codes for its first requests for a producer id.
         given: options.
 
     Attributes:
-        coordinator: the node that coordinates everything now.
-        refusals: by request class, the codes that the next requests are refused with; SILENT for no answer.
-        lost: request classes whose next response is lost with the connection, though the request is carried out.
+        coordinator: the current coordinator of everything.
+        refusals: by request class, the codes that the next requests are rejected with; SILENT for no answer.
+        lost: request classes whose next response is lost along with the connection, although the request is carried
+            out.
         epoch: the producer's current epoch.
         state: the transaction's state: empty, ongoing, commit, abort.
         committed: the committed values by partition.
@@ -104,10 +105,10 @@ class TransactionalProducer(SimulatedProducer):
         assert self.transactions is not None
         return self.transactions
 
-    # What an application does.
+    # The application.
 
     def ask(self, step: Callable[..., None], *arguments: Any) -> Promise[None]:
-        """Do something as the driver does."""
+        """Run a step as the driver does."""
         promise: Promise[None] = Promise()
         try:
             step(*arguments, promise, self.simulation.now_ms)
@@ -132,7 +133,7 @@ class TransactionalProducer(SimulatedProducer):
         return promise
 
     def send_offset(self, offset: int, duration_ms: int = 5_000, timeout_ms: int = 60_000) -> Promise[None]:
-        """Send an offset of a group, and let time pass."""
+        """Send a group's offset, and let time pass."""
         offsets = {TopicPartition("in", 0): OffsetAndMetadata(offset)}
         group = GroupMetadata("g", 3, "member")
         promise = self.ask(self.machine.send_offsets, offsets, group, timeout_ms)
@@ -154,7 +155,7 @@ class TransactionalProducer(SimulatedProducer):
         self.epoch += 1
         self._abort()
 
-    # What the coordinator does.
+    # The coordinator.
 
     def _handler(self, node: int, kind: type[Message], handle: Any, refuse: Any) -> Any:
         def answer(request: Any, version: int) -> Message | Exception | Silent:
@@ -273,7 +274,7 @@ class TransactionalProducer(SimulatedProducer):
         self.pending_offsets.clear()
         self.joined.clear()
 
-    # What the leaders do.
+    # The leaders.
 
     def _append(self, node: int, name: str, number: int, batch: RecordBatch, kind: Any) -> Any:
         assert batch.is_transactional

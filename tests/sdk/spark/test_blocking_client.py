@@ -28,7 +28,7 @@ def test_with() -> None:
             assert entered is one
             assert len(set(threading.enumerate()) - before) == 1
         assert set(threading.enumerate()) <= before
-        with pytest.raises(LocalProtocolError, match="started already"):
+        with pytest.raises(LocalProtocolError, match="already started"):
             one.__enter__()
         bootstrap = broker.bootstrap
     before = set(threading.enumerate())

@@ -1,6 +1,6 @@
 """The blocking admin manages a cluster from any thread.
 
-Method: the reference broker in this process.
+Method: the in-process reference broker.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ def test_topics_groups_and_configurations() -> None:
             admin.describe_groups("nobody")
         admin.delete_topics("orders")
         assert admin.list_topics() == {}
-        with pytest.raises(LocalProtocolError, match="started already"):
+        with pytest.raises(LocalProtocolError, match="already started"):
             admin.start()
     with pytest.raises(Closed):
         admin.list_topics()
 
 
 def test_inside_a_running_loop() -> None:
-    """This happens in a notebook: the running loop is blocked meanwhile."""
+    """This happens in a notebook, where the call blocks the running loop."""
 
     async def run() -> list[str]:
         with Admin(broker.bootstrap) as admin:

@@ -1,7 +1,7 @@
-"""A blocking consumer returns every record once, in each way of reading, and takes part in its group meanwhile.
+"""A blocking consumer returns every record once, whatever the way of reading, and takes part in its group meanwhile.
 
-Method: the consumer on its I/O thread against a scripted broker in memory, whose responses tell the test when to go on;
-nothing sleeps. Work that must continue while the application is busy is tested with the blocking and with the asyncio
+Method: the consumer on its I/O thread against a scripted in-memory broker, whose responses tell the test when to go on;
+nothing sleeps. Work that must continue while the application is busy is tested with both the blocking and the asyncio
 consumer.
 """
 
@@ -235,7 +235,7 @@ def beating(broker: StoringBroker, wanted: int) -> threading.Event:
 
 
 def fetching(broker: StoringBroker, offset: int) -> threading.Event:
-    """Return an event that is set when partition 0 is fetched from an offset or beyond it."""
+    """Return an event that is set when partition 0 is fetched from an offset or beyond."""
     reached = threading.Event()
     usual = broker.responders[ApiKey.FETCH]
 
@@ -276,7 +276,7 @@ def test_heartbeats_and_fetches_go_on_while_the_event_loop_is_blocked() -> None:
 
 
 class Listener:
-    """Records its calls and their threads; `on` has what it does then."""
+    """Records its calls and their threads; `on` holds the actions to take."""
 
     def __init__(self, **on: Callable[[], object]) -> None:
         self.told: list[tuple[str, int]] = []
@@ -298,7 +298,7 @@ class Listener:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_listener_is_called_by_the_thread_that_reads(way: Callable[[Consumer], Iterator[list[Record]]]) -> None:
-    """A seek in the listener takes effect before the first record, and a commit works while the consumer is closed."""
+    """A seek in the listener takes effect before the first record, and a commit works while the consumer is closing."""
     broker = filled()
     listener = Listener(
         assigned=lambda: consumer.seek(T0, 40),
@@ -313,7 +313,7 @@ def test_the_listener_is_called_by_the_thread_that_reads(way: Callable[[Consumer
 
 
 def test_the_listener_is_called_before_each_read_and_each_wait() -> None:
-    """That holds even if there is always something to read, and if the wait is not for a record."""
+    """This is true even if there is always something to read, and if the wait is not for a record."""
     listener = Listener()
     inner: Any = Consumer("broker:9092")._inner
     inner._calls = BlockingListenerCalls(listener, Mock(), Mock())
@@ -392,5 +392,5 @@ def test_a_fork_is_told_to_make_its_own() -> None:
             told = pipe.read().splitlines()
         os.waitpid(child, 0)
         assert len(told) == 4
-        assert all("make one in the child" in each for each in told), told
+        assert all("create one in the child" in each for each in told), told
         assert next(records) is not None

@@ -1,8 +1,8 @@
-"""A signal handler or a finalizer may interrupt a blocking client anywhere and use the same client without a hang.
+"""A signal handler or a finalizer may interrupt a blocking client anywhere, and use the same client without hanging.
 
 Method: the handler runs at one instruction after another of those that the main thread executes in a call, here and in
-the libraries below; the I/O thread runs meanwhile, as it does beside a real handler. The handler's calls return, and
-records are stored once and in order. To save time some instructions are skipped; `step=1` visits all.
+the libraries below, while the I/O thread runs, as it does during a real handler. The handler's calls return, and
+records are stored once and in order. To save time, some instructions are skipped; `step=1` visits all of them.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from kafkawire.sync import Admin, Consumer, Producer
 from tests.sdk.instructions import interrupted_at
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
-#: Longer than any handler takes; a handler that waits for its own thread takes forever.
+#: Longer than any handler takes, unless it waits for its own thread and so forever.
 LIMIT_MS = 5_000
 
 T = TopicPartition("t", 0)
 
-#: The distance between two instructions in the tests of closing, each of which needs a client of its own.
+#: The distance between two interrupted instructions in the tests of closing, which need a new client for each.
 STEP = 17
 
 #: Every call here has fewer instructions.
@@ -37,13 +37,13 @@ INSTRUCTIONS_MAX = 20_000
 def everywhere(
     make: Callable[[int], Callable[[], object]], handler: Callable[[int], None], *, step: int, at_least: int = 100
 ) -> int:
-    """Repeat a call, each time interrupted at a later instruction; return the number of its instructions.
+    """Repeat a call, interrupting it at a later instruction each time; return the number of its instructions.
 
     Args:
         make: prepares and returns the call.
         handler: interrupts it.
         step: the distance between two interrupted instructions.
-        at_least: the minimum number of instructions of a call if tracing works.
+        at_least: the minimum number of instructions in a call if tracing works.
     """
     for place in range(0, INSTRUCTIONS_MAX, step):
         if not interrupted_at([place], make(place), partial(handler, place)):
@@ -57,8 +57,8 @@ def broker() -> StoringBroker:
     return StoringBroker({"t": 1, "m": 1, **{f"new-{number}": 1 for number in range(2_000)}})
 
 
-#: States in which a `send` finds the batch of its partition: the sent value, and the minimum number of instructions.
-# The extension adds a record to an open batch without instructions other than those of the caller.
+#: States in which a `send` finds its partition's batch, with the value to send and the minimum number of instructions.
+#: The extension adds a record to an open batch without executing any instructions except the caller's.
 SITUATIONS = {
     "open": (b"x", 8),
     "to grow": (b"x" * 600, 100),
@@ -133,7 +133,7 @@ def test_a_handler_that_closes_anywhere_in_a_call(broker: StoringBroker, call: C
     count = everywhere(make, lambda place: producer.close(timeout_ms=LIMIT_MS), step=STEP)
     producer.close()
     stored = {int(value or b"") for value in broker.values("t") if (value or b"").isdigit()}
-    assert stored.issuperset(range(0, count, STEP)), "what was sent before is flushed by the handler"
+    assert stored.issuperset(range(0, count, STEP)), "the handler flushes records sent earlier"
 
 
 READS: dict[str, Callable[[Consumer], object]] = {
@@ -220,7 +220,7 @@ def test_a_finalizer_that_sends_wherever_garbage_is_collected(broker: StoringBro
 
 
 def test_close_keeps_its_limit_whatever_is_held(broker: StoringBroker) -> None:
-    """As if a handler had interrupted this thread inside a log handler whose lock the I/O thread needs for a line."""
+    """As if a handler had interrupted this thread in a log handler whose lock the I/O thread needs for a line."""
     held = threading.Lock()
 
     def delivered(delivery: object) -> None:

@@ -1,8 +1,8 @@
-"""Ctrl-C ends every blocking call at once, no record is lost wherever it strikes, and programs end by themselves.
+"""Ctrl-C ends every blocking call immediately, loses no record wherever it strikes, and programs then exit normally.
 
 Method: in separate programs, a thread sends the process a real SIGINT as soon as the main thread blocks, and the time
-until KeyboardInterrupt is caught is measured. In this process, an interrupt is planted at each call of a function
-within a read or a `send`, one after another.
+until KeyboardInterrupt is caught is measured. In this process, an interrupt is planted at each function call within a
+read or a `send`, one after another.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from tests.thorough import sampled
 #: The limit that the documentation promises.
 LIMIT_SECONDS = 0.1
 
-#: Each call is measured this many times, and the fastest counts: another program may have had the processor meanwhile.
+#: Each call is measured this many times, and the fastest time counts, because another program may have used the
+#: processor.
 ATTEMPTS = 3
 
 PROGRAM = """
@@ -96,7 +97,7 @@ CALLS = [
 
 
 def outcome(program: str) -> list[str]:
-    """Run a program and return what it prints; it must end by itself, without any text about errors."""
+    """Run a program and return its output; it must exit on its own, without printing any errors."""
     text = program.replace("ROOT", str(Path(__file__).parents[3]))
     done = subprocess.run([sys.executable, "-W", "error", "-c", text], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
@@ -149,9 +150,9 @@ def test_a_program_that_closes_nothing_ends() -> None:
 # Interrupts at every call within a read or a send.
 
 COUNT = 60
-#: A number above the calls of any read.
+#: More calls than any read makes.
 CALLS_MAX = 60
-#: A number above the calls of all reads.
+#: More calls than all reads make together.
 NEVER = 1_000_000
 
 
@@ -161,8 +162,8 @@ class Interrupting:
     def __init__(self, at: int) -> None:
         self.left = at
         self.struck = False
-        # Kept: otherwise an interrupt in a finalizer that runs while Python makes the frame of a traced call frees it
-        # too early.
+        # Kept, since an interrupt in a finalizer that runs while Python creates a traced call's frame would free it too
+        # early.
         self._trace = self._called
 
     def __enter__(self) -> Interrupting:
@@ -193,13 +194,13 @@ READS: dict[str, Callable[[Consumer, list[object]], Any]] = {
 
 
 def keep(batches: Iterator[ConsumerBatch], kept: list[object]) -> Iterator[ConsumerBatch]:
-    """Keep a generator, so that its end, which swallows exceptions, is not interrupted."""
+    """Keep a generator alive, so that its end, which swallows exceptions, is not interrupted."""
     kept.append(batches)
     return batches
 
 
 def flat(found: Any) -> list[tuple[int, int]]:
-    """Return partition and offset of each record that a read returned."""
+    """Return the partition and offset of each record that a read returned."""
     if isinstance(found, Record):
         return [(found.partition, found.offset)]
     return [place for each in (found.values() if isinstance(found, dict) else found) for place in flat(each)]

@@ -1,6 +1,6 @@
-"""Every delivery of a blocking producer settles: from many threads, with a full buffer, in callbacks, in forks.
+"""Every delivery of a blocking producer settles, from many threads, with a full buffer, in callbacks and in forks.
 
-Method: the producer on its I/O thread against a scripted broker in memory, or the reference broker.
+Method: the producer on its I/O thread against a scripted in-memory broker or the reference broker.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def test_a_result_that_takes_too_long_or_is_an_error() -> None:
         delivery = producer.send("t", b"x")
         with pytest.raises(RequestTimedOut, match=r"the record for t-.* is not settled after 1 ms"):
             delivery.result(1)
-        with pytest.raises(RequestTimedOut, match="flush: after 0 ms not every record is acknowledged"):
+        with pytest.raises(RequestTimedOut, match="flush: after 0 ms some records are not acknowledged"):
             producer.flush(timeout_ms=0)
         for _ in range(2):
             with pytest.raises(DeliveryTimedOut):
@@ -84,7 +84,7 @@ def test_flush_does_not_linger_for_a_topic_that_is_not_known_yet() -> None:
     broker = StoringBroker({"t": 1})
     with producer_of(broker, linger_ms=100_000, delivery_timeout_ms=200_000) as producer:
         producer.send("t", b"x")
-        producer.flush()  # the test times out sooner than the batch would linger
+        producer.flush()  # the test would time out before the batch stopped lingering
 
 
 def test_sending_from_many_threads() -> None:
@@ -279,7 +279,7 @@ def test_a_fork_is_told_to_make_its_own() -> None:
 
         told = child_of(in_child)
         assert len(told) == 4
-        assert all("make one in the child" in each for each in told[:3])
+        assert all("create one in the child" in each for each in told[:3])
         assert told[-1] == "closed"
         assert pending.result().offset == 1
         assert producer.send("t", b"z").result().offset == 2

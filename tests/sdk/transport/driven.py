@@ -1,4 +1,4 @@
-"""A client that is driven, with machines that record their calls."""
+"""A client with a driver, and machines that record their calls."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OPTIONS = read_options(ClientOptions, str(BROKER), {"retry_backoff_ms": 10, "ret
 
 SETTINGS = ConnectionSettings(connect_timeout_ms=1_000, request_timeout_ms=1_000)
 
-#: The longest that any test waits.
+#: The longest time that any test waits.
 PATIENCE_SECONDS = 10
 
 

@@ -28,7 +28,7 @@ class Notes:
 
 
 async def serve(context: ssl.SSLContext | None) -> tuple[asyncio.Server, Address, list[Notes]]:
-    """Listen like a broker called localhost, and return a list of the receivers of its connections."""
+    """Listen like a broker called localhost, and return a list of its connections' receivers."""
     accepted: list[Notes] = []
 
     def accept(wire: Wire) -> Notes:

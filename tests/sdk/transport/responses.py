@@ -1,4 +1,4 @@
-"""Requests on a connection whose responses tests await; the product's router uses callbacks instead."""
+"""Requests on a connection, with responses that tests await; the product's router uses callbacks instead."""
 
 from __future__ import annotations
 

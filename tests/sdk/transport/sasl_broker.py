@@ -27,11 +27,11 @@ Test = Callable[["SaslBroker"], Awaitable[None]]
 
 
 class SaslBroker(ScriptedBroker):
-    """A broker that knows one password, whose sessions may outlive the password.
+    """A broker that knows one password, and whose sessions may outlive it.
 
     Attributes:
         lifetimes_ms: the lifetimes of the next sessions; after these, 0 for no limit.
-        refuses: whether it now refuses every password.
+        refuses: whether the broker rejects every password at present.
         logins: the number of successful logins.
     """
 
@@ -81,7 +81,7 @@ async def until(condition: Callable[[], bool]) -> None:
     """Wait until a condition is true, for two seconds at most."""
     end_ms = monotonic_ms() + 2_000
     while not condition():
-        assert monotonic_ms() < end_ms, "it did not become so"
+        assert monotonic_ms() < end_ms, "the condition did not become true"
         await asyncio.sleep(0)
 
 

@@ -1,4 +1,4 @@
-"""A driver whose router returns the actions that a test gives it, and records what the driver reports."""
+"""A driver with a router that returns the actions that a test gives it, and records what the driver reports."""
 
 from __future__ import annotations
 

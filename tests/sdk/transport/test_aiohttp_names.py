@@ -1,6 +1,6 @@
 """aiohttp looks names up on the clients' own threads, however busy the default executor is.
 
-Method: an HTTP server of a few lines, addressed by name.
+Method: a minimal HTTP server, addressed by name.
 """
 
 from __future__ import annotations

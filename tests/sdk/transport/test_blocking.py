@@ -1,6 +1,6 @@
-"""Frames cross a socket whole, and the different ways in which a peer can end are distinguished.
+"""Frames cross a socket whole, and the different ways in which a peer can end the connection are distinguished.
 
-Method: a socket pair on loopback; the peer sends whole, cut and wrong frames, or closes.
+Method: a socket pair on loopback; the peer sends whole, truncated and invalid frames, or closes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def connected(timeout_seconds: float = 5) -> Iterator[tuple[FrameSocket, socket.
 
 def test_frames_cross_whole() -> None:
     with connected() as (ours, peer):
-        assert ours._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY), "a small frame leaves at once"
+        assert ours._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY), "a small frame is sent immediately"
         ours.send(frame(b"abc"), frame(b""))
         assert peer.recv(100) == b"\0\0\0\x03abc\0\0\0\0"
         peer.sendall(frame(b"x" * 100_000) + frame(b"second"))

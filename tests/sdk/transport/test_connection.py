@@ -1,6 +1,6 @@
 """Requests get their responses; however a connection ends, every pending request fails with the reason.
 
-Method: the scripted broker in memory responds, keeps silent, or sends bytes that are not a response.
+Method: the scripted in-memory broker responds, stays silent, or sends bytes that are not a response.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from tests.sdk.transport.responses import response_to, send_request
 
 SETTINGS = ConnectionSettings(connect_timeout_ms=1000, request_timeout_ms=1000)
 
-#: The longest that any test waits.
+#: The longest time that any test waits.
 PATIENCE_SECONDS = 10
 
 
@@ -111,13 +111,13 @@ def test_version_is_the_highest_of_both() -> None:
     ids=["same", "older", "before KIP-511", "behind a proxy of another version"],
 )
 def test_handshake_with_brokers_of_other_versions(speaks: V, listed: V | None, asked: list[int]) -> None:
-    """The handshake ends with the highest version that the broker speaks, or the lowest if the broker lists none."""
+    """The handshake ends with the highest version that the broker supports, or the lowest if the broker lists none."""
 
     async def run() -> None:
         broker, versions = ScriptedBroker(), []
 
         class Peer:
-            """Answers ApiVersions like Kafka: in version 0 if it does not speak the version of the request."""
+            """Answers ApiVersions like Kafka, in version 0 if it does not support the version of the request."""
 
             def __init__(self, wire: Wire) -> None:
                 self.wire = wire
@@ -352,7 +352,7 @@ def test_defaults_are_those_of_the_options() -> None:
 
 
 def test_a_request_that_is_not_answered_in_time() -> None:
-    """It fails with RequestTimedOut, and so do the other pending requests of the connection."""
+    """The request fails with RequestTimedOut, and so do the connection's other pending requests."""
 
     async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
         broker.script(ApiKey.FIND_COORDINATOR, lambda request: None, lambda request: None)
@@ -367,9 +367,9 @@ def test_a_request_that_is_not_answered_in_time() -> None:
 
 
 def test_the_deadline_of_a_request_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An earlier request that was answered leaves no deadline behind, before or after the time of that deadline.
+    """An earlier request that was answered leaves no deadline behind, neither before nor after that time.
 
-    Only the test moves the clock: no response has to come within a real time.
+    Only the test moves the clock, so no response has to arrive within any real time.
     """
     now_ms = 1_000
     monkeypatch.setattr("kafkawire.sdk.transport.connection.monotonic_ms", lambda: now_ms)
@@ -386,7 +386,7 @@ def test_the_deadline_of_a_request_is_its_own(monkeypatch: pytest.MonkeyPatch) -
         _run_timer(connection)
         assert connection.is_open
         now_ms += 1
-        async with asyncio.timeout(PATIENCE_SECONDS):  # the connection checks again by itself
+        async with asyncio.timeout(PATIENCE_SECONDS):  # the connection checks again on its own
             with pytest.raises(RequestTimedOut, match="within 60 ms"):
                 await waiting
 
@@ -394,8 +394,8 @@ def test_the_deadline_of_a_request_is_its_own(monkeypatch: pytest.MonkeyPatch) -
 
 
 def _run_timer(connection: BrokerConnection) -> None:
-    """Do now what the deadline timer does when it is due."""
-    assert connection._timer is not None, "nobody looks at the deadlines"
+    """Do what the deadline timer does when it is due."""
+    assert connection._timer is not None, "no timer checks the deadlines"
     connection._timer.cancel()
     connection._check_deadlines()
 
@@ -500,7 +500,7 @@ def test_what_a_lost_connection_has_not_sent_is_lost(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("has_unsent", [False, True])
 def test_an_ended_connection_waits_for_no_unsent_bytes(monkeypatch: pytest.MonkeyPatch, has_unsent: bool) -> None:
-    """The peer may hang, and the event loop may end with the client."""
+    """The peer may hang, and the event loop may end along with the client."""
     ended: list[str] = []
     for name in ("close", "abort"):
         monkeypatch.setattr(MemoryWire, name, lambda wire, name=name: (ended.append(name), wire.break_off(None)))

@@ -1,7 +1,6 @@
-"""The driver carries out the decisions of machines and router, on either kind of event loop, and ends all that it
-began.
+"""The driver carries out the decisions of machines and router on either kind of event loop, and ends all that it began.
 
-Method: the client's router over the scripted broker in memory; machines that count, raise, or wait for a time.
+Method: the client's router over the scripted in-memory broker; machines that count, raise or wait.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from kafkawire.sdk.transport.wire import FrameReceiver, Wire
 from tests.sdk.scripted_broker import BROKER, Later, ScriptedBroker
 from tests.sdk.transport.driven import PATIENCE_SECONDS, Client, Machine, driven, on_loop
 
-#: Web frameworks keep the current request like this for their tasks.
+#: This is how web frameworks keep the current request for their tasks.
 REQUEST = ContextVar("REQUEST", default="of nobody")
 
 
@@ -172,7 +171,7 @@ def test_a_machine_is_polled_when_it_is_due_and_not_before() -> None:
 
 @pytest.mark.parametrize("from_another_thread", [False, True])
 def test_turns_and_connections_have_the_context_of_the_start(from_another_thread: bool) -> None:
-    """The context of a request that wakes the driver is not used."""
+    """They do not use the context of a request that wakes the driver."""
     seen: list[str] = []
 
     class Noting(Machine):
@@ -220,7 +219,7 @@ def test_how_late_the_driver_is() -> None:
         assert client.driver.lag_ms(monotonic_ms()) >= 130, "the timer has not fired yet"
         await machine.turns(1)
         assert client.driver.lag_ms(monotonic_ms()) >= 130
-        while client.driver.lag_ms(monotonic_ms()) >= 130:  # until the next timer is on time
+        while client.driver.lag_ms(monotonic_ms()) >= 130:  # until a timer is on time again
             machine.due = monotonic_ms() + 10
             client.driver.wake()
             await machine.turns(1)
@@ -340,7 +339,7 @@ def test_ending_after_the_loop_was_closed() -> None:
 
 
 def test_a_second_thread_finds_a_closed_loop_while_the_first_one_ends_the_driver() -> None:
-    """Its step is not lost: the first thread settles it."""
+    """The second thread's step is not lost: the first thread settles it."""
     client = Client(ScriptedBroker())
 
     async def forgets() -> None:
@@ -351,7 +350,7 @@ def test_a_second_thread_finds_a_closed_loop_while_the_first_one_ends_the_driver
     steps: list[Promise[None]] = []
 
     class Interleaved(list[None]):
-        """Lets the second thread run between the decision which thread ends the driver, and the end itself."""
+        """Lets the second thread run between the decision on which thread ends the driver and the end itself."""
 
         def pop(self, *_: Any) -> None:
             super().pop()

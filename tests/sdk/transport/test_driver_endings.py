@@ -1,6 +1,6 @@
-"""Nothing hangs when a connection or a client ends at the very moment at which something begins.
+"""Nothing hangs when a connection or a client ends at the very moment when something begins.
 
-Method: the driver with the client's router over the scripted broker in memory; each end comes a number of loop turns
+Method: the driver with the client's router over the scripted in-memory broker; each end comes a number of loop turns
 later.
 """
 
@@ -26,7 +26,7 @@ from tests.sdk.transport.driven import PATIENCE_SECONDS, Client, Machine, driven
 
 
 def test_a_connection_that_ends_with_the_last_response_of_its_gate_is_not_used() -> None:
-    """The response and the end arrive in one turn of the event loop: a task that awaits the gate sees both at once."""
+    """The response and the end arrive in one turn of the event loop, so a task awaiting the gate sees both together."""
     broker = ScriptedBroker({"t": 1})
     receivers: list[Any] = []
     accept = broker.network.open
@@ -39,7 +39,7 @@ def test_a_connection_that_ends_with_the_last_response_of_its_gate_is_not_used()
 
     def respond(request: Request) -> Message | None:
         loop = asyncio.get_running_loop()
-        # Two turns later the response is received, and right after it the end, before any task continues.
+        # Two turns later, the response is received, immediately followed by the end, before any task continues.
         loop.call_soon(loop.call_soon, receivers[-1].connection_lost, None)
         return broker.responders[ApiKey.API_VERSIONS](request)  # type: ignore[return-value]  # never later
 
@@ -106,7 +106,7 @@ def test_the_first_call_after_the_loop_was_closed_ends_the_client() -> None:
 
 
 def test_one_thread_alone_ends_a_client_whose_loop_was_closed() -> None:
-    """The other threads neither settle the same promises again nor wait for that."""
+    """The other threads neither settle the promises again nor wait for this thread to do so."""
     client = Client(ScriptedBroker())
 
     async def start() -> None:
@@ -132,7 +132,7 @@ def test_what_the_driver_was_doing_when_the_loop_was_closed_is_settled() -> None
 
     work = loop.run_until_complete(start())
     loop.run_until_complete(turns())
-    ended = client.driver.end(Closed("nobody is left to do it"))
+    ended = client.driver.end(Closed("no thread is left to do it"))
     for task in asyncio.all_tasks(loop):
         task._log_destroy_pending = False  # type: ignore[attr-defined]  # its pending state is what is tested
     loop.close()

@@ -1,4 +1,4 @@
-"""Code that decides does no I/O: the machines import nothing that could wait, connect, sleep or guess.
+"""Code that makes decisions does no I/O: the machines import nothing that waits, connects, sleeps or is random.
 
 Method: the imports of every machine's module, read from its source.
 """
@@ -14,7 +14,7 @@ import kafkawire
 from kafkawire.sdk.routing.router import Router
 from kafkawire.sdk.transport import driver_interface
 
-#: Modules that decide. Add new machines here.
+#: Modules that make decisions. Add new machines here.
 MACHINES = (
     "sdk/routing/call.py",
     "sdk/routing/coordinators.py",
@@ -25,10 +25,10 @@ MACHINES = (
     "sdk/routing/router.py",
 )
 
-#: Standard modules that wait, connect, read a clock or guess.
+#: Standard modules that wait, connect, read a clock or draw random numbers.
 IMPURE = {"asyncio", "os", "random", "secrets", "selectors", "socket", "ssl", "subprocess", "threading", "time"}
 
-#: Modules of this project that do so.
+#: Modules of this project that do these things.
 IMPURE_OURS = {"kafkawire.sdk.clock", "kafkawire.sdk.transport.connection", "kafkawire.sdk.transport.driver"}
 
 

@@ -1,4 +1,4 @@
-"""A call says when the machines are polled after it; a call without a response has ended once its bytes are sent.
+"""A call says when the machines are polled after it; a call without a response ends once its bytes are sent.
 
 Method: as in `test_driver.py`, with the same client and machines.
 """
@@ -22,7 +22,7 @@ from tests.sdk.transport.driven import PATIENCE_SECONDS, Client, Machine, on_loo
 
 
 async def iterations() -> None:
-    """Let the event loop do all its work; over wires in memory that takes a few iterations."""
+    """Let the event loop do all its work; over in-memory wires, that takes a few iterations."""
     for _ in range(10):
         await asyncio.sleep(0)
 

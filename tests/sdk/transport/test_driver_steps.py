@@ -1,6 +1,6 @@
-"""Each step of a driver is done once, or refused with a reason: above the limit, after the end, in a forked child.
+"""Each step of a driver runs once, or is refused with a reason: above the limit, after the end or in a forked child.
 
-Method: a driver without an event loop, whose steps wait; a driver with a router that the test controls.
+Method: a driver without an event loop, so that its steps wait; a driver with a router that the test controls.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def test_steps_are_done_in_order_and_have_a_limit(monkeypatch: pytest.MonkeyPatc
         _, driver = scripted_driver(ScriptedBroker())
         for number in range(3):
             driver.run(lambda now_ms, number=number: done.append(number))  # type: ignore[misc]  # the lambda has a default argument
-        with pytest.raises(LocalProtocolError, match="3 calls wait for the event loop, which is the limit"):
+        with pytest.raises(LocalProtocolError, match="3 calls are waiting for the event loop, which is the limit"):
             driver.run(ignore)
         driver.post(lambda now_ms: done.append(3))
         driver.start()
@@ -92,7 +92,7 @@ def test_a_step_that_comes_with_the_end_is_done_or_refused_and_not_both() -> Non
     assert done == ["with the end"]
 
     class Late(deque[Step]):
-        """A queue that gets one more step after the driver has done the last."""
+        """A queue that gets one more step after the driver has done the last one."""
 
         def append(self, step: Step) -> None:
             late.driver.end(Closed("before"))
@@ -118,7 +118,7 @@ def test_work_that_is_refused_leaves_no_coroutine_behind() -> None:
     with pytest.raises(Closed, match="before it began"):
         promise.wait(PATIENCE_SECONDS)
     with pytest.raises(Closed, match="before it began"):
-        waiting.driver.perform(work())  # a coroutine that is never closed causes a warning, which is an error here
+        waiting.driver.perform(work())  # an unclosed coroutine causes a warning, which is an error here
     assert not ran
 
 
@@ -187,12 +187,12 @@ def test_a_forked_child_leaves_loop_and_connections_alone() -> None:
         machine = Machine()
         router, driver = scripted_driver(ScriptedBroker(), machine)
         driver.start()
-        driver.forked(Forked("made before os.fork()"))
+        driver.forked(Forked("created before os.fork()"))
         assert driver.end(Closed("in the child")).done
         await asyncio.sleep(0)
         assert (router.reported, machine.polls, machine.failures) == ([], [], [])
         for use in (driver.wake, lambda: driver.run(ignore)):
-            with pytest.raises(Forked, match="made before"):
+            with pytest.raises(Forked, match="created before"):
                 use()
         assert not driver._steps
 
@@ -252,7 +252,7 @@ def test_connections_open_carry_calls_and_are_shut() -> None:
         assert str(lost) == f"connection to {BROKER} has ended"
         await asyncio.sleep(0)
         assert broker.links == []
-        assert [what for what, _ in router.reported] == ["opened", "answered", "failed"], "shut as it was told to"
+        assert [what for what, _ in router.reported] == ["opened", "answered", "failed"], "shut as instructed"
         await driver.end(Closed("the test is over"))
         assert [what for what, _ in router.reported[3:]] == ["close"]
 
@@ -280,7 +280,7 @@ def test_shutting_a_link_fails_the_calls_that_wait_for_it() -> None:
 
 
 def test_a_turn_follows_a_request_that_has_no_response() -> None:
-    """Nothing else would wake the machines later, and the router may have more to send."""
+    """Nothing else would wake the machines afterwards, and the router may have more to send."""
 
     async def run() -> None:
         broker, machine = ScriptedBroker(), Machine()
@@ -330,7 +330,7 @@ def test_a_connection_that_is_lost_is_reported_once_with_its_calls() -> None:
 
 
 def test_nothing_is_reported_after_the_end() -> None:
-    """Neither connections that end nor their calls are reported: the router was told to fail all of them."""
+    """Neither connections that end nor their calls are reported, because the router was told to fail all of them."""
 
     async def run() -> None:
         broker = ScriptedBroker()
@@ -372,7 +372,7 @@ def test_one_defect_at_the_end_does_not_keep_the_rest_from_ending(caplog: pytest
     assert [what for what, _ in router.reported] == ["close"]
     assert [str(error) for error in machine.failures] == ["the test is over"]
     logged = [record.exc_info[0] for record in caplog.records if record.exc_info]
-    assert logged == [KeyError, ZeroDivisionError], "not what is raised as usual"
+    assert logged == [KeyError, ZeroDivisionError], "not the usual error"
 
 
 def test_a_defect_in_a_task_ends_everything(caplog: pytest.LogCaptureFixture) -> None:
@@ -389,7 +389,7 @@ def test_a_defect_in_a_task_ends_everything(caplog: pytest.LogCaptureFixture) ->
     assert "the client has ended because of a defect" in caplog.text
 
 
-# --- turns that run at once, as they do on another thread
+# --- turns that run immediately, as they do on another thread
 
 
 def noted(monkeypatch: pytest.MonkeyPatch, look: Callable[[], object]) -> list[object]:

@@ -1,6 +1,6 @@
-"""The text of a failed connection says which phase it reached, what went wrong, and what to do about it.
+"""The error of a failed connection says which phase it reached, what went wrong and what to do about it.
 
-Method: a table of errors, as `ssl` and sockets raise them; test_stream.py and tests/kafka/test_security.py test real
+Method: a table of errors as raised by `ssl` and sockets; test_stream.py and tests/kafka/test_security.py test real
 ones.
 """
 
@@ -62,7 +62,7 @@ def caused_by(cause: Exception) -> ConnectionLost:
         (STATE.VERSIONS, FrameTooLarge(0x48545450, 100), "versions", "answers in HTTP: it is not a Kafka broker$"),
         (STATE.VERSIONS, FrameTooLarge(0x5353482D, 100), "versions", "answers in SSH: it is not a Kafka broker$"),
         (STATE.VERSIONS, FrameTooLarge(0x48545451, 100), "versions", "versions: a frame of 1213486161 bytes"),
-        (STATE.VERSIONS, ConnectionLost("closed"), "versions", "told its versions; does security_protocol fit"),
+        (STATE.VERSIONS, ConnectionLost("closed"), "versions", "sent its versions; is security_protocol right"),
         (STATE.VERSIONS, FrameTooLarge(-1, 100), "versions", "versions: a frame of -1 bytes"),
         (STATE.VERSIONS, RequestTimedOut(""), "versions", "versions: RequestTimedOut$"),
         (STATE.AUTHENTICATION, ConnectionLost("closed by the broker"), "sasl", "sasl: closed by the broker$"),
@@ -88,7 +88,7 @@ def test_what_may_pass(state: ConnectionState, error: Exception, phase: str, tex
             STATE.VERSIONS,
             caused_by(tls_error("TLSV13_ALERT_CERTIFICATE_REQUIRED")),
             "tls",
-            "CERTIFICATE_REQUIRED; it wants a certificate of this client, see ssl_keystore_location$",
+            "CERTIFICATE_REQUIRED; it requires a client certificate, see ssl_keystore_location$",
         ),
         (STATE.AUTHENTICATION, REFUSED, "sasl", "sasl: SASL_AUTHENTICATION_FAILED: PLAIN: wrong password$"),
         (STATE.REAUTHENTICATION, REFUSED, "sasl", "sasl: SASL_AUTHENTICATION_FAILED: PLAIN: wrong password$"),

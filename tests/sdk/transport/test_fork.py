@@ -1,4 +1,4 @@
-"""A forked child learns that inherited objects are not its own; the registration keeps no object alive."""
+"""A forked child is told that inherited objects are not its own; the registration keeps no object alive."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_only_the_child_is_told() -> None:
     fork.watch(thing)
     child = os.fork()
     if child == 0:
-        os._exit(0 if thing.error is not None and "make one in the child" in str(thing.error) else 1)
+        os._exit(0 if thing.error is not None and "create one in the child" in str(thing.error) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert thing.error is None
 

@@ -1,6 +1,6 @@
-"""A connection opens after its login and not before, logs in again while requests continue, and never hangs in between.
+"""A connection opens only after its login, logs in again while requests continue, and never hangs in between.
 
-Method: the scripted broker in memory checks passwords, limits sessions, keeps silent or sends garbage, in each state.
+Method: the scripted in-memory broker checks passwords, limits sessions, stays silent or sends garbage, in each state.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def test_a_broker_that_stalls(step: int) -> None:
     async def test(broker: SaslBroker) -> None:
         broker.script(STEPS[step], lambda request: None)
         with pytest.raises(ConnectFailed, match=f"{PHASES[step]}: .* within connect_timeout_ms=200") as caught:
-            await broker.open(timeout_ms=200)  # on a busy machine the steps before it take long
+            await broker.open(timeout_ms=200)  # on a busy machine, the earlier steps take a long time
         assert caught.value.phase == PHASES[step]
         assert caught.value.retriable
 
@@ -147,7 +147,7 @@ def test_credentials_that_cannot_be_had(raised: BaseException, kind: type[Except
 
 
 def test_cancelled_at_each_await() -> None:
-    """Wherever a caller gives up, the connection is closed and no task continues."""
+    """Wherever the caller gives up, the connection is closed and no task continues."""
 
     async def test(broker: SaslBroker) -> None:
         for turns in range(40):
@@ -172,7 +172,7 @@ def test_cancelled_at_each_await() -> None:
 
 @pytest.mark.parametrize(("lifetime_ms", "least", "most"), [(600_000, 500, 570), (0, None, None)])
 def test_when_to_log_in_again(lifetime_ms: int, least: float | None, most: float | None) -> None:
-    """The next login comes after 85 to 95 % of the session, in seconds; it never comes if the session has no end."""
+    """The next login comes after 85 to 95 % of the session, given in seconds, and never if the session has no end."""
 
     async def test(broker: SaslBroker) -> None:
         broker.lifetimes_ms = [lifetime_ms]

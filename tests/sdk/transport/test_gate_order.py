@@ -1,4 +1,4 @@
-"""A new login takes its turn after earlier requests, and its time starts then.
+"""Another login takes its turn after earlier requests, and its time starts then.
 
 Method: the broker of test_gate.py, which leaves a request unanswered for longer than a login may take.
 """
@@ -17,7 +17,7 @@ LIMIT_MS = 200
 
 
 def test_a_login_that_waits_for_the_response_to_an_earlier_request() -> None:
-    """Its time starts when the broker can begin with it: a join before it may take minutes."""
+    """The login's time starts when the broker can begin with it, since a join before it may take minutes."""
 
     async def test(broker: SaslBroker) -> None:
         pending: list[Request] = []

@@ -1,7 +1,7 @@
-"""A log handler that raises ends no client, and a thread that holds a lock of `logging` may wait for a client.
+"""A log handler that raises does not end a client, and a thread that holds a lock of `logging` may wait for a client.
 
-Method: handlers that keep their lines, raise, or send to Kafka. Locks are held by the test, or where `logging` itself
-holds them (`dictConfig`, `logging.shutdown`).
+Method: handlers that keep their lines, raise, or send to Kafka. The locks are held by the test, or by `logging` itself
+(`dictConfig`, `logging.shutdown`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CLIENT = logging.getLogger("kafkawire.client")
 
 
 class Kept(logging.Handler):
-    """Keeps its lines, and says when there is one more."""
+    """Keeps its lines, and signals each new one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ def kept() -> Iterator[Kept]:
 
 
 def in_io_thread(work: object, *arguments: object) -> None:
-    """Call a function in a thread that counts as an I/O thread, and wait until it has ended."""
+    """Call a function on a thread that is treated as an I/O thread, and wait until it has ended."""
 
     def run() -> None:
         begin_io_thread()
@@ -67,7 +67,7 @@ def in_io_thread(work: object, *arguments: object) -> None:
 
 
 def test_every_logger_of_the_clients_and_of_the_broker_is_guarded() -> None:
-    """kazoo's logger is used by kazoo's own threads, Spark's in the workers, and a cluster's by its supervisor."""
+    """kazoo's threads use kazoo's logger, Spark's workers use Spark's, and a cluster's supervisor the cluster's."""
     folder = Path(kafkawire.__file__).parent
     sources = (
         path.read_text("utf-8") for room in ("sdk", "reference_broker") for path in (folder / room).rglob("*.py")
@@ -111,7 +111,7 @@ def test_a_line_whose_handler_is_locked_comes_later_and_the_next_ones_do_not_wai
     try:
         in_io_thread(CLIENT.warning, "first")
         monkeypatch.setattr(log_lines, "PATIENCE_SECONDS", 3_600)
-        in_io_thread(CLIENT.warning, "second")  # it is at once behind the first, or the test would take an hour
+        in_io_thread(CLIENT.warning, "second")  # goes right behind the first, or the test would take an hour
         assert kept.lines == []
     finally:
         kept.release()
@@ -138,7 +138,7 @@ def test_as_many_lines_as_the_limit_may_wait(kept: Kept, monkeypatch: pytest.Mon
 
 
 def test_levels_without_a_lock(kept: Kept) -> None:
-    """The level is computed each time: what `logging` remembers is behind the lock of the whole module."""
+    """The level is computed each time, because the cache in `logging` is protected by the lock of the whole module."""
 
     def hold(held: threading.Event, done: threading.Event) -> None:
         with logging._lock:  # type: ignore[attr-defined]  # what `dictConfig` holds
@@ -214,7 +214,7 @@ def test_a_class_of_loggers_of_the_application(monkeypatch: pytest.MonkeyPatch) 
 
 
 class Broken(logging.Handler):
-    """Raises at every line, and keeps what `logging` is told about that."""
+    """Raises on every line, and keeps what it reports to `logging`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -287,7 +287,7 @@ def test_a_producer_whose_log_handler_raises_goes_on_after_an_outage() -> None:
 
 
 class ToKafka(logging.Handler):
-    """Sends its lines to a topic, as many programs have it."""
+    """Sends its lines to a topic, as many programs do."""
 
     def __init__(self, servers: str, **options: int) -> None:
         super().__init__()
@@ -305,7 +305,7 @@ class ToKafka(logging.Handler):
 
 
 def test_a_handler_that_starts_a_producer_while_logging_is_configured() -> None:
-    """The producer cannot connect, which its I/O thread wants to log, while `dictConfig` holds every lock."""
+    """The producer cannot connect, and its I/O thread tries to log that while `dictConfig` holds every lock."""
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
     settings = {
@@ -328,7 +328,7 @@ def test_a_handler_that_starts_a_producer_while_logging_is_configured() -> None:
 
 
 def test_a_handler_that_closes_its_producer_at_the_end() -> None:
-    """`logging.shutdown` holds the lock of the handler, to which the I/O thread wants to write a line."""
+    """`logging.shutdown` holds the lock of the handler that the I/O thread tries to write a line to."""
     logger = logging.getLogger("kafkawire")
     with Broker(ephemeral=True) as broker:
         handler = ToKafka(broker.bootstrap, delivery_timeout_ms=600, request_timeout_ms=300, linger_ms=0)

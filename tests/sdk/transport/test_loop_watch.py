@@ -1,7 +1,7 @@
 """Every waiting thread notices the end of an event loop, and no timer is set if none is needed.
 
-Method: watchers that count their notices, on event loops that are closed before or while others wait. The interval
-between two checks is shortened.
+Method: watchers that count notifications, on event loops that are closed before or while others wait. The interval
+between checks is shortened.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def test_a_loop_that_ends_while_another_one_waits(
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not watcher.times:
                 await asyncio.sleep(0)
-        assert running not in loop_watch._looking, "nobody else is left"
+        assert running not in loop_watch._looking, "no other watcher is left"
         assert ours.times == 0
         loop_watch.forget(ours, running)
 

@@ -1,6 +1,6 @@
 """A driver names its owner in errors and log lines, and tells it about a defect.
 
-Method: drivers of a client and of another owner over the scripted broker; a machine raises.
+Method: the drivers of a client and of another owner over the scripted broker, with a machine that raises.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A promise is settled once, and every waiting call learns of that: on the same loop, another loop, or no loop.
+"""A promise is settled once, and every waiting call notices, on the same loop, on another loop or without a loop.
 
 Method: promises that are settled before, while and after a call waits, from the same and from other threads.
 """

@@ -1,6 +1,6 @@
-"""Times are milliseconds everywhere but in asyncio, which gets them in seconds.
+"""Times are in milliseconds everywhere except in asyncio, which gets them in seconds.
 
-Method: the delays that asyncio gets are recorded, and nothing waits for them.
+Method: the delays passed to asyncio are recorded, and nothing waits for them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.sdk.transport.scripted_router import scripted_driver
 
 @pytest.fixture
 def limits(monkeypatch: pytest.MonkeyPatch) -> list[float | None]:
-    """Return the arguments of all calls of `asyncio.timeout`, which works as usual."""
+    """Return the arguments of all calls to `asyncio.timeout`, which works as usual."""
     found: list[float | None] = []
     usual = asyncio.timeout
 
@@ -45,7 +45,7 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> list[float | None]:
 
 
 def timers(monkeypatch: pytest.MonkeyPatch, name: str) -> list[float]:
-    """Return the delays of the timers that call a method with this name; the running loop sets them as usual."""
+    """Return the delays of the timers that call a method with this name; the running loop sets the timers as usual."""
     loop, found = asyncio.get_running_loop(), []
     usual = loop.call_later
 
@@ -70,7 +70,7 @@ def test_connecting_and_responses(monkeypatch: pytest.MonkeyPatch, limits: list[
             send_request(connection, FindCoordinatorRequest(), FindCoordinatorResponse, timeout_ms=timeout_ms)
             for timeout_ms in (None, 120_000, 2_500)
         ]
-        assert delays == [90.0, 2.5], "the later one is looked at when the earlier is due"
+        assert delays == [90.0, 2.5], "the later one is checked when the earlier one is due"
         connection.close()
         await asyncio.gather(*answers, return_exceptions=True)
 

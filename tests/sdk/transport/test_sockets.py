@@ -1,6 +1,6 @@
 """Every address of a name is tried, a slow one does not hold up the next, and no socket is left open.
 
-Method: names that a replaced `getaddrinfo` knows; listening sockets and closed ports of this machine, and connection
+Method: names that a replaced `getaddrinfo` knows; listening sockets and closed ports on this machine, and connection
 attempts that never end.
 """
 
@@ -41,12 +41,12 @@ def closed_port() -> int:
     return port
 
 
-#: The address at which connecting never ends in these tests.
+#: The address that these tests can never finish connecting to.
 STUCK = endpoint(1)
 
 
 def with_stuck(test: Callable[[], Awaitable[None]], monkeypatch: pytest.MonkeyPatch) -> list[socket.socket]:
-    """Run a test in which connecting to STUCK never ends, and return the sockets that were created."""
+    """Run a test where connecting to STUCK never ends, and return the sockets that were created."""
     made: list[socket.socket] = []
 
     async def run() -> None:

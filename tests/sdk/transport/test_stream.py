@@ -1,7 +1,7 @@
-"""Frames arrive as they were sent, however the stream is cut; hostile lengths disconnect; `drain` waits for slow peers.
+"""Frames arrive as sent, however the stream is split up; hostile lengths disconnect; `drain` waits for slow peers.
 
-Method: the test drives the protocol as the event loop does, with a transport that only records; then over real sockets,
-also with TLS.
+Method: the test drives the protocol as the event loop does, with a transport that only records; then it uses real
+sockets, also with TLS.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def test_small_frames(frames: list[bytes], step: int) -> None:
 
 @pytest.mark.parametrize("cut", [0, 1, 2, 3, 4])
 def test_bytes_of_former_frames_are_no_length(cut: int) -> None:
-    """The buffer is reused: after an incomplete length it still has older bytes."""
+    """The buffer is reused, so it still has older bytes after an incomplete length."""
 
     async def run() -> None:
         protocol = FrameProtocol(Notes)
@@ -100,7 +100,7 @@ def test_bytes_of_former_frames_are_no_length(cut: int) -> None:
 
 
 def test_a_small_frame_that_is_kept_stays_as_it_was() -> None:
-    """The buffer in which it arrived is reused for the next frame."""
+    """The buffer that the frame arrived in is reused for the next frame."""
     kept: list[Buffer] = []
 
     class Keeping(Notes):
@@ -245,7 +245,7 @@ def test_nothing_is_written_after_close() -> None:
 
 
 def test_over_a_socket() -> None:
-    """Both roles over loopback: each end receives what the other writes, big frames too, and notices the close."""
+    """Both roles over loopback: each end receives what the other writes, even big frames, and notices the close."""
 
     async def run() -> None:
         accepted: list[Notes] = []
@@ -329,7 +329,7 @@ def test_what_is_left_of_several_parts(sent_bytes: int) -> None:
 
 
 def test_a_transport_whose_connection_was_lost_is_left_alone() -> None:
-    """A transport of uvloop raises errors from then on."""
+    """A uvloop transport raises errors from then on."""
 
     async def run() -> None:
         transport, protocol = NotingTransport(), FrameProtocol(Notes)
@@ -383,7 +383,7 @@ def refused(context: ssl.SSLContext | None, tls: PemFiles | ssl.SSLContext | Non
 
 @pytest.mark.parametrize("made", [False, True])
 def test_over_tls(certificates: Certificates, made: bool) -> None:
-    """Frames of every size arrive both ways, with any context; the close is noticed."""
+    """Frames of every size arrive in both directions, with any context, and the close is noticed."""
     pem = PemFiles(str(certificates.authority), str(certificates.client))
 
     async def run() -> None:
@@ -423,7 +423,7 @@ def test_a_certificate_for_another_host(certificates: Certificates) -> None:
 
 
 def test_tls_to_a_port_without_it(certificates: Certificates) -> None:
-    """The server takes the handshake for the length of a frame, and disconnects."""
+    """The server mistakes the handshake for the length of a frame, and disconnects."""
     _, states = refused(None, PemFiles(str(certificates.authority)))
     assert states[-1] == "tls"
 
@@ -449,7 +449,7 @@ def test_a_server_that_does_not_answer_the_handshake(certificates: Certificates)
 def test_another_address_of_the_name_may_have_the_right_certificate(
     certificates: Certificates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If no address has it, the first TLS failure is reported, not that of a later address."""
+    """If no address has the right one, the first TLS failure is reported, not that of a later address."""
 
     async def run() -> None:
         loop = asyncio.get_running_loop()

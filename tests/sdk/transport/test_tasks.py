@@ -1,6 +1,6 @@
-"""A task of a client begins in a later turn, whatever the task factory of the loop does.
+"""A client's task starts in a later turn, whatever the loop's task factory does.
 
-Method: a factory that must not be used; `asyncio.eager_task_factory` of Python 3.12, which begins each task at once.
+Method: a factory that must not be used; Python 3.12's `asyncio.eager_task_factory`, which starts each task immediately.
 """
 
 from __future__ import annotations

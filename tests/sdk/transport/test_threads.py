@@ -1,7 +1,7 @@
-"""Blocking calls run on a few threads of the clients' own, only for callers who still wait, and delay no exit.
+"""Blocking calls run on a few threads of the clients' own, only for callers still waiting, and do not delay exits.
 
-Method: functions that block until the test releases them; programs in processes of their own, which end while a name
-server is silent and while asyncio's default executor is busy.
+Method: functions that block until the test releases them; programs in separate processes, which end while a name server
+is silent and while asyncio's default executor is busy.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Blocking:
     """Calls that block until `gate` is set.
 
     Attributes:
-        begun: released by each call.
+        begun: a semaphore that each call releases.
         calls: the number of calls.
     """
 
@@ -78,7 +78,7 @@ def test_those_who_ask_for_the_same_share_one_call() -> None:
         assert found[0] == found[1]
         assert blocking.calls == 4
         await in_thread(blocking, "a")
-        assert blocking.calls == 5, "what is over is not shared"
+        assert blocking.calls == 5, "a finished run is not shared"
 
     asyncio.run(run())
 
@@ -100,7 +100,7 @@ def test_there_are_few_threads_and_what_nobody_waits_for_does_not_begin() -> Non
         assert (late.calls, unwanted.calls) == (5, 0)
         unwanted.gate.set()
         await in_thread(unwanted, "u0")
-        assert unwanted.calls == 1, "what was given up can be asked for again"
+        assert unwanted.calls == 1, "work that was given up can be requested again"
 
     asyncio.run(run())
 
@@ -130,7 +130,7 @@ def test_who_comes_as_it_is_given_up_has_it_begun_anew() -> None:
 
 
 def test_a_greenlet_in_place_of_a_thread_wakes_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The call runs on the thread of the loop, while the loop sleeps in its selector."""
+    """The call runs on the loop's thread while the loop sleeps in its selector."""
     woken: list[object] = []
 
     class Greenlet:
@@ -204,7 +204,7 @@ def test_after_a_fork() -> None:
     asyncio.run(busy(fork))
 
 
-#: A program ends while a name server is silent, as seen through `getaddrinfo`.
+#: A program that ends while a name server is silent, as seen through `getaddrinfo`.
 PROGRAM = """
 import asyncio, logging, socket, threading, time
 

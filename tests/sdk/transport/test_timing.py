@@ -1,4 +1,4 @@
-"""Concurrent callers share one run of an operation, and its errors; random numbers and sleeps are within their bounds.
+"""Concurrent callers share one run of an operation and its errors; random numbers and sleeps are within their bounds.
 
 Method: operations that finish when the test lets them finish.
 """
@@ -91,7 +91,7 @@ def test_an_error_that_nobody_waits_for_is_no_news() -> None:
 
         flight: SingleFlight[None] = SingleFlight()
         caller = asyncio.ensure_future(flight.run(1, fail))
-        for _ in range(2):  # until the operation waits, too
+        for _ in range(2):  # until the operation is waiting, too
             await asyncio.sleep(0)
         caller.cancel()
         leave.set()

@@ -1,4 +1,4 @@
-"""Whatever the application's code raises, the client continues; exceptions that end the program do so once they can.
+"""Whatever the application's code raises, the client continues; exceptions that end the program do so when possible.
 
 Method: errors of each kind with and without an event loop, and a whole producer whose callbacks raise them.
 """
@@ -20,7 +20,7 @@ from tests.sdk.scripted_broker import StoringBroker
 
 #: Exceptions that end a program.
 ENDS = [KeyboardInterrupt(), SystemExit(3)]
-#: Exceptions that are not `Exception` and end nothing.
+#: Exceptions that are not of type `Exception` but do not end anything.
 OTHERS = [asyncio.CancelledError(), GeneratorExit()]
 
 

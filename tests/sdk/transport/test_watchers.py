@@ -1,4 +1,4 @@
-"""Each watcher is taken once, in order: by the thread that added it, or by the thread that makes the event happen."""
+"""Each watcher is taken once, in order, by the thread that added it or by the thread that makes the event happen."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from kafkawire.sdk.transport.watchers import Watchers
 
 
 class Equal:
-    """Equal to everything and not hashable, as an application's callbacks may be."""
+    """Equal to everything and unhashable, as an application's callbacks may be."""
 
     __hash__ = None  # type: ignore[assignment]  # on purpose
 

@@ -1,6 +1,6 @@
-"""Addresses are read in every form that Kafka's documentation uses, and errors show the text that is wrong.
+"""Addresses are read in every form that Kafka's documentation uses, and errors show the wrong part.
 
-Method: a table of texts and their meanings.
+Method: a table of strings and their meanings.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def test_addresses(text: str | list[str], expected: list[tuple[str, int]]) -> No
     [
         ("", "at least one host:port is needed"),
         (" , ", "at least one host:port is needed"),
-        ([9092], "expected texts of the form host:port"),
+        ([9092], "expected strings of the form host:port"),
         ("host:", "the port is missing"),
         ("\ud800:1", r"'\ud800:1': expected host:port"),
         ("ho\0st:1", r"'ho\x00st:1': expected host:port"),

@@ -1,6 +1,6 @@
-"""The partition whose batch no response can carry is found by halving, and no other partition is blamed.
+"""Halving finds the partition whose batch no response can carry, and blames no other partition.
 
-Method: a search alone, with hypothesis: any number of partitions, any of which may have such a batch.
+Method: only a search, with hypothesis: any number of partitions, and any of them may have such a batch.
 """
 
 from __future__ import annotations

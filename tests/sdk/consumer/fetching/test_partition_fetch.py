@@ -1,4 +1,4 @@
-"""What a fetch request says about a partition, and when the partition's position must be checked."""
+"""The contents of a fetch request for a partition, and the times when the partition's position must be checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each broker is asked for partitions that changed and have room; a partition in trouble waits alone, and recovers.
+"""Each broker is asked for partitions that changed and have room; a partition in trouble waits alone and recovers.
 
 Method: the I/O side of a consumer against simulated brokers with logs and fetch sessions, on a simulated clock.
 """
@@ -46,7 +46,7 @@ def test_requests_of_a_session_name_only_what_changed() -> None:
 
 def test_a_broker_is_told_which_leader_it_is_taken_for() -> None:
     cluster = reading(T0, T1)
-    cluster.assignment.seek(T0, Position(0))  # of an unknown epoch, so no leader is asked about it
+    cluster.assignment.seek(T0, Position(0))  # its epoch is unknown, so no leader is asked about it
     cluster.run(100)
     cluster.logs[T0].leader, cluster.logs[T0].epoch = 2, 2
     cluster.simulation.router.metadata.invalidate()
@@ -103,7 +103,7 @@ def test_brokers_without_topic_ids_are_asked_by_name() -> None:
 
 
 def test_work_grows_with_records_not_with_partitions() -> None:
-    """One of 10,000 partitions gets records: for each response, the planner looks at that one alone."""
+    """One of 10,000 partitions gets records; for each response, the planner looks at that partition only."""
     partitions = [TopicPartition("t", number) for number in range(10_000)]
     cluster = reading(*partitions, topics={"t": [1 + number % 3 for number in range(10_000)]})
     cluster.simulation.latency_ms = 20
@@ -161,7 +161,7 @@ def test_a_partition_that_its_topic_does_not_have(caplog: pytest.LogCaptureFixtu
 
 
 def test_each_reason_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
-    """A topic that not all brokers know yet must not hide that one of its partitions will never exist."""
+    """A topic that some brokers do not know yet must not hide the fact that one of its partitions will never exist."""
     cluster = reading(TopicPartition("new", 0), TopicPartition("new", 9))
     cluster.read()
     created = Cluster({"new": [1]})
@@ -235,7 +235,7 @@ def test_nothing_is_sent_after_the_end() -> None:
 
 
 def test_a_topic_that_is_created_again(caplog: pytest.LogCaptureFixture) -> None:
-    """The old positions mean nothing in the new topic: they are reset, and the log says so once for each."""
+    """The old positions mean nothing in the new topic, so they are reset, and the log says so once for each."""
     cluster = reading(T0)
     cluster.logs[T0].append(b"a", b"b")
     assert cluster.read() == [(0, 0), (0, 1)]
@@ -264,7 +264,7 @@ def test_what_was_read_of_a_deleted_topic_is_not_committed_for_the_next_one() ->
 
 
 def test_a_topic_that_is_created_again_without_a_policy(caplog: pytest.LogCaptureFixture) -> None:
-    """Nothing is read from the former offset, or committed, until the group has an offset in the new topic."""
+    """Nothing is read from the old offset, or committed, until the group has an offset in the new topic."""
     commits = {T0: OffsetAndMetadata(0), T1: OffsetAndMetadata(0)}
     cluster = reading(T0, T1, auto_offset_reset="none", commits=commits)
     for partition in (T0, T1):
@@ -304,10 +304,10 @@ def test_what_is_fetched_ahead_of_one_partition_is_bounded() -> None:
     """Two fetches are enough for the partition; the rest of `fetch_max_bytes` is for others."""
     cluster = reading(T0, max_partition_fetch_bytes=1_000)
     for _ in range(20):
-        cluster.logs[T0].append(b"x" * 900)  # the simulated broker has no limit: one fetch for each
+        cluster.logs[T0].append(b"x" * 900)  # the simulated broker has no limit, so each gets one fetch
         cluster.run(20)
     assert 1_000 < cluster.queue.size_bytes < 3_000
-    assert cluster.queue.starved, "what is taken wakes the I/O side"
+    assert cluster.queue.starved, "taking data wakes the I/O side"
     found: list[tuple[int, int]] = []
     while len(found) < 20 and cluster.queue.size_bytes:
         found += cluster.read()
@@ -386,7 +386,7 @@ def test_a_partition_that_was_withheld_is_fetched_again_once_it_is_assigned() ->
 
 @pytest.mark.parametrize("heard", [*product(range(3), repeat=3)])
 def test_what_is_assigned_again_is_fetched_whenever_the_other_thread_hears_of_it(heard: tuple[int, ...]) -> None:
-    """After each change on the user's side, the I/O side takes some of the changes that it has not taken yet."""
+    """After each change on the reading side, the I/O side takes some of the changes that it has not taken yet."""
     cluster = reading(T0, T1)
     cluster.logs[T1].append(b"a", b"b")
     steps: deque[Callable[[int], None]] = deque()
@@ -427,7 +427,7 @@ def test_a_broker_that_is_too_old_to_be_read_from() -> None:
 
 
 def test_a_login_that_is_refused_while_the_consumer_reads() -> None:
-    """Every read that finds nothing raises the error; the client logs in again only when the metadata is too old."""
+    """Every read that finds nothing raises the error; the client logs in again only once the metadata is too old."""
     cluster = reading(T0, metadata_max_age_ms=60_000)
     cluster.logs[T0].append(b"a")
     assert cluster.read(100) == [(0, 0)]

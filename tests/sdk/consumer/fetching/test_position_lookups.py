@@ -1,4 +1,4 @@
-"""Positions are looked up where necessary, in one request for each leader, and lost positions are noticed.
+"""Positions are looked up where necessary, with one request per leader, and lost positions are noticed.
 
 Method: the I/O side of a consumer against simulated brokers with logs, on a simulated clock.
 """
@@ -38,7 +38,7 @@ def test_no_offset_is_raised_once_for_each_partition() -> None:
 
 
 def test_a_committed_offset_in_trouble_holds_up_its_own_partition_only() -> None:
-    """T1's offset belongs to an open transaction; the consumer may not read T2."""
+    """T1's offset belongs to an open transaction, and the consumer may not read T2."""
     commits = {
         T0: OffsetAndMetadata(1),
         T1: BrokerError(ErrorCode.UNSTABLE_OFFSET_COMMIT, "t-1"),
@@ -107,7 +107,7 @@ def test_a_position_is_checked_when_the_leader_changes() -> None:
 
 @pytest.mark.parametrize("question", [ListOffsetsRequest, OffsetForLeaderEpochRequest])
 def test_a_position_is_checked_by_a_leader_that_comes_while_a_former_one_is_asked(question: type[Message]) -> None:
-    """The former leader's answer says nothing about the next leader's log."""
+    """The old leader's answer says nothing about the new leader's log."""
     cluster = reading(T1)
     cluster.run(10)
     for node in cluster.nodes:
@@ -141,7 +141,7 @@ def test_a_position_is_checked_by_a_leader_that_comes_while_a_former_one_is_aske
 
 
 def test_a_truncated_log(caplog: pytest.LogCaptureFixture) -> None:
-    """Records read after offset 1 were lost; another record took their place (KIP-320)."""
+    """Records after offset 1 were read and then lost, and another record took their place (KIP-320)."""
     cluster = reading(T0)
     cluster.logs[T0].append(b"a")
     cluster.logs[T0].append(b"lost", b"lost")
@@ -174,7 +174,7 @@ def test_brokers_that_tell_no_consumer_where_epochs_end_are_trusted() -> None:
 
 
 def test_a_leader_that_does_not_know_the_epoch(caplog: pytest.LogCaptureFixture) -> None:
-    """It is unknown where the logs diverge, so the position is reset, and records are fetched from the leader."""
+    """It is unknown where the logs diverge, so the position is reset, and the leader is fetched from."""
     cluster = reading(T0)
     log = cluster.logs[T0]
     log.replica = 3

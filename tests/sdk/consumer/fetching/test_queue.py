@@ -1,6 +1,6 @@
-"""One side takes what the other puts, in order and once each; a waiting reader is woken, on a loop or in a thread.
+"""One side takes what the other puts, in order and once each; a waiting reader is woken, on a loop or a thread.
 
-Method: both sides by hand, then two threads at once.
+Method: one thread plays both sides, then two threads run concurrently.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Setting:
         self.readings = {each: Reading(each, Position(0)) for each in (T0, T1)}
 
     def put(self, partition: TopicPartition, offset: int, size: int = 10) -> None:
-        """Put bytes of a partition."""
+        """Put data of a partition."""
         epoch = self.readings[partition].epoch
         self.queue.put(Fetched(partition, epoch, offset, Position(offset + 1), bytes(size)))
 
@@ -47,7 +47,7 @@ COMING: dict[str, Callable[[FetchQueue], object]] = {
     "records": lambda queue: queue.deliver(FETCHED),
     "an error": lambda queue: queue.report(Closed("over")),
     "the end": lambda queue: queue.fail(Closed("over")),
-    "what was set aside": lambda queue: queue.unpark(T0),
+    "the data that was set aside": lambda queue: queue.unpark(T0),
 }
 
 
@@ -222,7 +222,7 @@ def test_a_refusal_meets_every_read_that_would_wait() -> None:
 
 @pytest.mark.parametrize("count", [3_000])
 def test_two_threads(count: int) -> None:
-    """One thread puts, another takes and waits: nothing is lost or duplicated, and no reader sleeps for ever."""
+    """One thread puts, another takes and waits; nothing is lost or duplicated, and no reader sleeps forever."""
     setting = Setting()
 
     def put() -> None:

@@ -1,4 +1,4 @@
-"""What a response says about a partition affects only that partition: leaders, followers, errors, damage.
+"""Whatever a response says about a partition (leader, follower, error, damage) affects only that partition.
 
 Method: the I/O side of a consumer against simulated brokers with logs, on a simulated clock.
 """
@@ -60,7 +60,7 @@ def test_a_broker_that_only_the_response_names() -> None:
 
 
 def test_a_broker_that_has_moved_to_another_address() -> None:
-    """Node 2 leads the partition after a restart, and listens at the address that was node 3's."""
+    """After a restart, node 2 leads the partition, and listens at the address that node 3 had."""
     cluster = reading(T0)
     cluster.run(100)
     cluster.simulation.handlers[MetadataRequest] = lambda request, version: SILENT
@@ -137,7 +137,7 @@ def test_a_response_that_is_a_lasting_error_is_raised_and_fetching_goes_on() -> 
 
 
 def test_what_cannot_be_fetched_at_all_is_raised() -> None:
-    """The error comes from neither the broker nor the connection: the broker is too old to read from."""
+    """The error comes from neither the broker nor the connection, because the broker is too old to read from."""
     cluster = reading(T0)
     cluster.simulation.handlers[1, FetchRequest] = lambda request, version: UnsupportedVersion("too old")
     with pytest.raises(UnsupportedVersion, match="too old"):
@@ -151,7 +151,7 @@ def test_a_follower_nearby() -> None:
     assert cluster.read(100) == [(0, 0)]
     assert len(cluster.fetches(1)) <= 2
     assert {request.rack_id for request in cluster.fetches()} == {"a"}
-    cluster.logs[T0].replica = -1  # the follower is out of sync: the leader says what comes next
+    cluster.logs[T0].replica = -1  # the follower is out of sync, so the leader decides what comes next
     cluster.logs[T0].append(b"b")
     assert cluster.read() == [(0, 1)]
 
@@ -270,7 +270,7 @@ def test_a_sound_response_between_damaged_ones_makes_accidents_of_them() -> None
 
 
 def test_aborted_transactions_may_come_in_any_order() -> None:
-    """Brokers list aborted transactions as they find them; the consumer follows the order of the records."""
+    """Brokers list aborted transactions as they find them, but the consumer follows the order of the records."""
     cluster = reading(T0, isolation_level="read_committed")
     cluster.logs[T0].batches = [
         made(0, b"a", producer=7),
@@ -297,7 +297,7 @@ def test_aborted_transactions_may_come_in_any_order() -> None:
 
 
 def test_the_end_that_was_told_before_a_seek_is_told_again_after_it() -> None:
-    """A response arrives after the seek but before the I/O side knows of it: the user's side ignores the response."""
+    """A response arrives after the seek but before the I/O side knows about it, so the reading side ignores it."""
     cluster = reading(T0)
     cluster.run(100)
     later: list[Callable[[int], None]] = []

@@ -1,4 +1,4 @@
-"""Partitions keep their positions across assignments; a group learns what is finished, with the leader epoch.
+"""Partitions keep their positions across assignments; a group is told what is finished, with the leader epoch.
 
 Method: an assignment whose I/O side only records its calls.
 """
@@ -190,14 +190,14 @@ def _with_a_hole(*, auto_finish: bool = True) -> UserSide:
 
 @pytest.mark.parametrize("position", [_unfinished, _batch_after_a_hole, _at_the_end_of_a_bounded_read, _skipped])
 def test_no_position_is_behind_the_end_of_its_leader_epoch(position: Callable[[], Position | None]) -> None:
-    """Otherwise the leader would seem to have lost records: reading would go back, or stop without a reset policy."""
+    """Otherwise the leader would seem to have lost records; reading would go back, or stop without a reset policy."""
     ends = {1: 1, 2: 4, -1: 4}
     found = position()
     assert found is not None
     assert found.offset <= ends[found.leader_epoch]
 
 
-#: The files in which the two sides meet.
+#: The files where the two sides meet.
 SHARED = ("kafkawire/sdk/consumer/reading/assignment.py", "kafkawire/sdk/consumer/reading/unfinished_records.py")
 
 #: Longer than any step here takes, unless it is blocked.
@@ -213,7 +213,7 @@ CALLS: dict[str, Callable[[UserSide], object]] = {
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_what_is_interrupted_anywhere_does_not_hold_up_the_other_side(call: Callable[[UserSide], object]) -> None:
-    """It is as if a signal handler had interrupted this thread there, and waited for the I/O thread."""
+    """This is as if a signal handler had interrupted this thread there, and waited for the I/O thread."""
     place = 0
     while True:
         side = UserSide(T0, auto_finish=False)
@@ -245,12 +245,12 @@ def test_what_is_interrupted_anywhere_does_not_hold_up_the_other_side(call: Call
 
 @pytest.mark.parametrize("is_halted", [True, False])
 def test_the_io_side_is_told_once_the_user_s_side_is_done(monkeypatch: pytest.MonkeyPatch, is_halted: bool) -> None:
-    """The I/O side may be another thread, which looks at once: by then the old fetches must be gone."""
+    """The I/O side may be another thread, which looks immediately; by then, the old fetches must be gone."""
     side = UserSide(T0, T1)
     reading = side.assignment.readings[T0]
     side.put(T0, made(0, b"a"))
     side.assignment.pause([T0])
-    assert side.take() is None, "what was fetched is set aside"
+    assert side.take() is None, "fetched data is set aside"
     seen: list[tuple[bool, bool]] = []
     monkeypatch.setattr(side.assignment, "_run", lambda step: seen.append((reading.halted, T0 in side.queue._parked)))
     if is_halted:

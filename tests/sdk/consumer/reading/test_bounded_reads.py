@@ -25,7 +25,7 @@ Read = Callable[..., Awaitable[list[tuple[int, int]]]]
 
 
 def reading(test: Callable[[StoringBroker, Consumer, Read], Awaitable[None]], **options: Any) -> None:
-    """Run a test with two partitions: offsets 0 to 19 in batches of ten, and 0 to 4."""
+    """Run a test with two partitions, one with offsets 0 to 19 in batches of ten, the other with 0 to 4."""
 
     async def run() -> None:
         broker = StoringBroker({"t": 2})
@@ -67,7 +67,7 @@ def test_to_an_offset(end: int) -> None:
 
 def test_a_time_after_the_last_record_ends_at_the_end() -> None:
     async def test(broker: StoringBroker, consumer: Consumer, read: Read) -> None:
-        found = await read(until=0)  # the broker looks up offset 0 for any time
+        found = await read(until=0)  # the broker returns offset 0 for any time
         assert found == []
         assert len(await read(until={T0: 5}, stop_at_end=True)) == 5
 
@@ -77,7 +77,7 @@ def test_a_time_after_the_last_record_ends_at_the_end() -> None:
 @pytest.mark.parametrize("is_closed", [True, False])
 @pytest.mark.parametrize(("last", "end"), [(2, 15), (2, 5), (4, 5), (9, 10), (9, 15), (12, 15)])
 def test_a_read_that_is_broken_off(last: int, end: int, is_closed: bool) -> None:
-    """Later reads continue after the last record handed out, whatever was fetched or cut."""
+    """Later reads continue after the last record handed out, whatever was fetched or cut off."""
 
     async def test(broker: StoringBroker, consumer: Consumer, read: Read) -> None:
         bounded = consumer.records(until={T0: end})
@@ -146,7 +146,7 @@ def test_one_bounded_read_at_a_time() -> None:
 
 
 async def numbers(test: Callable[[StoringBroker, Consumer[bytes, int]], Awaitable[None]]) -> None:
-    """Run a test with one partition, whose record 1 cannot be read."""
+    """Run a test with one partition where record 1 cannot be read."""
     broker = StoringBroker({"t": 1})
     broker.fill("t", b"0", b"one", b"2")
     given: dict[str, Any] = {"auto_offset_reset": "earliest", "fetch_max_wait_ms": 5, "value_deserializer": int}
@@ -185,7 +185,7 @@ def test_an_error_at_its_beginning_ends_the_read() -> None:
 
 
 async def cut_short(bounded: BoundedRecords[Any, Any]) -> BaseException:
-    """Wait for a record that does not come, and return the error of the cancellation, which refers to the read."""
+    """Wait for a record that does not come, and return the cancellation error, which refers to the read."""
     with pytest.raises(TimeoutError) as kept:
         async with asyncio.timeout(0):
             await anext(bounded)

@@ -1,6 +1,6 @@
-"""Records are taken from several batches at once, and switching to another way of reading finds each record once.
+"""Records are taken from several batches at a time, and switching to another way of reading finds each record once.
 
-Method: the user's side alone; tests supply the contents of responses.
+Method: only the reading side; tests supply the contents of responses.
 """
 
 from __future__ import annotations

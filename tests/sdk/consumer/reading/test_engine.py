@@ -1,6 +1,6 @@
 """Handouts come from the engine that the environment selects.
 
-Method: a process of its own for each engine that is available.
+Method: a separate process for each available engine.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The application gets the batches from the requested offset on, without control batches or aborted records.
+"""The application gets batches from the requested offset on, without control batches or aborted records.
 
-Method: the bytes of hand-made responses, walked as a consumer walks them.
+Method: the bytes of handmade responses, walked as a consumer walks them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.sdk.consumer.batches import made, marker
 
 PARTITION = TopicPartition("t", 3)
 
-#: Where a batch's length field ends, from which the length counts, and where the checksum begins.
+#: Where a batch's length field ends, which is where the length counts from, and where the checksum begins.
 LENGTH_END, CRC_BEGIN = 12, 17
 
 
@@ -44,7 +44,7 @@ def test_control_batches_are_left_out() -> None:
 
 
 def test_aborted_transactions_are_left_out() -> None:
-    """One of two producers that share a partition aborts, and commits its next transaction."""
+    """One of two producers that share a partition aborts, then commits its next transaction."""
     data = (
         made(0, b"kept", producer=8)
         + made(1, b"dropped", producer=7)

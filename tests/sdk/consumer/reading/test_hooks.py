@@ -1,4 +1,4 @@
-"""Deserializers and interceptors see each record once, as it is handed out; their exceptions lose no record.
+"""Deserializers and interceptors see each record once, as it is handed out; their exceptions lose no records.
 
 Method: the asyncio and the blocking consumer against a scripted in-memory broker.
 """
@@ -84,7 +84,7 @@ def test_a_record_that_cannot_be_read_stops_its_partition_alone(way: str) -> Non
 def test_a_hook_that_is_cancelled_in_the_middle_loses_nothing(
     hook: str, face: str, error: type[BaseException], finishes: bool
 ) -> None:
-    """The second of three batches is cut short: the first is not handed out either, and both come again."""
+    """The second of three batches is cut short; the first is not handed out either, and both come again."""
     broker = StoringBroker({"t": 1})
     for numbers in ((0, 1, 2), (3, 4, 5, 6), (7, 8, 9)):
         broker.fill("t", *[b"%d" % number for number in numbers])
@@ -157,7 +157,7 @@ def test_a_dead_letter_keeps_everything_and_reading_goes_on_behind_it(finishes: 
         handed_out += consumer.getmany(60_000)[T0]
         assert [record.value for record in handed_out] == [0, 1, 3]
         assert all(isinstance(record, Record) for record in handed_out)
-        consumer.skip(error)  # the position has moved on: nothing happens
+        consumer.skip(error)  # nothing happens, because the position has moved on
         assert consumer.position(T0) == 4
         if not finishes:
             consumer.finish(*handed_out)
@@ -219,7 +219,7 @@ def test_batches_are_as_they_were_sent() -> None:
 
 
 class Interceptor(ConsumerInterceptor[bytes, bytes]):
-    """Notes the records and commits that it sees, and raises."""
+    """Records the records and commits that it sees, and raises."""
 
     def __init__(self, error: BaseException) -> None:
         self.seen: list[int] = []

@@ -1,6 +1,6 @@
-"""Everything before the first unfinished record may be committed, in whatever order records are finished.
+"""Everything before the first unfinished record may be committed, whatever the order in which records are finished.
 
-Method: random orders are compared with a plain list; the rest runs step by step, on the user's side of a consumer.
+Method: random orders are compared with a plain list; the rest runs step by step, on the reading side of a consumer.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def test_threads_finish_records() -> None:
 
 @pytest.fixture
 def side() -> UserSide:
-    """A partition with six records in two batches, and a control batch after them."""
+    """A partition with six records in two batches, followed by a control batch."""
     side = UserSide(T0, auto_finish=False)
     side.put(T0, made(0, b"a", b"b", b"c") + made(3, b"d", b"e", b"f"))
     return side
@@ -175,7 +175,7 @@ def test_a_partition_that_was_given_up_is_ignored(side: UserSide) -> None:
     side.assignment.finish(TopicPartition("x", 0), 0)
     assert side.assignment.to_commit() == {}
     side.assignment.assign([T0])
-    assert side.assignment.to_commit().get(T0) is None, "what was finished before counts for nothing"
+    assert side.assignment.to_commit().get(T0) is None, "records finished earlier no longer count"
 
 
 def test_it_is_asked_for() -> None:

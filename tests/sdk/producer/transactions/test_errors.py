@@ -1,4 +1,4 @@
-"""Which errors end a producer, and what the errors that end a transaction say."""
+"""The errors that end a producer, and the messages of errors that end a transaction."""
 
 from __future__ import annotations
 

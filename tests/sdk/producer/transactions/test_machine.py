@@ -1,7 +1,7 @@
-"""A transaction is committed as a whole or not at all, in both versions of the protocol, with its calls in order.
+"""A transaction is committed completely or not at all, in both versions of the protocol, with its calls in order.
 
-Method: the producer's machines beside a simulated coordinator that keeps pending and committed records apart.
-test_transaction_failures.py covers failures, test_transaction_ends.py coordinators that come and go.
+Method: the producer's machines with a simulated coordinator that keeps pending and committed records apart.
+test_transaction_failures.py covers failures, and test_transaction_ends.py covers coordinators that come and go.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def test_an_empty_transaction_asks_nobody(version: int) -> None:
 @BOTH
 @pytest.mark.parametrize("has_records", [False, True])
 def test_no_offsets_join_no_group(version: int, has_records: bool) -> None:
-    """A coordinator refuses to commit a transaction that nothing has joined, and the producer would be lost."""
+    """A coordinator refuses to commit a transaction that nothing has joined, which would be the end of the producer."""
     producer = TransactionalProducer(version)
     producer.begin()
     if has_records:
@@ -174,7 +174,7 @@ def test_records_of_an_unknown_topic_fail_with_their_transaction(version: int) -
 
 
 def test_the_epoch_is_raised_if_numbers_may_be_missing() -> None:
-    """With version 2 each end raises it; with version 1 only records that were numbered but not acknowledged do."""
+    """With version 2, each end raises it; with version 1, only records that were numbered but not acknowledged do."""
     producer = TransactionalProducer(1)
     producer.begin()
     producer.send("t", b"a", partition=0)
@@ -222,7 +222,7 @@ def forgetful() -> TransactionalProducer:
 
 
 def test_a_leader_that_has_forgotten_the_producer_aborts_one_transaction() -> None:
-    """Records in flight may be stored, since the one before is; then the numbers start over, in the same epoch."""
+    """Records in flight may be stored, as the one before them is; then the numbers start over, in the same epoch."""
     producer = forgetful()
     producer.begin()
     deliveries = [producer.send("t", value, partition=0) for value in (b"b", b"c")]
@@ -276,7 +276,7 @@ def test_what_is_not_in_order_is_refused() -> None:
 
 
 def test_the_first_partition_does_not_wait_long_for_the_transaction_before() -> None:
-    """As in Java: 20 ms for the first, the backoff for later ones."""
+    """As in Java, the pause is 20 ms for the first partition, and the backoff for later ones."""
     producer = TransactionalProducer(1)
     producer.begin()
     for number in range(2):
@@ -322,7 +322,7 @@ def test_only_whoever_commits_is_told_why_it_was_aborted(version: int) -> None:
 
 
 @BOTH
-@pytest.mark.parametrize("answer", [ErrorCode.INVALID_PRODUCER_ID_MAPPING, None], ids=["refused", "made anew"])
+@pytest.mark.parametrize("answer", [ErrorCode.INVALID_PRODUCER_ID_MAPPING, None], ids=["refused", "renewed"])
 def test_no_identity_is_made_anew_once_the_coordinator_may_have_forgotten_who_fenced_it(
     version: int, answer: ErrorCode | None
 ) -> None:
@@ -366,7 +366,7 @@ def test_no_record_joins_while_the_transaction_ends(version: int, end: str) -> N
 @pytest.mark.parametrize("end", ["commit", "abort"])
 def test_a_record_whose_transaction_ends_during_send_says_so(version: int, end: str, begins: bool) -> None:
     def partitioner(key: bytes, count: int) -> int:
-        if key == b"late":  # as another thread, or a handler, does meanwhile
+        if key == b"late":  # as another thread or a handler does meanwhile
             getattr(producer, end)()
             if begins:
                 producer.begin()
@@ -387,7 +387,7 @@ def test_a_record_whose_transaction_ends_during_send_says_so(version: int, end: 
 @BOTH
 @pytest.mark.parametrize("ends", ["commit", "abort", "prepare", "doom", "fence"])
 def test_no_record_joins_once_the_end_has_begun(version: int, ends: str) -> None:
-    """A thread is still sending the record when the coordinator or the application hears of the end: only it fails."""
+    """A thread is still sending a record when the coordinator or the application hears of the end: only it fails."""
     later = Later()
 
     def partitioner(key: bytes, count: int) -> int:

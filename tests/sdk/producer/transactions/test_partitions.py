@@ -1,4 +1,4 @@
-"""A partition gets records once it was added (version 1) or at once (version 2); never while a refusal stands."""
+"""A partition gets records once it has been added (version 1) or immediately (version 2), never during a refusal."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Another process ends a prepared transaction, or learns that it is too late.
+"""Another process ends a prepared transaction, or is told that it is too late.
 
-Method: producers, and another kind of client, of the reference broker.
+Method: producers and another kind of client with the reference broker.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def broker() -> Iterator[Broker]:
 
 
 def prepared(broker: Broker) -> PreparedTransaction:
-    """Return a transaction of one record, whose producer is gone."""
+    """Return a transaction with one record whose producer is gone."""
     with Producer(broker.bootstrap, transactional_id="x") as producer:
         producer.begin_transaction()
         producer.send("t", b"v")
@@ -60,7 +60,7 @@ def end(broker: Broker, transaction: PreparedTransaction, *, commits: bool) -> N
 
 
 def check(broker: Broker, expected: list[bytes]) -> None:
-    """Check what readers of committed records see, or soon will: markers are written after the answer to a commit."""
+    """Check what readers of committed records see, perhaps soon: markers are written after the answer to a commit."""
     found: list[bytes | None] = []
     for _ in range(200):
         with Consumer(broker.bootstrap, isolation_level="read_committed", auto_offset_reset="earliest") as consumer:

@@ -1,7 +1,7 @@
-"""A prepared transaction has everything stored, and stays open until a client ends it.
+"""Everything in a prepared transaction is stored, and the transaction stays open until a client ends it.
 
-Method: the producer's machines beside a simulated coordinator; ending a prepared transaction from outside is tested in
-test_prepared.py.
+Method: the producer's machines with a simulated coordinator; test_prepared.py tests ending a prepared transaction from
+outside.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def prepare(producer: TransactionalProducer, duration_ms: int = 5_000, timeout_m
 
 
 def prepared(version: int) -> TransactionalProducer:
-    """Return a producer with a prepared transaction of a record and an offset."""
+    """Return a producer with a prepared transaction that has a record and an offset."""
     producer = TransactionalProducer(version)
     producer.begin()
     producer.send("t", b"v", partition=0)

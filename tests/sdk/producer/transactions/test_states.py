@@ -1,7 +1,6 @@
-"""Each state is of one kind: it rests, it takes batches, or its end is in progress; the machine takes every edge of
-the table.
+"""Each state rests, takes batches or is ending; the machine takes every edge of the table.
 
-Method: a table of the states; for each edge, a simulated producer that is brought to the state where the edge begins.
+Method: a table of the states; for each edge, a simulated producer brought to the state where the edge begins.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def test_kinds(state: State, rests: bool, goes_well: bool, ends: bool, is_aborta
 
 
 def producer_in(state: State, version: int) -> TransactionalProducer:
-    """Return a producer whose transaction is in a state; unless it is ready, a record has joined it or is about to."""
+    """Return a producer whose transaction is in a state; unless it is READY, a record has joined it or is about to."""
     producer = TransactionalProducer(version)
     if state is State.READY:
         return producer
@@ -108,7 +107,7 @@ def lead(producer: TransactionalProducer, after: State) -> None:
 
 @pytest.mark.parametrize(("before", "after"), list(TRANSACTION_EDGES))
 def test_every_edge(before: State, after: State) -> None:
-    # Only with version 1 does a producer ask for another epoch.
+    # A producer asks for another epoch only with version 1.
     producer = producer_in(before, 1 if State.RENEWING in (before, after) else 2)
     if (before, after) == (State.ABORTING, State.RENEWING):
         producer = TransactionalProducer(1)

@@ -1,6 +1,6 @@
-"""A stream gives each record once, however it is awaited, and takes a record only when it is awaited.
+"""A stream gives each record once, however it is awaited, and takes a record only when awaited.
 
-Method: every available engine; streams are iterated over, awaited in tasks, cancelled.
+Method: every available engine; streams are iterated over, awaited in tasks and cancelled.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ def records(*offsets: int) -> list[Record]:
 
 
 def streaming(engine: Any, *batches: list[Record]) -> Any:
-    """Return a stream that gets one batch after another, and then ends."""
+    """Return a stream that gets one batch after another and then ends."""
     left = list(batches)
 
     async def wait() -> Record:
         await asyncio.sleep(0)
-        if stream.handout is None or not stream.handout.left:  # otherwise the event loop is due for a turn
+        if stream.handout is None or not stream.handout.left:  # otherwise it is the event loop's turn
             if not left:
                 raise StopAsyncIteration
             stream.handout = engine.Handout(left.pop(0), END, 4)

@@ -1,6 +1,6 @@
-"""The number of records handed out determines which are finished and where the next one is.
+"""The number of records handed out determines which records are finished, and where the next one is.
 
-Method: every available engine, with hand-made records.
+Method: every available engine, with handmade records.
 """
 
 from __future__ import annotations
