@@ -1,7 +1,7 @@
 """Build the optional extension modules; a machine without a C compiler installs the pure-Python engine alone.
 
-`KAFKAWIRE_PURE=1` leaves the extensions out on purpose: the wheel is then the same for every platform. A free-threaded
-Python gets none, as they rely on the global interpreter lock (docs/decisions/0036-free-threaded-python.md).
+`KAFKAWIRE_PURE=1` deliberately omits the extensions, so the wheel is the same for every platform. A free-threaded
+Python gets none, because they rely on the global interpreter lock (docs/decisions/0036-free-threaded-python.md).
 """
 
 import os
@@ -10,14 +10,14 @@ from pathlib import Path
 
 from setuptools import setup
 
-#: Setuptools puts these after the CFLAGS of the environment; a sanitizer build needs only its own CFLAGS.
+#: Setuptools puts these after the CFLAGS of the environment; a sanitizer build must use only its own CFLAGS.
 COMPILE_ARGUMENTS = [] if "CFLAGS" in os.environ else ["-O3", "-g0"]
 
 PACKAGE = Path("src/kafkawire")
 
 
 def extensions():
-    """Return one extension for each .pyx file, rebuilt when any file of the extensions' sources has changed."""
+    """Return one extension per .pyx file, rebuilt when any of the extensions' source files has changed."""
     from Cython.Build import cythonize
     from setuptools import Extension
 

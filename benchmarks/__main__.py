@@ -8,7 +8,7 @@
     python -m benchmarks spark ...                    the data sources beside Spark's connector: benchmarks/spark.py
     python -m benchmarks spark-sizes ...              what Spark needs for each GB: benchmarks/spark_sizes.py
 
-All functions run in one process, in turn, and the shortest time of several rounds counts; imports run in fresh
+All functions run in one process, taking turns, and the shortest time of several rounds counts; imports run in fresh
 processes. Only the ratios are meaningful, because machines are shared and their clock rates drift.
 """
 
@@ -51,7 +51,7 @@ _PROGRAMS: Mapping[str, Callable[[list[str]], None]] = {
     "spark-sizes": spark_sizes.main,
 }
 
-#: Seconds for each function, over all its rounds: the normal run takes about three minutes.
+#: Seconds per function, over all its rounds: a normal run takes about three minutes.
 SECONDS = 0.2
 QUICK_SECONDS = 0.03
 
@@ -63,7 +63,7 @@ def main() -> None:
         return
     parser = argparse.ArgumentParser(description="Measure codecs, record batches and imports against other libraries.")
     parser.add_argument("part", nargs="*", help=f"{', '.join(PARTS)}; all by default")
-    parser.add_argument("--quick", action="store_true", help="a tenth of the time, for a first look")
+    parser.add_argument("--quick", action="store_true", help="take a tenth of the time, for a first look")
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the tables into this document")
     options = parser.parse_args()
     unknown = set(options.part) - set(PARTS)

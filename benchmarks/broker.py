@@ -1,11 +1,11 @@
-"""Measure the reference broker against a warm Apache Kafka, in turns, and report which goals are met.
+"""Measure the reference broker against a warm Apache Kafka, taking turns, and report which goals are met.
 
     python -m benchmarks broker [--quick] [--kfake PROGRAM] [--uvloop] [--data FOLDER] [--write docs/benchmarks.md]
 
-Each broker is a separate process, and all run at the same time; they are measured in turns for several rounds, and the
+Each broker is a separate process, and all run at the same time; they are measured in turn for several rounds, and the
 tables give medians. The client sends prepared frames and discards the responses (`broker_load.py`), so its cost is
-negligible. CPU is the kernel's count for the broker's process. The ratios are those of one round, since the machine is
-shared and its clock rate drifts.
+negligible. CPU is the kernel's CPU time for the broker's process. Each ratio compares brokers within one round, because
+the machine is shared and its clock rate drifts.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ _GB = 1e9
 _MB = 1e6
 _KIB = 1024
 
-#: Size of a value, size of a batch, and the wanted ratio of Apache Kafka's CPU to ours.
+#: Value size, batch size, and the wanted ratio of Apache Kafka's CPU to ours.
 PRODUCED = ((100, 16, 2.5), (100, 256, 2.0), (1024, 16, 1.5), (1024, 256, 1.5))
 
 #: Numbers of produce requests and of fetches in flight.
 _PRODUCE_DEPTH = 5
 _FETCH_DEPTH = 2
 
-#: KiB of a fetch: for a consumer that keeps up, and for one that has to catch up.
+#: Fetch sizes in KiB: for a consumer that keeps up, and for one that has to catch up.
 _FETCHED = (64, 1024)
 
-#: Additional starts of this project's broker, only to measure the start time.
+#: Extra starts of this project's broker, only to measure the start time.
 _STARTS = 4
 
 #: Numbers of small requests in flight.
@@ -66,11 +66,11 @@ _SMALL = {"Metadata": metadata, "ListOffsets": list_offsets}
 
 _SYNCING_PRODUCERS = 16
 
-#: Memory is measured when each broker has stored at least this much.
+#: Memory is measured once each broker has stored at least this much.
 _LOADED_GB = 2.5
 
 #: Memory touched before records are produced, as a multiple of their size. The kernel hands out other free pages first:
-#: with 1.3 times the size, records still took 1 to 2 s of CPU per GB for fresh pages, with 8 times none.
+#: with 1.3 times the size, records still cost 1 to 2 s of CPU per GB for fresh pages; with 8 times, they cost none.
 _TOUCHED = 8
 
 _CREATION_TIMEOUT_SECONDS = 30
@@ -81,11 +81,11 @@ class Plan(NamedTuple):
     """The amount of work.
 
     Attributes:
-        rounds: number of rounds.
-        produced_mb: MB for each size of batch, in each round.
-        requests: small requests for each depth, in each round.
-        seconds: duration of load at a steady rate, and of syncing, in each round.
-        warm_up_seconds: duration of each kind of load before the first round.
+        rounds: the number of rounds.
+        produced_mb: MB per batch size, in each round.
+        requests: the number of small requests per depth, in each round.
+        seconds: the duration of steady load, and of syncing, in each round.
+        warm_up_seconds: the duration of each kind of load before the first round.
     """
 
     rounds: int
@@ -112,19 +112,19 @@ class Figures:
         by_server[server.name].append(value)
 
     def median(self, case: str, name: str) -> float | None:
-        """Return the median of all rounds; None if it was not measured."""
+        """Return the median of all rounds; None if the case was not measured."""
         values = self._found.get(case, {}).get(name)
         return statistics.median(values) if values else None
 
     def ratio(self, case: str, over: str, under: str) -> float | None:
-        """Return the median of the ratios of each round."""
+        """Return the median of the per-round ratios."""
         by_server = self._found.get(case, {})
         pairs = zip(by_server.get(over, ()), by_server.get(under, ()), strict=False)
         ratios = [above / below for above, below in pairs if below]
         return statistics.median(ratios) if ratios else None
 
     def table(self, cases: Sequence[str], form: str = ",.2f") -> str:
-        """Return cases as rows, brokers as columns, in Markdown."""
+        """Return a Markdown table with a row per case and a column per broker."""
         names = [server.name for server in self.servers]
         lines = [f"| | {' | '.join(names)} |", f"|---|{'--:|' * len(names)}"]
         for case in cases:
@@ -147,7 +147,7 @@ def _small(name: str, depth: int) -> str:
 
 
 def _fetched_from(batch_kib: int) -> list[int]:
-    """Return the fetch size for a topic: a few batches, not only one."""
+    """Return the fetch size for a topic: a few batches rather than one."""
     return [fetch_kib for fetch_kib in _FETCHED if fetch_kib > batch_kib]
 
 
@@ -189,7 +189,7 @@ def _note(figures: Figures, server: Server, case: str, cpu: float, seconds: floa
 
 
 def _measure_small(server: Server, figures: Figures, plan: Plan, topic: str) -> None:
-    """Send small requests, several at a time."""
+    """Send small requests, with several in flight."""
     for name, make in _SMALL.items():
         frame = make(topic)
         with contextlib.closing(Load(server.port)) as load:
@@ -204,7 +204,7 @@ def _measure_small(server: Server, figures: Figures, plan: Plan, topic: str) -> 
 
 
 def _measure_syncs(server: Server, figures: Figures, seconds: float) -> None:
-    """Count the syncs of a broker for producers that each wait for their acknowledgement."""
+    """Count the syncs of a broker while producers each wait for their acknowledgement."""
     os.sync()
     topic = _create(server, {"flush.messages": "1"})
     batch, _ = batch_of(100, _KIB)
@@ -236,7 +236,7 @@ def _measure_latency(server: Server, figures: Figures, rate: float, seconds: flo
 
 
 def _half_load(figures: Figures) -> float:
-    """Return half of the 16 KiB batches per second that the slower of the two brokers accepts."""
+    """Return half the rate, in 16 KiB batches per second, that the slower of the two brokers accepts."""
     case = f"produce {_name(100, 16)}: MB/s"
     least = min(filter(None, (figures.median(case, OURS), figures.median(case, APACHE))))
     return least * _MB / (16 * _KIB) / 2
@@ -277,7 +277,7 @@ def _delete(server: Server, topic: str) -> None:
     asyncio.run(work())
 
 
-# Everything.
+# The whole run.
 
 
 def _measure(servers: Sequence[Server], starts: Sequence[Server], plan: Plan) -> Figures:
@@ -285,7 +285,7 @@ def _measure(servers: Sequence[Server], starts: Sequence[Server], plan: Plan) ->
 
     Args:
         servers: the running brokers.
-        starts: measured starts of this project's broker.
+        starts: the measured starts of this project's broker.
         plan: the amount of work.
     """
     figures = Figures(servers)
@@ -316,17 +316,17 @@ def _measure(servers: Sequence[Server], starts: Sequence[Server], plan: Plan) ->
 
 
 def _measure_memory(server: Server, figures: Figures, produced_mb: int) -> None:
-    """Produce the rest of the amount after which memory is measured."""
+    """Produce what is missing from the amount after which memory is measured."""
     ignored = Figures([server])
     done_mb = produced_mb * len(PRODUCED)
-    while done_mb < _LOADED_GB * 1000 and server.name != KFAKE:  # it keeps everything in memory
+    while done_mb < _LOADED_GB * 1000 and server.name != KFAKE:  # kfake keeps everything in memory
         _measure_records(server, ignored, 1024, 256, 512)
         done_mb += 512
     figures.add("resident memory, after 2.5 GB, MB", server, server.resident_mb())
 
 
 def _warm_up(servers: Sequence[Server], plan: Plan) -> None:
-    """Run the measured loads on each broker for a while, so a virtual machine has compiled the code."""
+    """Run the measured loads on each broker for a while, so that a virtual machine has compiled the code."""
     steps: list[Callable[[Server, Figures], None]] = [
         lambda server, figures: _measure_records(server, figures, 100, 16, 64),
         lambda server, figures: _measure_records(server, figures, 1024, 256, 64),
@@ -345,7 +345,7 @@ def _say(text: str) -> None:
 
 
 def _goals(figures: Figures) -> list[Goal]:
-    """Return the goals; every ratio says by which factor this broker is better."""
+    """Return the goals; every ratio says by what factor this broker is better."""
 
     def ratios(cases: Sequence[str], over: str, under: str) -> dict[str, float]:
         found = {case: figures.ratio(case, over, under) for case in cases}
@@ -415,10 +415,12 @@ def _tables(figures: Figures) -> str:
 def main(arguments: Sequence[str]) -> None:
     """Measure, print the tables and, with --write, put them into a document."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks broker", description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="a tenth of the time, for a first look")
+    parser.add_argument("--quick", action="store_true", help="take a tenth of the time, for a first look")
     parser.add_argument("--kfake", type=Path, metavar="PROGRAM", help="see `kfake` in benchmarks/broker_servers.py")
     parser.add_argument("--uvloop", action="store_true", help="run this project's broker on uvloop")
-    parser.add_argument("--data", type=Path, metavar="FOLDER", help="where its files go; a temporary folder by default")
+    parser.add_argument(
+        "--data", type=Path, metavar="FOLDER", help="the folder for its files; a temporary one by default"
+    )
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the tables into this document")
     options = parser.parse_args(arguments)
     shown = ("PROGRAM" if argument == str(options.kfake) else argument for argument in arguments)

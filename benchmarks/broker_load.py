@@ -1,8 +1,8 @@
-"""Load for a broker at nearly no cost for the client.
+"""Load for a broker at almost no cost to the client.
 
 It sends prepared frames, and counts responses without reading them. Every response to a frame has the same size, so the
-number of bytes gives their number; the kernel discards them (MSG_TRUNC). Before and after, one request is sent and its
-response read as usual, which verifies the effect of the load.
+number of bytes gives the number of responses; the kernel discards the bytes (MSG_TRUNC). Before and after, one request
+is sent and its response read as usual, to verify the effect of the load.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kafkawire.sdk.transport.blocking import FrameSocket
 
 __all__ = ["Load", "batch_of", "fetches", "in_turns", "list_offsets", "metadata", "produce"]
 
-#: Versions that Apache Kafka 4.3 and kfake support, the last ones with topic names.
+#: Versions that Apache Kafka 4.3 and kfake support; the last ones that use topic names.
 _PRODUCE, _FETCH, _LIST_OFFSETS, _METADATA = 9, 12, 7, 12
 
 _TIMEOUT_SECONDS = 60
@@ -84,11 +84,11 @@ def fetches(topic: str, records_count: int, batch_bytes: int, batches: int, at_o
     """Return the requests that read a topic of equal batches from its beginning.
 
     Args:
-        topic: its name.
-        records_count: records of a batch.
-        batch_bytes: size of a batch.
-        batches: number of batches.
-        at_once: number of batches read with one request.
+        topic: the topic name.
+        records_count: the number of records per batch.
+        batch_bytes: the size of a batch.
+        batches: the number of batches.
+        at_once: the number of batches to read with one request.
     """
     return [
         _framed(_fetch(topic, start * records_count, at_once * batch_bytes), _FETCH)
@@ -100,7 +100,7 @@ class Load:
     """A connection to a broker.
 
     Args:
-        port: port on the loopback interface.
+        port: the port on the loopback interface.
     """
 
     def __init__(self, port: int) -> None:
@@ -115,7 +115,7 @@ class Load:
         self._socket.close()
 
     def size_of_response(self, frame: Frame) -> int:
-        """Send a request, and return the size of the response including its length."""
+        """Send a request, and return the size of the response, including its length prefix."""
         self._asking.send(frame)
         return 4 + len(self._asking.receive())
 
@@ -152,12 +152,12 @@ class Load:
         return len(response.responses[0].partitions[0].records or b"")
 
     def run(self, frames: Sequence[Frame], response_bytes: int, depth: int) -> float:
-        """Send requests, with at most `depth` of them unanswered, and return the seconds that it took.
+        """Send requests, with at most `depth` of them unanswered, and return how many seconds that took.
 
         Args:
-            frames: requests whose responses have the same size.
-            response_bytes: the size of each response with its length.
-            depth: see above.
+            frames: requests whose responses all have the same size.
+            response_bytes: the size of each response, including its length prefix.
+            depth: the maximum number of unanswered requests.
         """
         data, size = memoryview(b"".join(frames)), len(frames[0])
         return self._run(lambda first, end: data[first * size : end * size], len(frames), response_bytes, depth)
@@ -184,12 +184,12 @@ class Load:
         return count
 
     def paced(self, frame: Frame, response_bytes: int, rate: float, seconds: float) -> list[float]:
-        """Send a request `rate` times a second; return the time from when each was due to its response.
+        """Send a request `rate` times per second; for each, return the time from when it was due until its response.
 
         Args:
             frame: the request.
-            response_bytes: the size of the response with its length.
-            rate: see above.
+            response_bytes: the size of the response, including its length prefix.
+            rate: the number of requests per second.
             seconds: the duration.
         """
         times: list[float] = []
@@ -203,7 +203,7 @@ class Load:
                 due = start + sent / rate
             if pending:
                 pending = pending[self._send_some(pending) :]
-            # A late client that only sends would eventually wait for a broker that waits for the client to read.
+            # If a late client only sent, it would eventually wait for a broker that waits for the client to read.
             limit = max(due - time.perf_counter(), 0) if sent < count and not pending else _TIMEOUT_SECONDS
             readable, _, _ = select.select([self._socket], [self._socket] if pending else [], [], limit)
             if readable:
@@ -221,13 +221,13 @@ class Load:
 
 
 def in_turns(port: int, connections: int, frame: Frame, response_bytes: int, seconds: float) -> int:
-    """Send a request on several connections, repeatedly after each response; return the number of responses.
+    """Send a request on several connections, again after each response; return the number of responses.
 
     Args:
-        port: port of the broker.
-        connections: number of connections.
+        port: the port of the broker.
+        connections: the number of connections.
         frame: the request.
-        response_bytes: the size of the response with its length.
+        response_bytes: the size of the response, including its length prefix.
         seconds: the duration.
     """
     answered = 0

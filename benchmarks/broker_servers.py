@@ -1,6 +1,6 @@
 """The measured brokers: this project's, Apache Kafka, and franz-go's kfake.
 
-Each is a separate process; time and memory are the kernel's counts for it.
+Each is a separate process; time and memory are the kernel's figures for it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ OURS = "kafkawire"
 APACHE = f"Apache Kafka {RELEASE}"
 KFAKE = "kfake"
 
-#: How Linux numbers the clock of a process, like `clock_getcpuclockid`; /proc only counts hundredths of seconds.
+#: How Linux numbers the clock of a process, like `clock_getcpuclockid`; /proc only counts hundredths of a second.
 _CLOCK_SHIFT, _CLOCK_OF_PROCESS = 3, 2
 
 _START_TIMEOUT_SECONDS = 120
@@ -51,11 +51,11 @@ class Server(NamedTuple):
     """A running broker.
 
     Attributes:
-        name: its name in the tables.
-        pid: id of its process.
-        port: port on the loopback interface.
-        start_seconds: time from the start of the process to the first Metadata with a broker.
-        idle_mb: resident memory at that time.
+        name: the name in the tables.
+        pid: the process id.
+        port: the port on the loopback interface.
+        start_seconds: the time from the start of the process to the first Metadata response that names a broker.
+        idle_mb: the resident memory at that time.
     """
 
     name: str
@@ -83,7 +83,7 @@ def _resident_mb(pid: int) -> float:
 
 
 def _started(name: str, pid: int, port: int, start: float, is_running: Callable[[], bool]) -> Server:
-    """Wait for the first Metadata.
+    """Wait for the first Metadata response.
 
     Raises:
         RuntimeError: the process has ended, or does not respond in time.
@@ -128,8 +128,8 @@ def reference_broker(name: str, folder: Path, *options: str) -> contextlib.Abstr
 
     Args:
         name: the name in the tables.
-        folder: the folder of its files.
-        options: options such as `event_loop=uvloop`.
+        folder: the folder for its files.
+        options: broker options such as `event_loop=uvloop`.
     """
     port = free_port()
     command = [sys.executable, "-m", "kafkawire", "broker", "--listen", f"127.0.0.1:{port}", "--data", str(folder)]
@@ -139,13 +139,13 @@ def reference_broker(name: str, folder: Path, *options: str) -> contextlib.Abstr
 
 @contextlib.contextmanager
 def apache_kafka() -> Iterator[Server]:
-    """Run Apache Kafka with a heap of 1 GB and otherwise its defaults."""
+    """Run Apache Kafka with a heap of 1 GB, and otherwise with its defaults."""
     with ApacheKafka() as node:
         yield _started(APACHE, node.pid, node.port, node.started_at, lambda: True)
 
 
 def java_release() -> str:
-    """Return the Java version of Apache Kafka."""
+    """Return the Java version that Apache Kafka runs on."""
     result = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True)
     return result.stderr.partition("\n")[0]
 
@@ -159,7 +159,7 @@ def kfake(program: Path) -> contextlib.AbstractContextManager[Server]:
 def count_syncs(pid: int, work: Callable[[], int]) -> tuple[int, int] | None:
     """Return how often a process called fsync or fdatasync during some work, and the result of the work.
 
-    `perf` counts the calls in the kernel, for any program; None if it is missing or not permitted.
+    `perf` counts the calls in the kernel, for any program; the number is None if perf is missing or not permitted.
     """
     perf = shutil.which("perf")
     if perf is None:

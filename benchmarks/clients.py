@@ -2,9 +2,9 @@
 
     python -m benchmarks.clients --bootstrap HOST:PORT [--size 100] [--messages 500000] [--rounds 3] [--plugin FILE.py]
 
-Every measurement is a fresh process, so CPU and memory are that client's own; it moves some messages first, so imports
-and connecting do not count. Clients alternate within each round, and the table gives medians and the ratio to
-confluent-kafka. A plug-in adds `CLIENTS = {"name": {"produce": f, "consume": f}}` where each function takes a `Task`
+Every measurement is a fresh process, so CPU and memory are that client's own; it moves some messages first, so that
+imports and connecting do not count. Clients alternate within each round, and the table gives medians and the ratio to
+confluent-kafka. A plug-in adds `CLIENTS = {"name": {"produce": f, "consume": f}}`, where each function takes a `Task`
 and returns the number of messages it moved. Peers that are not installed are reported and skipped.
 """
 
@@ -31,7 +31,7 @@ from tools.processes import status_kb
 
 __all__ = ["CLIENTS", "Task", "main"]
 
-#: Linger and batch size are the same for every client that has them.
+#: Linger and batch size are equal for all clients that have them.
 LINGER_MS = 20
 BATCH_BYTES = 262_144
 FETCH_BYTES = 4_194_304
@@ -42,10 +42,10 @@ class Task:
     """The work of one measurement.
 
     Attributes:
-        bootstrap: address of the broker.
+        bootstrap: the address of the broker.
         topic: a topic with one partition.
-        messages: number of messages to move.
-        size: size of each value, in bytes.
+        messages: the number of messages to move.
+        size: the size of each value, in bytes.
     """
 
     bootstrap: str
@@ -195,7 +195,7 @@ def _confluent_consume(task: Task) -> int:
             "auto.offset.reset": "earliest",
             "fetch.message.max.bytes": FETCH_BYTES,
             "queued.max.messages.kbytes": 262_144,
-            "queued.min.messages": 1_000_000,  # with the default, it stops fetching for a second at 100,000
+            "queued.min.messages": 1_000_000,  # at the default, it stops fetching for a second at 100,000
             "check.crcs": True,
         }
     )
@@ -299,10 +299,10 @@ def _kafka_python_consume(task: Task) -> int:
     return count
 
 
-#: Bytes of all values of one measurement, small enough not to measure the broker's disk.
+#: The total size of all values in one measurement, small enough not to measure the broker's disk.
 _VALUES_BYTES_MAX = 100_000_000
 
-#: Slow clients, and the fraction of the messages that they move, so a round ends in time.
+#: Slow clients, and the fraction of the messages that they move, so that a round ends in time.
 _SHARES = {"aiokafka": 5, "aiokafka getmany": 5, "kafka-python": 10}
 
 
@@ -326,7 +326,7 @@ def _peak_memory_mb() -> float:
 
 
 def _measure(name: str, kind: str, task: Task, plugins: list[str]) -> dict[str, float] | str:
-    """Run one measurement in a fresh process; return it, or the reason for its absence."""
+    """Run one measurement in a fresh process, and return it, or the reason why there is none."""
     command = [sys.executable, "-m", "benchmarks.clients", "--one", name, kind, json.dumps(asdict(task))]
     for plugin in plugins:
         command += ["--plugin", plugin]
@@ -396,8 +396,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--plugin", action="append", default=[])
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the tables into this document")
-    parser.add_argument("--section", default="clients", help="the section of the document")
-    parser.add_argument("--broker", default="a broker", help="description of the broker, for the document")
+    parser.add_argument("--section", default="clients", help="the section of the document to replace")
+    parser.add_argument("--broker", default="a broker", help="a description of the broker, for the document")
     parser.add_argument("--one", nargs=3, metavar=("CLIENT", "KIND", "TASK"), help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     for plugin in options.plugin:

@@ -1,10 +1,10 @@
-"""Measure a cluster of three reference brokers beside Apache Kafka's, in turns, and report which goals are met.
+"""Measure a cluster of three reference brokers against Apache Kafka's, taking turns, and report which goals are met.
 
     python -m benchmarks cluster [--quick] [--only NAME] [--data FOLDER] [--write docs/benchmarks.md]
 
-The clusters are those of `cluster_servers.py`; all run at the same time, with the same session timeout. The client of
-most measurements asks and retries without any pause, so that no cluster waits for it; only the clean shutdown is
-measured with this project's producer. Everything has three replicas and is acknowledged by all that are in sync.
+The clusters are those of `cluster_servers.py`; all run at the same time, with the same session timeout. In most
+measurements, the client sends and retries without any pause, so that no cluster waits for it; only clean shutdown is
+measured with this project's producer. Everything has three replicas, and is acknowledged by all in-sync replicas.
 """
 
 from __future__ import annotations
@@ -60,18 +60,18 @@ _GB = 1e9
 _MB = 1e6
 _KIB = 1024
 
-#: Versions that Apache Kafka 3.9 and 4.3 support, the last ones with topic names.
+#: Versions that Apache Kafka 3.9 and 4.3 support; the last ones that use topic names.
 _PRODUCE, _METADATA, _CREATE_TOPICS, _DESCRIBE_QUORUM = 9, 12, 7, 0
 
-#: Between two attempts: often enough for milliseconds, at a few percent of a core.
+#: The pause between two attempts: short enough to measure milliseconds, at a few percent of a core.
 _PAUSE_SECONDS = 0.005
 
-#: Nothing takes longer on a machine that is otherwise idle.
+#: On a machine that is otherwise idle, nothing takes longer.
 _LIMIT_SECONDS = 300.0
 
 _PRODUCE_TIMEOUT_MS = 1_000
 
-#: Size of a value, KiB of a batch.
+#: Value size, and batch size in KiB.
 _PRODUCED = ((100, 16), (1024, 256))
 _PRODUCE_DEPTH = 5
 
@@ -85,12 +85,12 @@ class Plan(NamedTuple):
     """The amount of work.
 
     Attributes:
-        failovers: number of killed leaders, for each cluster.
-        shutdowns: number of leaders that are shut down, for each cluster.
-        rounds: rounds of produced records.
-        produced_mb: MB for each size of batch, in each round.
-        partitions: number of partitions while the controller fails.
-        warm_up_mb: MB for each size of batch before the first round, for which a virtual machine compiles the code.
+        failovers: the number of leaders to kill, per cluster.
+        shutdowns: the number of leaders to shut down, per cluster.
+        rounds: the number of rounds of producing records.
+        produced_mb: MB per batch size, in each round.
+        partitions: the number of partitions when the controller fails.
+        warm_up_mb: MB per batch size before the first round, in which a virtual machine compiles the code.
     """
 
     failovers: int
@@ -118,20 +118,20 @@ class Figures:
         print(f"{time.strftime('%H:%M:%S')} {name}: {case}: {value:,.2f}", file=sys.stderr, flush=True)
 
     def value(self, case: str, name: str) -> float | None:
-        """Return the median of all values, or for "highest CASE" the highest of CASE; None if none was measured."""
+        """Return the median of all values, or for "highest CASE" the highest value of CASE; None if there is none."""
         values = self._found.get(case.removeprefix(_HIGHEST), {}).get(name)
         if not values:
             return None
         return max(values) if case.startswith(_HIGHEST) else statistics.median(values)
 
     def ratios(self, case: str, peers: Iterable[str]) -> dict[str, float]:
-        """Return the values of peers divided by ours."""
+        """Return the values of peers, each divided by ours."""
         own = self.value(case, OURS)
         found = {peer: self.value(case, peer) for peer in peers}
         return {peer: value / own for peer, value in found.items() if value is not None and own}
 
     def table(self, cases: Sequence[str]) -> str:
-        """Return cases as rows, clusters as columns, in Markdown."""
+        """Return a Markdown table with a row per case and a column per cluster."""
         lines = [f"| | {' | '.join(self._names)} |", f"|---|{'--:|' * len(self._names)}"]
         for case in cases:
             values = (self.value(case, name) for name in self._names)
@@ -150,7 +150,7 @@ def _call(cluster: MeasuredCluster, node: int, message: Message, version: int) -
     """Send a request to a node over a new connection and return the response.
 
     Raises:
-        OSError: the node does not answer.
+        OSError: the node does not respond.
     """
     connection = ClientConnection("benchmark")
     with FrameSocket("127.0.0.1", cluster.nodes.ports[node]) as client:
@@ -161,7 +161,7 @@ def _call(cluster: MeasuredCluster, node: int, message: Message, version: int) -
 def _partitions(
     cluster: MeasuredCluster, node: int, topic: str
 ) -> Sequence[MetadataResponse.MetadataResponsePartition]:
-    """Return what a node says of the partitions of a topic; nothing if it does not know the topic."""
+    """Return what a node reports about the partitions of a topic; empty if it does not know the topic."""
     request = MetadataRequest([MetadataRequest.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
     response = _call(cluster, node, request, _METADATA)
     assert isinstance(response, MetadataResponse)
@@ -169,7 +169,7 @@ def _partitions(
 
 
 def _leader(cluster: MeasuredCluster, node: int, topic: str) -> int | None:
-    """Return who leads partition 0 in the words of a node, None if it knows none."""
+    """Return the leader of partition 0 as a node reports it; None if it knows none."""
     found = [each.leader_id for each in _partitions(cluster, node, topic) if not each.partition_index]
     return found[0] if found and found[0] in NODES else None
 
@@ -182,10 +182,10 @@ def _is_acknowledged(cluster: MeasuredCluster, leader: int, topic: str, batch: b
 
 
 def _until(done: Callable[[], bool], what: str) -> float:
-    """Try until something is so; return when it was, by `time.perf_counter`.
+    """Try until a condition holds; return when it did, by `time.perf_counter`.
 
     Raises:
-        RuntimeError: it takes too long.
+        RuntimeError: this takes too long.
     """
     deadline = time.perf_counter() + _LIMIT_SECONDS
     while time.perf_counter() < deadline:
@@ -226,7 +226,7 @@ def _new_topic(cluster: MeasuredCluster, partitions: int = 1) -> str:
 
 
 def _measure_start(cluster: MeasuredCluster, figures: Figures) -> None:
-    """Wait for the first acknowledgement of three replicas since the start of the processes."""
+    """Wait for the first acknowledgement by three replicas since the processes started."""
     topic, batch = "first", batch_of(100, _KIB)[0]
 
     def is_acknowledged() -> bool:
@@ -243,7 +243,7 @@ def _measure_start(cluster: MeasuredCluster, figures: Figures) -> None:
 
 
 def _measure_failover(cluster: MeasuredCluster, figures: Figures, topic: str) -> None:
-    """Kill the leader, and wait for the first acknowledgement by another."""
+    """Kill the leader, and wait for the first acknowledgement by another broker."""
     batch = batch_of(100, _KIB)[0]
     killed = _leader(cluster, NODES[0], topic)
     assert killed is not None
@@ -264,7 +264,7 @@ def _measure_failover(cluster: MeasuredCluster, figures: Figures, topic: str) ->
 
 
 def _measure_shutdown(cluster: MeasuredCluster, figures: Figures, topic: str) -> None:
-    """Shut down the leader under a steady producer; count failed records, and the longest wait for one."""
+    """Shut down the leader while a producer sends steadily; count failed records, and find the longest wait for one."""
     leader = _leader(cluster, NODES[0], topic)
     assert leader is not None
 
@@ -336,14 +336,14 @@ def _controller(cluster: MeasuredCluster) -> int:
 
 
 class _Watch:
-    """Notes when the registration of a broker is gone, which every failover waits for.
+    """Notes when the registration of a broker disappears, which every failover waits for.
 
     Args:
-        connect: address of ZooKeeper.
+        connect: the address of ZooKeeper.
         node: the broker.
 
     Attributes:
-        gone_at: that time by `time.perf_counter`, 0 until then.
+        gone_at: when that happened, by `time.perf_counter`; 0 until then.
     """
 
     def __init__(self, connect: str, node: int) -> None:
@@ -365,14 +365,14 @@ class _Watch:
             time.sleep(_PAUSE_SECONDS)
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._thread.join()
         self._client.stop()
         self._client.close()
 
 
 def _measure_controller(cluster: MeasuredCluster, figures: Figures, partitions: int) -> None:
-    """Kill the controller's broker, and wait until the others say that they lead all partitions."""
+    """Kill the controller's broker, and wait until the others report that they lead all partitions."""
     topic = _new_topic(cluster, partitions)
     figures.add(_MEMORY_OF_MANY, cluster.name, resident_mb(cluster))
     killed = _controller(cluster)
@@ -455,9 +455,9 @@ def _tables(figures: Figures) -> str:
 def main(arguments: Sequence[str]) -> None:
     """Measure, print the tables and, with --write, put them into a document."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks cluster", description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="a fifth of the work, for a first look")
+    parser.add_argument("--quick", action="store_true", help="do a fifth of the work, for a first look")
     parser.add_argument("--only", metavar="NAME", choices=("kafkawire", "zookeeper", "kraft"), help="one cluster")
-    parser.add_argument("--data", type=Path, metavar="FOLDER", help="where the files of brokers go")
+    parser.add_argument("--data", type=Path, metavar="FOLDER", help="the folder for the brokers' files")
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the tables into this document")
     options = parser.parse_args(arguments)
     if options.write and options.only:

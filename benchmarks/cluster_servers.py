@@ -1,7 +1,7 @@
 """The measured clusters of three brokers: this project's and Apache Kafka 3.9's on ZooKeeper, Kafka 4.3's on KRaft.
 
-One file of properties serves either broker on ZooKeeper. Time and memory are the kernel's counts for the brokers; what
-ZooKeeper takes is not counted.
+A single properties file works for either kind of broker on ZooKeeper. Time and memory are the kernel's figures for the
+brokers; what ZooKeeper uses is not counted.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ OURS = "kafkawire"
 ZOOKEEPER_MODE = f"Apache Kafka {ZOOKEEPER_RELEASE}, ZooKeeper"
 KRAFT = f"Apache Kafka {RELEASE}, KRaft"
 
-#: After this time without a sign of life, every cluster gives up a broker.
+#: Every cluster gives up on a broker after this time without a sign of life.
 SESSION_TIMEOUT_MS = 6_000
 
-#: As Kafka's own scripts have it.
+#: As in Kafka's own scripts.
 _HEAP = "-Xmx1g"
 
 _STOP_TIMEOUT_SECONDS = 60
 
-#: Leaders move only when a broker ends.
+#: Leadership moves only when a broker ends.
 _SETTINGS = {
     "default.replication.factor": "3",
     "min.insync.replicas": "2",
@@ -78,15 +78,15 @@ class Nodes(Protocol):
         ...
 
     def kill(self, node: int) -> None:
-        """End a node as a crash would."""
+        """Kill a node, as if it had crashed."""
         ...
 
     def shut_down(self, node: int) -> None:
-        """Stop a node as SIGTERM does, and wait for its end."""
+        """Stop a node with SIGTERM, and wait for it to exit."""
         ...
 
     def restart(self, node: int) -> None:
-        """Start an ended node on its files, and wait until it accepts connections."""
+        """Restart a stopped node on its files, and wait until it accepts connections."""
         ...
 
 
@@ -94,9 +94,9 @@ class MeasuredCluster:
     """A cluster.
 
     Attributes:
-        name: its name in the tables.
+        name: the name in the tables.
         nodes: its processes.
-        zookeeper: what its brokers connect to, None without ZooKeeper.
+        zookeeper: the ZooKeeper address that its brokers connect to; None without ZooKeeper.
     """
 
     def __init__(self, name: str, nodes: Nodes, zookeeper: str | None) -> None:
@@ -111,7 +111,7 @@ class MeasuredCluster:
 
 
 def cpu_seconds(cluster: MeasuredCluster) -> float:
-    """Return the CPU time that the present processes of the brokers have taken."""
+    """Return the CPU time that the current broker processes have used."""
     return sum(cpu_seconds_of(cluster.nodes.pid(node)) for node in NODES)
 
 
@@ -121,12 +121,12 @@ def resident_mb(cluster: MeasuredCluster) -> float:
 
 
 class _Processes:
-    """Brokers that are started with a file of properties.
+    """Brokers that are started with a properties file.
 
     Args:
-        folder: of all their files.
+        folder: the folder for all their files.
         connect: `zookeeper.connect`.
-        command: returns the command of a broker, which begins a line with its file of properties.
+        command: returns a broker's command, the start of a line that ends with its properties file.
     """
 
     def __init__(self, folder: Path, connect: str, command: Callable[[Path], Sequence[str]]) -> None:
@@ -138,13 +138,13 @@ class _Processes:
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
     def start(self) -> None:
-        """Start all brokers, and wait for none."""
+        """Start all brokers, without waiting for them."""
         self.started_at = time.perf_counter()
         for node in NODES:
             self._launch(node)
 
     def end(self) -> None:
-        """End all brokers."""
+        """Stop all brokers."""
         for process in self._processes.values():
             process.kill()
             process.wait()
@@ -154,17 +154,17 @@ class _Processes:
         return self._processes[node].pid
 
     def kill(self, node: int) -> None:
-        """End a node as a crash would."""
+        """Kill a node, as if it had crashed."""
         self._processes[node].kill()
         self._processes[node].wait()
 
     def shut_down(self, node: int) -> None:
-        """Stop a node as SIGTERM does, and wait for its end."""
+        """Stop a node with SIGTERM, and wait for it to exit."""
         self._processes[node].terminate()
         self._processes[node].wait(_STOP_TIMEOUT_SECONDS)
 
     def restart(self, node: int) -> None:
-        """Start an ended node on its files, and wait until it accepts connections."""
+        """Restart a stopped node on its files, and wait until it accepts connections."""
         self._launch(node)
         await_port(self.ports[node], self._processes[node], self._folder / str(node) / "server.log")
 
@@ -203,17 +203,17 @@ def _running(name: str, folder: Path, command: Callable[[Path], Sequence[str]]) 
 
 
 def ours(folder: Path) -> contextlib.AbstractContextManager[MeasuredCluster]:
-    """Run this project's brokers on a ZooKeeper; nothing is waited for but ZooKeeper.
+    """Run this project's brokers on a ZooKeeper, waiting only for ZooKeeper.
 
     Args:
-        folder: of their files.
+        folder: the folder for their files.
     """
     kafkawire = [sys.executable, "-m", "kafkawire", "broker", "--config"]
     return _running(OURS, folder, lambda properties: [*kafkawire, str(properties)])
 
 
 def on_zookeeper(folder: Path) -> contextlib.AbstractContextManager[MeasuredCluster]:
-    """Run brokers of Apache Kafka 3.9 on a ZooKeeper, each with a heap of 1 GB; see `ours`."""
+    """Run Apache Kafka 3.9 brokers on a ZooKeeper, each with a heap of 1 GB; see `ours`."""
 
     def command(properties: Path) -> list[str]:
         return [*java_command(properties.parent, _HEAP, ZOOKEEPER_RELEASE), "kafka.Kafka", str(properties)]
@@ -223,6 +223,6 @@ def on_zookeeper(folder: Path) -> contextlib.AbstractContextManager[MeasuredClus
 
 @contextlib.contextmanager
 def kraft(_: Path) -> Iterator[MeasuredCluster]:
-    """Run nodes of Apache Kafka 4.3, each a broker and a controller with a heap of 1 GB, in a folder of their own."""
+    """Run Apache Kafka 4.3 nodes, each a combined broker and controller with a heap of 1 GB and its own folder."""
     with KafkaCluster(_KRAFT_SETTINGS, _HEAP) as nodes:
         yield MeasuredCluster(KRAFT, nodes, None)

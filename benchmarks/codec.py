@@ -1,8 +1,8 @@
-"""Measure the message codecs against construct and the codecs of Kafka clients for Python.
+"""Measure the message codecs against construct and the codecs of Python Kafka clients.
 
-It uses seven messages that brokers and clients exchange all the time. `construct` is the usual hand-written kind: a
-`Struct` of stock parts with small classes for Kafka's strings and arrays. kio, kafka-python and aiokafka are measured
-if they are installed and have the message; one that does not build the same bytes is skipped with a note.
+It uses seven messages that brokers and clients exchange all the time. `construct` is written by hand in the usual way:
+a `Struct` of stock parts with small classes for Kafka's strings and arrays. kio, kafka-python and aiokafka are measured
+if they are installed and have the message; one that does not build identical bytes is skipped with a note.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ CASES = (
     Case("ApiVersionsResponse", 3, {"api_keys": 60}),
 )
 
-#: Operation, our engine, the peer, lowest ratio allowed in any case.
+#: Operation, our engine, the peer, the lowest ratio allowed in any case.
 _WANTED = (
     ("parse", "native", "construct", 110.0),
     ("parse", "native", "kio", 2.2),
@@ -74,11 +74,11 @@ _WANTED = (
 
 
 def measure(case: Case, seconds: float = 0.2) -> Result:
-    """Measure one message on all codecs, in turn.
+    """Measure one message on all codecs, taking turns.
 
     Args:
         case: the message.
-        seconds: time for each codec.
+        seconds: the time per codec.
     """
     shape = layout(message_class(case.name), case.version)
     data = codec(case.name, case.version).encode(filled(case))
@@ -101,7 +101,7 @@ def measure(case: Case, seconds: float = 0.2) -> Result:
             if bytes(write()) != data:  # type: ignore[call-overload]  # each peer has its own type of bytes
                 raise ValueError("builds other bytes")
         except (ImportError, AttributeError, ValueError, TypeError) as error:
-            print(f"{case}: {name} left out: {error!r:.100}")
+            print(f"{case}: {name} skipped: {error!r:.100}")
             continue
         parse[name], build[name] = read, write
     return Result(case, len(data), best_seconds(parse, seconds), best_seconds(build, seconds))
@@ -161,7 +161,7 @@ def goals(results: list[Result]) -> list[Goal]:
 
 
 def tables(results: list[Result]) -> str:
-    """Return the results as tables in Markdown, one for each message."""
+    """Return the results as Markdown tables, one per message."""
     return "\n\n".join(map(_table, results))
 
 

@@ -1,7 +1,7 @@
-"""Measure refusing a damaged message against reading a good one, because a hostile peer chooses which it sends.
+"""Compare the cost of refusing a damaged message with that of reading a good one: a hostile peer chooses what it sends.
 
-The damage is truncation and changed bytes, all near the end, where most of the work has been done; for each resulting
-kind of error, the last damage is used. The worst of them counts.
+The damage is truncation and changed bytes, all near the end, where most of the work has already been done; for each
+kind of error that results, the last damage is used. The worst damage counts.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from kafkawire.sdk.protocol.engines.selection import native
 
 __all__ = ["Result", "goals", "measure", "tables"]
 
-#: Lowest allowed ratio of the good message's time to that of the worst damage.
+#: Lowest allowed ratio of the time for a good message to the time for the worst damage.
 _WANTED = 0.2
 
-#: Number of bytes at the end that are changed, and their replacements: the largest byte, and those on both sides of a
+#: How many bytes at the end are changed, and their replacements: the largest byte, and those on both sides of a
 #: varint's continuation limit.
 _CHANGED_BYTES = 64
 _CHANGES = (0xFF, 0x80, 0x7F)
@@ -33,7 +33,7 @@ _GOOD = "good"
 
 
 class Result(NamedTuple):
-    """The seconds of a good message, the seconds of the worst damage, and its error; by engine."""
+    """The seconds for a good message, the seconds for the worst damage, and its error; by engine."""
 
     case: Case
     good: dict[str, float]
@@ -46,7 +46,7 @@ def measure(case: Case, seconds: float = 0.2) -> Result:
 
     Args:
         case: the message.
-        seconds: time for each function.
+        seconds: the time per function.
     """
     result = Result(case, {}, {}, {})
     for engine in ("native", "python") if native is not None else ("python",):
@@ -91,7 +91,7 @@ def goals(results: list[Result]) -> list[Goal]:
 
 
 def tables(results: list[Result]) -> str:
-    """Return the results as a table in Markdown."""
+    """Return the results as a Markdown table."""
     lines = [
         "| message | engine | good µs | worst damage µs | times a good one | its error |",
         "|---|---|--:|--:|--:|---|",

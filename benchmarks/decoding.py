@@ -1,9 +1,9 @@
 """Measure the decoder of Spark's data sources alone: from raw batches in memory to Arrow.
 
-It runs on one thread, and is compared with a memcpy. This is the work of a task between reading a file and passing
-Arrow batches to Spark: find each batch, compare its checksum, and copy keys, values and the other fields of records
-into the connector's seven columns, or only values. A memcpy of the same bytes, in pieces of the same size, shows the
-limit of the machine's memory.
+It runs on one thread, and is compared with memcpy. This is a task's work between reading a file and passing Arrow
+batches to Spark: find each batch, verify its checksum, and copy keys, values and the other record fields into the
+connector's seven columns, or only the values. A memcpy of the same bytes, in pieces of the same size, shows the limit
+of the machine's memory.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from kafkawire.sdk.spark.schema import CONNECTOR
 
 __all__ = ["CASES", "Decoded", "goals", "measure", "table"]
 
-#: Bytes of a value and of a batch: the default of Kafka's producer, and large ones.
+#: Value and batch sizes: the defaults of Kafka's producer, and large ones.
 CASES = ((100, 16 * 1024), (100, 256 * 1024), (1024, 16 * 1024), (1024, 256 * 1024))
 
-#: Too much for any processor cache.
+#: Too large for any processor cache.
 _SIZE_BYTES = 64 * 1024 * 1024
 _PIECE_BYTES = 4 * 1024 * 1024
 _TIMESTAMP = 1_790_000_000_000
 
-#: Records a second at 100 B, bytes a second at 1 KiB.
+#: Records per second at 100 B, bytes per second at 1 KiB.
 _RECORDS_WANTED, _BYTES_WANTED = 30e6, 4e9
 
 
@@ -39,11 +39,11 @@ class Decoded(NamedTuple):
     """The times of one case.
 
     Attributes:
-        value_bytes: size of each value.
-        batch_bytes: largest size of a batch.
-        records_count: number of records in all batches.
-        size_bytes: size of all batches.
-        seconds: times of the decoder with seven columns, with values alone, and of the memcpy, by name.
+        value_bytes: the size of each value.
+        batch_bytes: the maximum size of a batch.
+        records_count: the number of records in all batches.
+        size_bytes: the total size of all batches.
+        seconds: the time of the decoder with seven columns, of the decoder with values only, and of memcpy, by name.
     """
 
     value_bytes: int
@@ -94,7 +94,7 @@ def _decode(content: pyarrow.RecordBatch, names: tuple[str, ...]) -> int:
 
 
 def _row(content: memoryview) -> pyarrow.RecordBatch:
-    """Return batches as the only row of an input of `decode_batches`; nothing is copied."""
+    """Return batches as the only row of an input for `decode_batches`, without copying."""
     ends = pyarrow.py_buffer(array("i", [0, len(content)]))
     value = pyarrow.Array.from_buffers(pyarrow.binary(), 1, [None, ends, pyarrow.py_buffer(content)])
     columns = [value, pyarrow.array(["benchmark"]), pyarrow.array([0], pyarrow.int32())]
@@ -107,7 +107,7 @@ def _copy(content: memoryview) -> None:
 
 
 def table(found: list[Decoded]) -> str:
-    """Return the results as a table in Markdown."""
+    """Return the results as a Markdown table."""
     lines = [
         "M records and GB a second of seven columns, beside a memcpy of the same bytes; and of values alone.",
         "",
@@ -129,7 +129,7 @@ def table(found: list[Decoded]) -> str:
 
 
 def goals(found: list[Decoded]) -> list[Goal]:
-    """Return the goals of the decoder: rates over the wanted ones."""
+    """Return the goals of the decoder: the measured rates divided by the wanted ones."""
     small = {case.name: case.records_count / case.seconds["seven columns"] for case in found if case.value_bytes == 100}
     large = {case.name: case.size_bytes / case.seconds["seven columns"] for case in found if case.value_bytes == 1024}
     return [

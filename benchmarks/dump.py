@@ -1,9 +1,9 @@
-"""Measure `kafkawire dump` against Kafka's DumpLogSegments, on a segment of 1 GB, and report whether the goal is met.
+"""Measure `kafkawire dump` against Kafka's DumpLogSegments on a 1 GB segment, and report whether the goal is met.
 
     python -m benchmarks dump [--size BYTES] [--rounds N] [--write docs/benchmarks.md]
 
-Both run as a user would run them, each in a separate process, in turn, with their output discarded. CPU is the kernel's
-count for the process, including the start of Python or of the JVM. The segment is the same on every machine.
+Both run as a user would run them, each in a separate process, taking turns, with their output discarded. CPU is the
+kernel's CPU time for the process, including the start of Python or the JVM. The segment is identical on every machine.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ __all__ = ["main"]
 
 _DUMP = "org.apache.kafka.tools.DumpLogSegments"
 
-#: The wanted ratio of DumpLogSegments's CPU to ours.
+#: The wanted ratio of DumpLogSegments' CPU to ours.
 _WANTED = 2.0
 
 _SIZE_BYTES = 1_000_000_000
 _ROUNDS = 3
 
-#: The cases that are compared, with the options of each tool.
+#: The cases to compare, with the options for each tool.
 _CASES = {
     "batches": ((), ("--only", "file,note,batch")),
     "records without their content (--deep-iteration)": (("--deep-iteration",), ("--without-content",)),
@@ -61,8 +61,8 @@ class _Run(NamedTuple):
 def main(arguments: Sequence[str]) -> None:
     """Generate the segment, measure, print the tables and, with --write, put them into a document."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks dump")
-    parser.add_argument("--size", type=int, default=_SIZE_BYTES, metavar="BYTES", help="of the segment")
-    parser.add_argument("--rounds", type=int, default=_ROUNDS, help="the medians of CPU count")
+    parser.add_argument("--size", type=int, default=_SIZE_BYTES, metavar="BYTES", help="size of the segment")
+    parser.add_argument("--rounds", type=int, default=_ROUNDS, help="number of rounds; the median CPU counts")
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the tables into this document")
     options = parser.parse_args(arguments)
     machine = description(shlex.join(["python", "-m", "benchmarks", "dump", *arguments]), {"Java": java_release()})
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def write_segment(path: Path, size_bytes: int) -> int:
-    """Write a segment of batches of 15.8 kB with records of 100 bytes, and return its number of records."""
+    """Write a segment of 15.8 kB batches with 100-byte records, and return the number of records."""
     chance = random.Random(_SEED)
     values = [chance.randbytes(_VALUE_BYTES // 2).hex().encode() for _ in range(_VALUES)]
     offset = size = 0
@@ -99,7 +99,7 @@ def write_segment(path: Path, size_bytes: int) -> int:
 
 
 def _measure(name: str, path: Path, folder: Path, rounds: int) -> tuple[_Run, _Run]:
-    """Return the median CPU and the highest memory of DumpLogSegments and of ours."""
+    """Return the median CPU and the peak memory of DumpLogSegments and of ours."""
     their_options, our_options = _CASES[name]
     java = [*java_command(folder), _DUMP, *their_options, "--files", str(path)]
     python = [sys.executable, "-m", "kafkawire", "dump", *our_options, str(path)]

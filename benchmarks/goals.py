@@ -1,4 +1,4 @@
-"""The goals: the lowest allowed ratio over a peer in any case."""
+"""The goals: the lowest allowed ratio over a peer, in any case."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["Goal", "goal_table"]
 
 
 class Goal(NamedTuple):
-    """A goal, and the measured ratios.
+    """A goal, and the ratios that were measured.
 
     Attributes:
-        what: the two times that are divided.
-        wanted: the lowest ratio allowed: how many times as fast.
-        ratios: measured ratios by case; empty if the peer was skipped. The lowest counts.
+        what: the two times whose ratio is taken.
+        wanted: the lowest ratio allowed, that is, how many times as fast.
+        ratios: the measured ratios by case; empty if the peer was skipped. The lowest counts.
     """
 
     what: str
@@ -35,7 +35,7 @@ class Goal(NamedTuple):
 
 
 def goal_table(goals: Iterable[Goal]) -> str:
-    """Return the goals as a table in Markdown."""
+    """Return the goals as a Markdown table."""
     lines = ["| goal | wanted | least ratio | where | geometric mean | |", "|---|--:|--:|---|--:|---|"]
     for goal in goals:
         if not goal.ratios:

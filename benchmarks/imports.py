@@ -1,8 +1,8 @@
 """Measure how long a fresh interpreter takes to import the modules that a program needs for Kafka.
 
-`import kafkawire` itself loads nothing; a program waits for the names it uses, so the whole client has the same goal.
-Code that connects is loaded when a client starts, so there is a case with that, too. Each measurement is a fresh
-process with bytecode already compiled; cases alternate, and the shortest time counts.
+`import kafkawire` itself loads almost nothing; a program waits for the names it uses, so the whole client has the same
+goal. Code that connects is loaded when a client starts, so one case includes it. Each measurement is a fresh process
+with bytecode already compiled; cases alternate, and the shortest time counts.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def measure(rounds: int = 15) -> dict[str, Result]:
 
 
 def tables(results: dict[str, Result]) -> str:
-    """Return the results as a table in Markdown."""
+    """Return the results as a Markdown table."""
     base = results.get(_AIOKAFKA)
     lines = ["| statements | ms | modules | as fast as `import aiokafka` |", "|---|--:|--:|--:|"]
     for case, result in results.items():
@@ -96,7 +96,7 @@ def _run(statements: str) -> Result | None:
     command = [sys.executable, "-c", program]
     result = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
     if result.returncode:
-        print(f"{statements}: left out: {result.stderr.strip().splitlines()[-1]:.100}")
+        print(f"{statements}: skipped: {result.stderr.strip().splitlines()[-1]:.100}")
         return None
     seconds, modules = result.stdout.split()
     return Result(float(seconds), int(modules))

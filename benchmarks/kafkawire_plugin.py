@@ -23,7 +23,7 @@ __all__ = ["CLIENTS"]
 #: Warm-up messages before latency is measured.
 _WARM_UP = 500
 
-#: As for the peers: bytes of a fetch, and records between checks for room in the buffer.
+#: As for the peers: the fetch size in bytes, and the number of records between checks for room in the buffer.
 _FETCH_BYTES = 4_194_304
 _SENDS = 1_000
 
@@ -100,7 +100,7 @@ async def _produce_many(task: Any) -> Moved:
 
 
 class _Count:
-    """The number of messages that arrived, and the time of the first.
+    """The number of messages that have arrived, and when the first one did.
 
     Args:
         task: the measurement.
@@ -116,7 +116,7 @@ class _Count:
         self._first, self._first_at = count, time.perf_counter()
 
     def result(self, count: int, size_bytes: int) -> Moved:
-        """Return the total, and the part after the first messages."""
+        """Return the total, and the share of it after the first messages."""
         end = time.perf_counter()
         steady = {"n_steady": count - self._first, "wall_steady": end - self._first_at}
         return {"n": count, "bytes": size_bytes, "wall": end - self._begun, **steady}
@@ -189,7 +189,7 @@ async def _latency(task: Any) -> Moved:
                     return
 
         consuming = asyncio.ensure_future(consume())
-        await asyncio.sleep(0.5)  # until the first fetch waits at the broker
+        await asyncio.sleep(0.5)  # until the first fetch is waiting at the broker
         start = time.perf_counter()
         for number in range(total):
             pause = start + number / task.rate - time.perf_counter()

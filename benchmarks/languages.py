@@ -2,10 +2,10 @@
 
     python -m benchmarks languages [--quick] [--write docs/benchmarks.md]
 
-The messages are those of `codec.py`: each language parses the same bytes and builds them again, and must get the same
-bytes. The peers are small programs in `programs/`. They read lines, `MESSAGE VERSION parse|build CALLS`, and answer
-with the ns that these calls took, so all languages take turns; the minimum of several rounds counts. Java first runs
-until its compiler is idle.
+The messages are those of `codec.py`: each language parses identical bytes and builds them again, and must reproduce
+them. The peers are small programs in `programs/`. They read lines, `MESSAGE VERSION parse|build CALLS`, and answer with
+the nanoseconds that these calls took, so that all languages take turns; the minimum of several rounds counts. Java
+first runs until its compiler is idle.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ OURS, GO, JAVA = "kafkawire", "Go", "Java"
 
 _PROGRAMS = Path(__file__).parent / "programs"
 
-#: The programs that each peer needs on the path, and how to get them.
+#: The programs that must be on the path for each peer, and how to get them.
 _NEEDS = {GO: ("go",), JAVA: ("java", "javac", "mvn")}
 
-#: Operation, peer, lowest ratio allowed in any case.
+#: Operation, peer, the lowest ratio allowed in any case.
 _WANTED = (("parse", GO, 1.0), ("parse", JAVA, 0.5), ("build", GO, 0.8), ("build", JAVA, 0.8))
 
 OPERATIONS = ("parse", "build")
 
-#: Duration of one turn of a language: long enough for the clock, short enough for all turns of a round to have the same
-#: conditions.
+#: Duration of one turn of a language: long enough for the clock, and short enough for all turns of a round to have
+#: equal conditions.
 _TURN_SECONDS = 0.02
 _ROUNDS = 40
 _QUICK_ROUNDS = 5
@@ -58,7 +58,7 @@ _WARM_UP_SECONDS = 1.5
 
 
 class Result(NamedTuple):
-    """The ns of one parse and of one build, by language."""
+    """The nanoseconds for one parse and for one build, by language."""
 
     case: Case
     parse: dict[str, float]
@@ -69,12 +69,12 @@ class Language(Protocol):
     """Runs an operation a number of times."""
 
     def __call__(self, case: Case, operation: str, calls: int) -> int:
-        """Return the ns that the calls took."""
+        """Return how many nanoseconds the calls took."""
         ...
 
 
 class _Program:
-    """A peer: a process that responds to lines."""
+    """A peer: a process that answers lines."""
 
     def __init__(self, name: str, process: subprocess.Popen[str]) -> None:
         self._name, self._process = name, process
@@ -115,7 +115,7 @@ class _Ours:
 def main(arguments: list[str]) -> None:
     """Measure, print the table and, with --write, put it into a document."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks languages", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="an eighth of the rounds, for a first look")
+    parser.add_argument("--quick", action="store_true", help="run an eighth of the rounds, for a first look")
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the table into this document")
     options = parser.parse_args(arguments)
     missing = missing_tools()
@@ -131,19 +131,19 @@ def main(arguments: list[str]) -> None:
 
 
 def missing_tools() -> list[tuple[str, str]]:
-    """Return the languages that cannot be measured here, and the missing programs."""
+    """Return the languages that cannot be measured here, with the missing programs."""
     found = {language: [tool for tool in tools if shutil.which(tool) is None] for language, tools in _NEEDS.items()}
     return [(language, f"not on the path: {', '.join(tools)}") for language, tools in found.items() if tools]
 
 
 def measure(rounds: int = _ROUNDS) -> list[Result]:
-    """Measure all messages in all languages, in turn.
+    """Measure all messages in all languages, taking turns.
 
     Args:
-        rounds: how often each language gets its turn at each operation.
+        rounds: how many turns each language gets at each operation.
 
     Raises:
-        RuntimeError: a language does not build the bytes that it parsed, or its program has ended.
+        RuntimeError: a language does not reproduce the bytes that it parsed, or its program has ended.
         subprocess.CalledProcessError: a program cannot be built.
     """
     data = [(case, codec(case.name, case.version).encode(filled(case))) for case in CASES]
@@ -162,7 +162,7 @@ def measure(rounds: int = _ROUNDS) -> list[Result]:
 
 
 def _least(languages: dict[str, Language], case: Case, operation: str, rounds: int) -> dict[str, float]:
-    """Return the minimum ns of one call, by language."""
+    """Return the minimum time of one call in nanoseconds, by language."""
     calls = {}
     for name, language in languages.items():
         _run_for(language, case, operation, _WARM_UP_SECONDS if name == JAVA else _TURN_SECONDS)
@@ -175,7 +175,7 @@ def _least(languages: dict[str, Language], case: Case, operation: str, rounds: i
 
 
 def _run_for(language: Language, case: Case, operation: str, seconds: float) -> int:
-    """Run for a time; return how many calls fit into a turn at the speed of the last ones."""
+    """Run for some time; return how many calls fit in a turn at the speed of the last ones."""
     calls, spent, took = 10, 0, 0
     while spent < seconds * 1e9:
         took = max(language(case, operation, calls), 1)
@@ -192,7 +192,7 @@ def _running(name: str, command: list[str]) -> Iterator[_Program]:
         yield _Program(name, process)
     finally:
         assert process.stdin is not None
-        process.stdin.close()  # a program ends at the end of its input
+        process.stdin.close()  # a program ends when its input does
         process.wait()
 
 
@@ -221,7 +221,7 @@ def goals(results: list[Result]) -> list[Goal]:
 
 
 def tables(results: list[Result]) -> str:
-    """Return the results as a table in Markdown: ns, and the peer's ns divided by ours."""
+    """Return the results as a Markdown table: nanoseconds, and the peer's divided by ours."""
     lines = [
         f"| message | operation | {OURS} ns | {GO} ns | {JAVA} ns | over {GO} | over {JAVA} |",
         "|---|---|--:|--:|--:|--:|--:|",
@@ -241,7 +241,7 @@ def _ratio(result: Result, operation: str, peer: str) -> float:
 
 
 def _versions() -> dict[str, str]:
-    """Return further versions that affect the numbers, for the table of the machine."""
+    """Return further versions that affect the numbers, for the table about the machine."""
     go = subprocess.run(["go", "version"], capture_output=True, text=True, check=True).stdout.split()[2]
     java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr.splitlines()
     kmsg = next(line.split()[-1] for line in (_PROGRAMS / "go" / "go.mod").read_text().splitlines() if "kmsg" in line)

@@ -1,10 +1,10 @@
-"""Compare the latency of clients, from `send` to the consumer, at a steady rate, and the CPU time per message.
+"""Compare the latency of clients, from `send` to the consumer, at a steady rate, and their CPU time per message.
 
     python -m benchmarks.latency --bootstrap HOST:PORT [--rate 1000] [--messages 3000] [--rounds 3]
 
 As in `clients.py`, each measurement is a fresh process, clients alternate within a round, and the table gives medians.
-Producer and consumer are in one process, with `acks=all` and no linger. The ratios are over confluent-kafka, round by
-round: below 1, kafkawire is faster or cheaper.
+Producer and consumer are in one process, with `acks=all` and no linger. Ratios are relative to confluent-kafka, round
+by round: below 1, kafkawire is faster or cheaper.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from benchmarks.machine import description
 
 __all__ = ["CLIENTS", "Paced", "main"]
 
-#: Warm-up messages, so connecting and the first fetch are not measured.
+#: Warm-up messages, so that connecting and the first fetch are not measured.
 WARM_UP = 500
 
 
@@ -38,12 +38,12 @@ class Paced:
     """The work of one measurement.
 
     Attributes:
-        bootstrap: address of the broker.
+        bootstrap: the address of the broker.
         topic: a topic with one partition.
-        n: number of measured messages.
+        n: the number of messages to measure.
         rate: messages per second.
-        size: size of each value, in bytes.
-        linger, acks, batch: the same for every client.
+        size: the size of each value, in bytes.
+        linger, acks, batch: equal for all clients.
     """
 
     bootstrap: str
@@ -90,7 +90,7 @@ def _confluent(task: Paced) -> list[float]:
     return seconds[WARM_UP:]
 
 
-#: The first client is the reference of the ratios.
+#: The first client is the reference for the ratios.
 CLIENTS: dict[str, Callable[[Paced], list[float]]] = {"confluent-kafka": _confluent, "kafkawire": _kafkawire}
 
 
@@ -112,7 +112,7 @@ def _measure(name: str, task: Paced) -> dict[str, float]:
 
 
 def table(rounds: dict[str, list[dict[str, float]]], rate: int) -> str:
-    """Return the measurements, by client, in Markdown."""
+    """Return the measurements by client, as Markdown."""
     lines = [
         f"#### latency at {rate:,} messages/s, median of {min(map(len, rounds.values()))} alternating rounds",
         "",
@@ -138,14 +138,14 @@ async def _make_topic(bootstrap: str, name: str) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the comparison and print its table in Markdown."""
+    """Run the comparison and print its Markdown table."""
     parser = argparse.ArgumentParser(description="Compare the latency of Kafka clients against one broker.")
     parser.add_argument("--bootstrap", default="")
     parser.add_argument("--rate", type=int, default=1_000)
     parser.add_argument("--messages", type=int, default=3_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the table into this document")
-    parser.add_argument("--section", default="latency", help="the section of the document")
+    parser.add_argument("--section", default="latency", help="the section of the document to replace")
     parser.add_argument("--one", nargs=2, metavar=("CLIENT", "TASK"), help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.one:

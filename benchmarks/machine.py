@@ -32,11 +32,11 @@ _PACKAGES = (
 
 
 def description(command: str, more: Mapping[str, str] | None = None) -> str:
-    """Return date, machine, versions and load as a table in Markdown.
+    """Return date, machine, versions and load as a Markdown table.
 
     Args:
         command: the command line of the run.
-        more: rows that only this run has.
+        more: rows specific to this run.
     """
     rows = {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -54,15 +54,16 @@ def description(command: str, more: Mapping[str, str] | None = None) -> str:
 
 
 def environment() -> dict[str, str]:
-    """Return this process's environment for a program whose start is measured, changed to keep compiled modules."""
+    """Return this process's environment, changed to keep compiled modules, for a program whose start is measured."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def touch_memory(size_bytes: int) -> None:
-    """Use memory and free it again, so the host has provided it before its next use.
+    """Use memory and free it again, so that the host has already provided it when it is used next.
 
-    The host provides a virtual machine's page on first use, and reclaims pages that are free for a while. The broker
-    whose records use such pages would pay for that, 2 to 6 s of CPU per GB. At most half of the free memory is used.
+    The host provides a virtual machine's page on first use, and reclaims pages that have been free for a while. The
+    broker whose records use such pages would pay for that: 2 to 6 s of CPU per GB. At most half of the free memory is
+    used.
     """
     free_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE

@@ -1,8 +1,9 @@
-"""Measure a broker's work on a produced batch before writing it: checks, checksum, stamp.
+"""Measure a broker's work on a produced batch before writing it: checks, checksum, and stamping.
 
-Batches of 16 and 256 KiB with records of 100 B and of 1 KiB, uncompressed, and of 16 KiB with every compression; values
-of random hexadecimal digits. `validate and stamp` is the complete work for a topic's configuration, `idempotent` also
-checks and updates the producers of the log. The same bytes are stamped repeatedly, which makes no difference.
+The batches are of 16 and 256 KiB with records of 100 B and 1 KiB, uncompressed, and of 16 KiB with every compression
+type; values are random hexadecimal digits. `validate and stamp` is the complete work for a topic's configuration;
+`idempotent` also checks and updates the log's producers. The same bytes are stamped repeatedly, which makes no
+difference.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from kafkawire.sdk.records.produced import ProduceLimits, check_batch
 
 __all__ = ["CASES", "Result", "goals", "measure", "tables"]
 
-#: Size of the batch, size of a value, compression.
+#: Batch size, value size, compression.
 CASES = (
     (16 * 1024, 100, Compression.NONE),
     (16 * 1024, 1024, Compression.NONE),
@@ -38,7 +39,7 @@ _PYTHON = "python check_batch"
 _ALL = "validate and stamp"
 _IDEMPOTENT = "idempotent"
 
-#: Limit of the complete work in µs, for 16 KiB of 100 B, uncompressed.
+#: Time limit for the complete work in µs, for an uncompressed 16 KiB batch of 100 B records.
 _LIMIT_US = 25.0
 
 _NOW_MS = 1_790_000_000_000
@@ -47,13 +48,13 @@ _MICROSECONDS = 1_000_000
 
 
 class Result(NamedTuple):
-    """The times of one batch.
+    """The times for one batch.
 
     Attributes:
-        name: name of the case.
-        records_count: records in the batch.
-        size_bytes: size of the batch.
-        seconds: times by kind of work.
+        name: the name of the case.
+        records_count: the number of records in the batch.
+        size_bytes: the size of the batch.
+        seconds: the time per kind of work.
     """
 
     name: str
@@ -63,13 +64,13 @@ class Result(NamedTuple):
 
 
 def measure(batch_bytes: int, value_bytes: int, compression: Compression, seconds: float = 0.2) -> Result:
-    """Measure all kinds of work on one batch, in turn.
+    """Measure all kinds of work on one batch, taking turns.
 
     Args:
-        batch_bytes: maximum size of the batch before compression, in bytes.
-        value_bytes: size of each value.
-        compression: compression of the batch.
-        seconds: time for each function.
+        batch_bytes: the maximum size of the batch before compression, in bytes.
+        value_bytes: the size of each value.
+        compression: the compression type of the batch.
+        seconds: the time per function.
     """
     builder = BatchBuilder(batch_bytes, compression, producer_id=1, producer_epoch=0, base_sequence=0)
     while builder.append(_NOW_MS, None, os.urandom(value_bytes // 2).hex().encode()) is not None:
@@ -103,14 +104,14 @@ def measure(batch_bytes: int, value_bytes: int, compression: Compression, second
 
 
 def goals(results: Iterable[Result]) -> list[Goal]:
-    """Return the goal: the limit of the complete work, divided by the measured time."""
+    """Return the goal: the time limit for the complete work, divided by the measured time."""
     first = next(iter(results))
     ratios = {} if native is None else {first.name: _LIMIT_US / (first.seconds[_ALL] * _MICROSECONDS)}
     return [Goal(f"a produced batch: {_LIMIT_US:g} µs over the time of checks and stamp", 1.0, ratios)]
 
 
 def tables(results: Iterable[Result]) -> str:
-    """Return the times in microseconds as a table in Markdown."""
+    """Return the times in microseconds as a Markdown table."""
     found = list(results)
     columns = list(found[0].seconds)
     lines = [

@@ -1,10 +1,10 @@
 """Measure record batches against aiokafka's C extension and kafka-python: append, decode, decompress.
 
-Batches of 1 to 10,000 records of 100 B and of 1 KiB, values only. Building means creating a builder, appending, and
-getting the sealed batch; decoding starts from the bytes of one batch, checks its checksum, and ends with a list of
-records with all their fields, unless the column says otherwise. `records` creates the batch, checks it and reads it,
-like the peers; `read_records` does all of this in one call. All builders must build the same batch, and all decoders
-must find the same values in it.
+Batches have 1 to 10,000 records of 100 B and of 1 KiB, values only. Building means creating a builder, appending, and
+getting the sealed batch; decoding starts from the bytes of one batch, verifies its checksum, and ends with a list of
+records with all their fields, unless the column says otherwise. `records` creates the batch, checks it and reads it, as
+the peers do; `read_records` does all of this in one call. All builders must build identical batches, and all decoders
+must find identical values in them.
 """
 
 from __future__ import annotations
@@ -34,31 +34,31 @@ __all__ = ["COUNTS", "SIZES", "Result", "goals", "measure", "measure_compressed"
 COUNTS = (1, 10, 100, 1_000, 10_000)
 SIZES = (100, 1024)
 
-#: Operation, our column, the peer's, lowest ratio allowed in any case.
+#: Operation, our column, the peer's, the lowest ratio allowed in any case.
 _WANTED = (
     ("build", "native append", "aiokafka append", 2.5),
     ("build", "native append_many", "aiokafka append", 4.0),
     ("decode", "native read_records", "aiokafka records", 3.0),
 )
 
-#: From this many records on, columns pay off and have a goal.
+#: From this many records, columns pay off and have a goal.
 _COLUMNS_FROM = 1_000
 _COLUMNS_WANTED = 8.0
 
 _TIMESTAMP = 1_790_000_000_000
-#: Upper bound of a record's size beyond its value.
+#: Upper bound of a record's overhead beyond its value.
 _OVERHEAD = 40
 
 Function = Callable[[], object]
 
 
 class Result(NamedTuple):
-    """The times of one batch.
+    """The times for one batch.
 
     Attributes:
-        records_count: records in the batch.
-        size: bytes of each value.
-        compression: compression of the batch.
+        records_count: the number of records in the batch.
+        size: the size of each value in bytes.
+        compression: the compression type of the batch.
         build: seconds by codec.
         decode: seconds by codec.
     """
@@ -77,12 +77,12 @@ class Result(NamedTuple):
 
 
 def measure(count: int, size: int, seconds: float = 0.2) -> Result:
-    """Measure uncompressed batches on all codecs, in turn.
+    """Measure uncompressed batches on all codecs, taking turns.
 
     Args:
-        count: records in a batch.
-        size: bytes of each value.
-        seconds: time for each function.
+        count: the number of records per batch.
+        size: the size of each value in bytes.
+        seconds: the time per function.
     """
     values = [os.urandom(size) for _ in range(count)]
     build, data = _builders(values, Compression.NONE, seconds)
@@ -90,7 +90,7 @@ def measure(count: int, size: int, seconds: float = 0.2) -> Result:
 
 
 def measure_compressed(compression: Compression, count: int = 1_000, seconds: float = 0.2) -> Result:
-    """Measure compressed batches of short JSON documents on all codecs, in turn."""
+    """Measure compressed batches of short JSON documents on all codecs, taking turns."""
     values = [
         b'{"id": %d, "user": "user-%d", "event": "page_view", "url": "/articles/%d", "reference": "%s"}'
         % (number, number % 97, number % 31, os.urandom(4).hex().encode())
@@ -102,7 +102,7 @@ def measure_compressed(compression: Compression, count: int = 1_000, seconds: fl
 
 
 def _builders(values: list[bytes], compression: Compression, seconds: float) -> tuple[dict[str, float], bytes]:
-    """Return the seconds of each builder, and the batch."""
+    """Return the seconds for each builder, and the batch."""
     functions = _own_builders(values, compression)
     data = bytes(functions["python append"]())  # type: ignore[call-overload]  # some buffer
     for name, module in (
@@ -227,7 +227,7 @@ def _peer(name: str, module: str, attribute: str) -> Any:
     try:
         return getattr(__import__(module, fromlist=[attribute]), attribute)
     except ImportError as error:
-        print(f"{name} left out: {error}")
+        print(f"{name} skipped: {error}")
         return None
 
 
@@ -251,7 +251,7 @@ def goals(results: Iterable[Result]) -> list[Goal]:
 
 
 def tables(results: list[Result]) -> str:
-    """Return the results as tables in Markdown: one for building, one for decoding."""
+    """Return the results as Markdown tables: one for building, one for decoding."""
     return "\n\n".join(
         [
             "#### Building a batch: µs, and times as fast as aiokafka's C",

@@ -1,9 +1,9 @@
-"""Measure the cost of one `send` call for a program, against confluent-kafka's `produce`, without a broker.
+"""Measure what one `send` call costs a program, against confluent-kafka's `produce`, without a broker.
 
-Records of 100 B for three partitions, without a key and with one of 8 bytes. For kafkawire the time includes everything
-in the caller's thread: a `Delivery` for each record, and opening, filling, sealing and settling batches. For
-confluent-kafka it is the enqueuing, without a callback; a separate thread creates the batches later, which is not
-measured. The calling loop counts for both.
+The records are of 100 B for three partitions, without a key and with an 8-byte key. For kafkawire, the time includes
+everything in the caller's thread: a `Delivery` for each record, and opening, filling, sealing and settling batches. For
+confluent-kafka, it is the time to enqueue, without a callback; a separate thread creates the batches later, which is
+not measured. The calling loop counts for both.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["KEYED", "KEYLESS", "Result", "goals", "measure", "tables"]
 KEYLESS = "without a key"
 KEYED = "with a key of 8 bytes"
 
-#: Limits of a call in nanoseconds, by case.
+#: Time limits for a call in nanoseconds, by case.
 _LIMITS_NS = {KEYLESS: 110, KEYED: 180}
 
 _OURS = "kafkawire send"
@@ -38,7 +38,7 @@ _BATCH_BYTES = 262_144
 _TOPIC = "t"
 _NANOSECONDS = 1_000_000_000
 
-#: Sends records with these keys, and returns the seconds that it took.
+#: Sends records with these keys, and returns how many seconds that took.
 Sends = Callable[[Sequence[bytes] | None], float]
 
 
@@ -46,8 +46,8 @@ class Result(NamedTuple):
     """The cost of a call.
 
     Attributes:
-        name: name of the case.
-        nanoseconds: time of one call, by client.
+        name: the name of the case.
+        nanoseconds: the time of one call, by client.
     """
 
     name: str
@@ -55,11 +55,11 @@ class Result(NamedTuple):
 
 
 def measure(seconds: float = 0.2, rounds: int = 15) -> list[Result]:
-    """Measure all clients, in turn.
+    """Measure all clients, taking turns.
 
     Args:
-        seconds: time for each client and case, over all rounds; each round sends at least `_RECORDS` records.
-        rounds: how often each client gets its turn.
+        seconds: the time per client and case, over all rounds; each round sends at least `_RECORDS` records.
+        rounds: how many turns each client gets.
     """
     clients: dict[str, Sends] = {_OURS: _ours()}
     if peer := _peer():
@@ -83,7 +83,7 @@ def _ours() -> Sends:
     value = os.urandom(100)
 
     def settle() -> None:
-        """Process a full batch like one that was sent and acknowledged, without sending it."""
+        """Process a full batch as if it had been sent and acknowledged, without sending it."""
         news = accumulator.news
         while news:
             item = news.popleft()
@@ -118,9 +118,9 @@ def _peer() -> Sends | None:
     try:
         from confluent_kafka import Producer
     except ImportError as error:
-        print(f"{_PEER} left out: {error}")
+        print(f"{_PEER} skipped: {error}")
         return None
-    # Nothing listens there: records stay in the queue, which is purged after each round.
+    # Nothing listens at this address: records stay in the queue, which is purged after each round.
     settings: dict[str, Any] = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0, "error_cb": lambda error: None}
     producer = Producer(settings)
     value = os.urandom(100)
@@ -143,7 +143,7 @@ def _peer() -> Sends | None:
 
 
 def goals(results: Iterable[Result]) -> list[Goal]:
-    """Return the goals: the limit of a call, divided by the measured time."""
+    """Return the goals: the time limit for a call, divided by the measured time."""
     return [
         Goal(
             f"send(), {result.name}: {_LIMITS_NS[result.name]} ns over the time of a call",
@@ -155,7 +155,7 @@ def goals(results: Iterable[Result]) -> list[Goal]:
 
 
 def tables(results: list[Result]) -> str:
-    """Return the results as a table in Markdown."""
+    """Return the results as a Markdown table."""
     names = list(results[0].nanoseconds)
     lines = [f"| record of 100 B | {' | '.join(f'{name} ns' for name in names)} |", "|---|" + "--:|" * len(names)]
     for result in results:

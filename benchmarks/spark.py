@@ -2,9 +2,9 @@
 
     python -m benchmarks spark [--records N] [--rounds N] [--write docs/benchmarks.md]
 
-One topic of values of 100 B and one of 1 KiB on an Apache Kafka, uncompressed, in four partitions; Spark is
-`local[2]`. The contenders take turns in one session, and must give the same answer. CPU includes the JVM, its Python
-workers and the broker. Each ratio is that of one round, and their median counts.
+The data is one topic with values of 100 B and one with values of 1 KiB on an Apache Kafka, uncompressed, in four
+partitions; Spark is `local[2]`. The contenders take turns in one session, and must give the same answer. CPU includes
+the JVM, its Python workers and the broker. Each ratio compares one round, and the median ratio counts.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = ["main"]
 
 _CONNECTOR = "Kafka connector"
 
-#: By size of the values: contender, and the wanted ratios of the connector's CPU and time to ours.
+#: By value size: the contender, and the wanted ratios of the connector's CPU and time to ours.
 _WANTED: Mapping[int, Sequence[tuple[str, float, float | None]]] = {
     100: (
         ("kafka_segments", 2.0, None),
@@ -56,12 +56,12 @@ _UDFS_WANTED = {"UDF on kafka-python": 8.0, "UDF on aiokafka": 3.0}
 _RECORDS = 10_000_000
 _ROUNDS = 3
 _PARTITIONS = 4
-#: The fraction of the records in the 1 KiB topic, and in the rows of raw batches.
+#: The fraction of the records that go into the 1 KiB topic, and into the rows of raw batches.
 _LARGE_PART, _UDF_PART = 10, 5
 
 
 class _Run(NamedTuple):
-    """The cost of one query: CPU of all processes, and time."""
+    """The cost of one query: CPU time of all processes, and elapsed time."""
 
     cpu_seconds: float
     seconds: float
@@ -71,8 +71,8 @@ class _Measured(NamedTuple):
     """The measurements of one topic, or of its raw batches.
 
     Attributes:
-        title: title of its table.
-        answer: records, and bytes of their values.
+        title: the title of its table.
+        answer: the number of records, and the size of their values.
         runs: by contender, round by round.
     """
 
@@ -81,7 +81,7 @@ class _Measured(NamedTuple):
     runs: dict[str, list[_Run]]
 
     def ratio(self, over: str, under: str, of: Callable[[_Run], float]) -> float:
-        """Return the median of the ratios of each round."""
+        """Return the median of the per-round ratios."""
         pairs = zip(self.runs[over], self.runs[under], strict=True)
         return statistics.median(of(above) / of(below) for above, below in pairs)
 
@@ -89,8 +89,10 @@ class _Measured(NamedTuple):
 def main(arguments: Sequence[str]) -> None:
     """Measure, print the tables and, with --write, put them into a document."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks spark")
-    parser.add_argument("--records", type=int, default=_RECORDS, metavar="N", help="of 100 B; a tenth of 1 KiB")
-    parser.add_argument("--rounds", type=int, default=_ROUNDS, help="the medians count")
+    parser.add_argument(
+        "--records", type=int, default=_RECORDS, metavar="N", help="number of 100 B records; a tenth as many of 1 KiB"
+    )
+    parser.add_argument("--rounds", type=int, default=_ROUNDS, help="number of rounds; the medians count")
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the tables into this document")
     options = parser.parse_args(arguments)
     more = {
@@ -122,7 +124,7 @@ def _measure_all(records: int, rounds: int) -> tuple[list[_Measured], list[Goal]
         settings = {
             "spark_jars": ",".join(map(str, connector_jars())),
             "spark_driver_memory": "4g",
-            "spark_driver_extraJavaOptions": "",  # tests trade speed for a quick start
+            "spark_driver_extraJavaOptions": "",  # the tests trade speed for a quick start
             "spark_python_unix_domain_socket_enabled": "true",
         }
         with local_session(**settings) as spark:
@@ -158,7 +160,7 @@ def _register(spark: SparkSession) -> None:
 
 
 def _measure(title: str, queries: Mapping[str, Query], rounds: int, broker: int) -> _Measured:
-    """Run each query once to warm up, and then in turns.
+    """Run each query once to warm up, and then in turn.
 
     Raises:
         RuntimeError: two queries have different answers.

@@ -1,8 +1,8 @@
-"""The queries that are measured in Spark, which must have the same answer from each source.
+"""The queries that are measured in Spark, which must give the same answer for each source.
 
 Each query counts records and adds up the lengths of their values. Python sources have no column pruning, so seven
-columns are sent to Spark although the query needs one, unless the schema names it; the connector builds only what it
-needs.
+columns are sent to Spark even if the query needs only one, unless the schema names it; the connector builds only what
+the query needs.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 __all__ = ["NOTHING_DECODED", "Answer", "Place", "Query", "of_batches", "of_topic", "write_batches"]
 
-#: Most of its functions are created on import, where type checkers do not see them.
+#: Most of its functions are created at import time, where type checkers do not see them.
 _COMPUTE: Any = pyarrow.compute
 
-#: Records, and bytes of their values.
+#: The number of records, and the size of their values.
 Answer = tuple[int, int]
 Query = Callable[[], Answer]
 
@@ -38,12 +38,12 @@ _DECODED = "array<struct<key: binary, value: binary, offset: bigint, timestamp: 
 
 
 class Place(NamedTuple):
-    """The location of a topic.
+    """Where a topic is.
 
     Attributes:
-        bootstrap: address of the broker.
-        folder: folder with the broker's logs.
-        topic: its name.
+        bootstrap: the address of the broker.
+        folder: the folder with the broker's logs.
+        topic: the topic name.
     """
 
     bootstrap: str
@@ -79,7 +79,7 @@ def of_topic(spark: SparkSession, place: Place) -> dict[str, Query]:
 
 
 def write_batches(spark: SparkSession, place: Place, folder: Path, batches: int) -> None:
-    """Write the first raw batches of a topic into Parquet files, one in each row."""
+    """Write the first raw batches of a topic to Parquet files, one per row."""
     from kafkawire.sdk.records.stored import Memory, Stored, read_stored
 
     rows: list[bytes] = []

@@ -3,7 +3,7 @@
     python -m benchmarks spark-sizes [--sizes GB ...] [--write docs/spark_sizing.md]
 
 Segments of 256 MB with values of 100 B in batches of 16 KiB, each a separate partition, are written once before the
-measurement, so they come from the system's cache if that is large enough. Spark is `local[2]`, and each size has its
+measurement, so they are read from the system's cache if it is large enough. Spark is `local[2]`, and each size has its
 own session. CPU includes the JVM and its Python workers.
 """
 
@@ -37,7 +37,7 @@ _VALUE_BYTES = 100
 _START_MS = 1_790_000_000_000
 _SEED = 1
 
-#: Memory of the JVM, for each size: the state that does not grow with the data must fit.
+#: The JVM's memory, for every size: the state that does not grow with the data must fit.
 _DRIVER_MEMORY = "2g"
 
 
@@ -45,12 +45,12 @@ class _Run(NamedTuple):
     """The cost of one job at one size.
 
     Attributes:
-        size_gb: size of the segments.
-        job: name of the job.
-        cpu_seconds: CPU time of all processes.
-        seconds: time from start to end.
-        memory_mb: peak resident size of a process so far, the largest by program.
-        written_mb: size of the written files, tables and state for the next run.
+        size_gb: the total size of the segments.
+        job: the name of the job.
+        cpu_seconds: the CPU time of all processes.
+        seconds: the time from start to end.
+        memory_mb: the peak resident size of a process so far, the largest per program.
+        written_mb: the size of the written files: tables and state for the next run.
     """
 
     size_gb: int
@@ -64,7 +64,9 @@ class _Run(NamedTuple):
 def main(arguments: Sequence[str]) -> None:
     """Measure, print the table and, with --write, put it into a document."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks spark-sizes")
-    parser.add_argument("--sizes", type=int, nargs="+", default=_SIZES_GB, metavar="GB", help="in ascending order")
+    parser.add_argument(
+        "--sizes", type=int, nargs="+", default=_SIZES_GB, metavar="GB", help="sizes in ascending order"
+    )
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the table into this document")
     options = parser.parse_args(arguments)
     more = {"Java": java_release(), "Spark": metadata.version("pyspark"), "driver memory": _DRIVER_MEMORY}
@@ -85,7 +87,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _fill(logs: Path, count: int) -> int:
-    """Write a number of segments, and return their total number of records."""
+    """Write a number of segments, and return how many records they have in total."""
     first = logs / "values-0" / f"{0:020}.log"
     if not first.exists():
         first.parent.mkdir(parents=True)
@@ -125,7 +127,7 @@ def _measure(logs: Path, out: Path, size_gb: int, records: int) -> Iterator[_Run
 
     settings = {
         "spark_driver_memory": _DRIVER_MEMORY,
-        "spark_driver_extraJavaOptions": "",  # tests trade speed for a quick start
+        "spark_driver_extraJavaOptions": "",  # the tests trade speed for a quick start
         "spark_python_unix_domain_socket_enabled": "true",
     }
     with local_session(**settings) as spark:

@@ -1,7 +1,7 @@
-"""Time functions against each other: in one process, in turn, the best of several rounds.
+"""Time functions against each other: in one process, taking turns, with the best of several rounds.
 
 Machines are shared and their clock rates drift: only ratios of functions measured in turn are meaningful, and the
-shortest time is the least disturbed one."""
+shortest time is the least disturbed."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["best_seconds", "geometric_mean"]
 def best_seconds(
     functions: dict[str, Callable[[], object]], seconds: float = 0.2, rounds: int = 15
 ) -> dict[str, float]:
-    """Return the seconds of one call of each function.
+    """Return the seconds that one call of each function takes.
 
     Args:
-        functions: the functions by name; they run in turn.
-        seconds: time for each function, over all rounds.
-        rounds: how often each function gets its turn.
+        functions: the functions by name; they take turns.
+        seconds: the time per function, over all rounds.
+        rounds: how many turns each function gets.
     """
     best = {}
     counts = {}
@@ -43,6 +43,6 @@ def best_seconds(
 
 
 def geometric_mean(values: Iterable[float]) -> float:
-    """Return the geometric mean: the mean for ratios."""
+    """Return the geometric mean, which is the right mean for ratios."""
     logarithms = [math.log(value) for value in values]
     return math.exp(sum(logarithms) / len(logarithms))

@@ -1,13 +1,13 @@
-"""Process many records at once, and hand partitions over without processing any record twice.
+"""Process many records concurrently, and hand partitions over without processing any record twice.
 
-A record is in progress from when it is handed out until it is finished. When partitions move to another member, or the
-consumer is closed, the listener waits for their records in progress; records finished by then are committed before the
-partitions move. A record that cannot be processed goes to a dead-letter topic, and is then finished, too.
+A record is in progress from the moment it is handed out until it is finished. When partitions move to another member,
+or the consumer is closed, the listener waits for their records in progress; the records finished by then are committed
+before the partitions move. A record that cannot be processed goes to a dead-letter topic, which also finishes it.
 
     python examples/graceful_rebalance.py localhost:9092
 
-`consume` is for asyncio and `consume_in_threads` for threads. The program lets two of the former share a topic, cancels
-one in the middle, and prints how many records were processed, and how many of them more than once.
+`consume` is for asyncio and `consume_in_threads` for threads. The program runs two of the former on one topic, cancels
+one of them halfway, and prints how many records were processed, and how many of them more than once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 
 from kafkawire import Admin, Consumer, NewTopic, Producer, Record, TopicPartition, sync
 
-#: Records in progress at a time.
+#: The maximum number of records in progress.
 WORKERS = 8
 
 #: How long to wait for a record before checking whether to stop.
@@ -44,7 +44,7 @@ class Tasks:
         """Begin without records in progress."""
 
     async def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
-        """Finish the records in progress; the consumer hands out no more records of these partitions."""
+        """Finish the records in progress; the consumer hands out no further records of these partitions."""
         if tasks := self._of(partitions):
             await asyncio.wait(tasks)
 
@@ -77,7 +77,7 @@ async def consume(
     ):
         records = aiter(consumer)
         while True:
-            await slots.acquire()  # before reading: a record is in progress as soon as it is handed out
+            await slots.acquire()  # before reading, because a record is in progress as soon as it is handed out
             record = await anext(records)
             task = asyncio.create_task(work_on(record))
             task.add_done_callback(lambda task: slots.release())
@@ -99,11 +99,11 @@ class Futures:
         """Begin without records in progress."""
 
     def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
-        """Finish the records in progress; the thread that reads waits here."""
+        """Finish the records in progress; the reading thread waits here."""
         wait(self._of(partitions))
 
     def on_lost(self, partitions: Collection[TopicPartition]) -> None:
-        """Cancel calls that have not begun, because other members already process these records."""
+        """Cancel calls that have not started, because other members already process these records."""
         for future in self._of(partitions):
             future.cancel()
 
@@ -143,7 +143,7 @@ def consume_in_threads(
 
 
 async def main(servers: str, count: int = 1_000) -> None:
-    """Share the records of a topic between two consumers, one of which leaves in the middle."""
+    """Share the records of a topic between two consumers, one of which leaves halfway."""
     seen: Counter[bytes | None] = Counter()
     half, everything = asyncio.Event(), asyncio.Event()
 

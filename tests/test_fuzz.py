@@ -23,7 +23,7 @@ ROOT = Path(__file__).parent.parent
 
 INPUTS = [Case("planted", bytes(30)), Case("planted", bytes(range(100)))]
 
-#: A fuzzer with one more target, for bugs that no process survives.
+#: A fuzzer with an extra target, for bugs that no process survives.
 SCRIPT = """
 import sys, os, signal
 from tools import fuzz

@@ -1,6 +1,6 @@
-"""The fuzz targets for dumps of stored records notice faults of the product.
+"""The fuzz targets for dumps of stored records notice faults in the product.
 
-Method: a part of the product is replaced by a faulty one; `tests/test_fuzz_targets.py` runs every target on golden
+Method: a part of the product is replaced with a faulty one; `tests/test_fuzz_targets.py` runs every target on golden
 inputs.
 """
 

@@ -1,7 +1,7 @@
-"""Damaged record sets reach the intended code, and the targets notice faults of the product.
+"""Damaged record sets reach the intended code, and the targets notice faults in the product.
 
-Method: one function of the product is replaced by a wrong one, and the target has to report it; contents and checksums
-from the targets are read back.
+Method: one function of the product is replaced with a wrong one, and the target has to report it; contents and
+checksums from the targets are read back.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Every target of the fuzzer runs, reaches the intended code, and notices faults of the product.
+"""Every target of the fuzzer runs, reaches the intended code, and notices faults in the product.
 
 Method: a few hundred cases of each target must pass and must not all be refused; then one function of the product is
-replaced by a wrong one, and the target has to report it.
+replaced with a wrong one, and the target has to report it.
 """
 
 from __future__ import annotations

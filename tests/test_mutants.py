@@ -1,6 +1,6 @@
 """Faults are planted in a copy, and those that the tests miss are listed, explained or not.
 
-Method: a tree of one source with a test that sees most of it; then the project's own table.
+Method: a tree with one source and a test that notices most faults in it; then the project's own table.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ tests = ["tests/sdk/test_split.py"]
 engine = "construct"
 """
 
-#: The test below sees a negated condition; the other fault, `a >= b`, gives the same result.
+#: The test below notices a negated condition; the other fault, `a >= b`, gives the same result.
 SPLIT = '''"""Split."""
 
 
@@ -221,7 +221,7 @@ def test_rooms(tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 
 
 def test_what_has_changed(tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Changed sources of every room count, even of rooms that are otherwise left out."""
+    """Changed sources in every room count, even in rooms that are otherwise skipped."""
     for path in ("sdk/more.py", "sdk/split.pyx"):
         write(tree, path, SPLIT)
     author = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
@@ -235,7 +235,7 @@ def test_what_has_changed(tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     assert list(mutants.plans_of(tree, [], "HEAD")) == ["sdk/split.py", "sdk/split.pyx"]
     assert list(mutants.plans_of(tree, ["sdk"], "HEAD")) == ["sdk/split.py"]
     assert plant_all(monkeypatch, "--since", "no-such-revision") == 2
-    assert "nothing is known of what has changed since no-such-revision" in capsys.readouterr().err
+    assert "cannot tell what has changed since no-such-revision" in capsys.readouterr().err
 
 
 @pytest.mark.thorough

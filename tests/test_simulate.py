@@ -18,7 +18,7 @@ def test_a_seed_that_fails(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--seeds", "1:3", "--plant", "acknowledged_before_the_high_watermark"]) == 1
     shown = capsys.readouterr().out
     assert "seed 1 fails: in-" in shown
-    assert "needs, of its plan (synced: " in shown
+    assert "needs these parts of its plan (synced: " in shown
     assert "1 seeds, 1 failed, " in shown
 
 

@@ -1,6 +1,6 @@
-"""Slips of every kind are found, each leaves a source that parses, and edits without effect are left out.
+"""Slips of every kind are found, each leaves a source that parses, and edits without effect are excluded.
 
-Method: a function's body for each slip, and for each reason not to make one; then sources of the project.
+Method: a function body for each slip, and for each reason not to make one; then sources of the project.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SLIPS = [
     ("names", "return [first for first, last in a]", {"return [last for first, last in a]"}
         | {"return [first for last, first in a]"}),
     ("names", "for x in a: a[x] = n", {"for n in a: a[n] = n", "for x in a: a[x] = low"}),
-    ("names", "z_ms = a", set()),  # is not bound yet
+    ("names", "z_ms = a", set()),  # not bound yet
     ("names", "return topic, topics", set()),
     ("names", "return self.first(), self.last()", set()),
     ("names", "assert start_ms", set()),
@@ -55,7 +55,7 @@ SLIPS = [
     ("order", "self.x = 1; self.file.name(a)", set()),
     ("order", "self.x = 1; yield from ()", set()),
     ("order", "self.x = 1; yield from a", {"yield from a; self.x = 1"}),
-    ("order", "self.x = A.B(n); self.y = A.B(low)", set()),  # makes an object, and changes no class
+    ("order", "self.x = A.B(n); self.y = A.B(low)", set()),  # creates an object, and changes no class
     ("order", "self.x = A.b(n); self.y = A.b(low)", {"self.y = A.b(low); self.x = A.b(n)"}),
     ("order", "a.add(topic.x); a[topic.with_suffix(n)] = 1", {"a[topic.with_suffix(n)] = 1; a.add(topic.x)"}),
     ("order", "a.add(topic.x); topics[topic.with_suffix(n)] = 1", set()),  # nothing changes a path
@@ -73,7 +73,7 @@ CALLED_BACK = [
     ("t = g.create_task(a); self.x[t] = n; t.add_done_callback(self.f)", True),
     ("t = g.create_task(a); self.x.add(t); t.add_done_callback(lambda t: self.f(t))", True),
     ("t = new_task(a, n); self.x.add(t); t.add_done_callback(self.f)", True),
-    ("t = g.promise(a); self.x.add(t); t.add_done_callback(self.x.discard)", False),  # may call at once
+    ("t = g.promise(a); self.x.add(t); t.add_done_callback(self.x.discard)", False),  # may call it immediately
     ("t = g.create_task(a) if a else n; self.x.add(t); t.add_done_callback(self.x.discard)", False),
     ("t = g.create_task(a); t = n; self.x.add(t); t.add_done_callback(self.x.discard)", False),
     ("self.x.add(a); a.add_done_callback(self.x.discard)", False),

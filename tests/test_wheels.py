@@ -38,13 +38,13 @@ def test_right_contents(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "file", "native", "text"),
     [
-        (NATIVE, "kafkawire/__main__.py", True, "holds no extension"),
-        (PURE, EXTENSION, False, "holds an extension"),
+        (NATIVE, "kafkawire/__main__.py", True, "contains no extension"),
+        (PURE, EXTENSION, False, "contains an extension"),
         (PURE, EXTENSION, True, "a wheel with extensions has another tag"),
         (NATIVE, "kafkawire/__main__.py", False, "a wheel without extensions has another tag"),
-        (PURE, "kafkawire/native.c", False, r"holds sources of extensions: kafkawire/native\.c"),
-        (PURE, "kafkawire/native.pyx", False, r"holds sources of extensions: kafkawire/native\.pyx"),
-        (PURE, "kafkawire/native_read.pxi", False, "holds sources of extensions"),
+        (PURE, "kafkawire/native.c", False, r"contains sources of extensions: kafkawire/native\.c"),
+        (PURE, "kafkawire/native.pyx", False, r"contains sources of extensions: kafkawire/native\.pyx"),
+        (PURE, "kafkawire/native_read.pxi", False, "contains sources of extensions"),
     ],
 )
 def test_wrong_contents(tmp_path: Path, name: str, file: str, native: bool, text: str) -> None:
@@ -58,10 +58,10 @@ def test_wrong_contents(tmp_path: Path, name: str, file: str, native: bool, text
         ("", "", ""),
         ("src/kafkawire/sdk/native_read.pxi", "", r"lacks src/kafkawire/sdk/native_read\.pxi"),
         ("LICENSE", "", "lacks LICENSE"),
-        ("", "src/kafkawire/sdk/native.c", r"holds src/kafkawire/sdk/native\.c"),
-        ("", "src/kafkawire/sdk/native.cpython-311.so", r"holds src/kafkawire/sdk/native\.cpython-311\.so"),
-        ("", "sdk/native.pyx", r"holds sdk/native\.pyx"),
-        ("", "tests/test_sdk.py", r"holds tests/test_sdk\.py"),
+        ("", "src/kafkawire/sdk/native.c", r"contains src/kafkawire/sdk/native\.c"),
+        ("", "src/kafkawire/sdk/native.cpython-311.so", r"contains src/kafkawire/sdk/native\.cpython-311\.so"),
+        ("", "sdk/native.pyx", r"contains sdk/native\.pyx"),
+        ("", "tests/test_sdk.py", r"contains tests/test_sdk\.py"),
     ],
 )
 def test_contents_of_an_sdist(tmp_path: Path, lost: str, more: str, text: str) -> None:

@@ -1,7 +1,7 @@
 """Find circles of imports: modules that import each other, directly or through others.
 
 `python -m tools.circles` prints one line per circle and exits with 1 if there is one. Imports inside functions and for
-type checkers count, too: they only hide a circle from Python, and a reader who begins with one of its modules still
+type checkers also count: they only hide a circle from Python, and a reader who begins with one of its modules still
 needs all of them. `make layers` runs it after import-linter, whose graph it reads.
 """
 

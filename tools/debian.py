@@ -1,6 +1,6 @@
 """Install Debian packages if this user may do so without being prompted.
 
-Runs on the system's own Python with nothing installed.
+This runs on the system's own Python, with nothing installed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Create the virtual environment of the Makefile's targets, and install the package with its extensions into it.
 
-Runs on the system's own Python with nothing installed. The output of pip is shown only if it fails. A machine without a
-C compiler gets the pure-Python engine, and one line that says so. Dependencies outside of PyPI are installed if this
-user may do that, and named otherwise.
+This runs on the system's own Python, with nothing installed. The output of pip is shown only if it fails. A machine
+without a C compiler gets the pure-Python engine, and a one-line note about it. Dependencies from outside PyPI are
+installed if this user may do so, and otherwise named.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from tools.debian import install_first
 from tools.find_java import JAVA_VERSION_MIN, find_java, install_java
 from tools.pythons import PYTHON_VERSION_MIN
 
-#: The content of each kind of environment besides the package and its dependencies: names of extras in pyproject.toml.
-#: Each kind also includes that of `core`, because its stamp in the Makefile also counts as that of `core`.
+#: What each kind of environment contains besides the package and its dependencies: names of extras in pyproject.toml.
+#: Each kind also includes everything in `core`, because its stamp in the Makefile counts as that of `core`, too.
 EXTRAS = {
     "core": ("cli",),
     "test": ("test",),
@@ -39,7 +39,7 @@ WITHOUT_SPARK = {"test", "release"}
 #: Programs that the tests with Apache Kafka run, and the Debian packages that provide them.
 KAFKA_PROGRAMS = {"java": "default-jre-headless", "mvn": "maven"}
 
-#: Files from which the extensions are built; a change of any of them rebuilds all.
+#: The files from which the extensions are built; if any of them changes, all are rebuilt.
 EXTENSION_SOURCES = ("*.pyx", "*.pxd", "*.pxi")
 
 
@@ -49,7 +49,7 @@ class SetupError(Exception):
 
 def main() -> int:
     """Create or update the environment and return the exit status."""
-    parser = argparse.ArgumentParser(description="Make the virtual environment of one kind of work.")
+    parser = argparse.ArgumentParser(description="Create the virtual environment for one kind of work.")
     parser.add_argument("kind", choices=sorted(EXTRAS))
     parser.add_argument("--venv", type=Path, default=Path(".venv"))
     arguments = parser.parse_args()
@@ -86,7 +86,7 @@ def make_venv(venv: Path) -> None:
     """
     if _has_pip(venv):
         return
-    print(f"Making the virtual environment {venv}", flush=True)
+    print(f"Creating the virtual environment {venv}", flush=True)
     created = _create(venv)
     if created.returncode and install_first("python3-venv"):
         created = _create(venv)
@@ -95,7 +95,7 @@ def make_venv(venv: Path) -> None:
 
 
 def install_package(venv: Path, extras: list[str]) -> None:
-    """Install the package of this folder, editable, with `extras`.
+    """Install the package in this folder as editable, with `extras`.
 
     Raises:
         SetupError: pip failed; the text is its output.
@@ -108,22 +108,22 @@ def install_package(venv: Path, extras: list[str]) -> None:
 
 
 def spark_extra(install: bool) -> list[str]:
-    """Return the extra that Spark needs, if this machine has the Java that Spark runs on.
+    """Return the extra that Spark needs, if this machine has a Java that Spark runs on.
 
     Args:
-        install: whether Java may be installed, so that its absence deserves a line.
+        install: whether Java may be installed, so that its absence deserves a note.
     """
     java = find_java() or (install_java() if install else None)
     if java is None and install:
         print(
-            f"Spark is left out: no Java {JAVA_VERSION_MIN} or newer was found, and this user cannot install one. "
+            f"Spark is skipped: no Java {JAVA_VERSION_MIN} or newer was found, and this user cannot install one. "
             "`apt-get install openjdk-17-jre-headless`, then `make venv`, brings its tests in."
         )
     return ["spark"] if java is not None else []
 
 
 def install_kafka_programs() -> None:
-    """Install the programs for the tests with Apache Kafka. Without kcat, only its own tests are left out.
+    """Install the programs for the tests with Apache Kafka. Without kcat, only its own tests are skipped.
 
     Raises:
         SetupError: Java or Maven is missing, and this user cannot install it.
@@ -132,13 +132,13 @@ def install_kafka_programs() -> None:
         if shutil.which(program) is None and not install_first(package):
             raise SetupError(f"{program} is not on the path; Debian has it in {package}")
     if shutil.which("kcat") is None and not install_first("kcat"):
-        print("kcat's tests are left out: it is not on the path, and this user cannot install it (Debian: kcat).")
+        print("kcat's tests are skipped: it is not on the path, and this user cannot install it (Debian: kcat).")
 
 
 def missing_extension_note(folder: Path) -> str | None:
-    """Return one line about extensions below `folder` that could not be built, or None if all exist.
+    """Return a one-line note about extensions below `folder` that could not be built, or None if all exist.
 
-    An extension older than the sources would behave like outdated code, so it is removed.
+    An extension older than the sources would behave like the outdated code, so it is removed.
     """
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
     sources = [path for pattern in EXTENSION_SOURCES for path in folder.rglob(pattern)]

@@ -1,4 +1,4 @@
-"""Facts that have one home, and patterns of code that repeats them.
+"""Facts that have a single home, and patterns of code that repeats them.
 
 A rule of `tools/tidy.py`. Files written by codegen are homes, so codegen itself is exempt; so are the tests of the
 homes, which contain the bytes themselves in order to detect wrong ones. Comments and docstrings may name any number.
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FACTS", "Fact", "second_homes"]
 
-#: Files that are searched for facts.
+#: Files in which facts are searched for.
 SUFFIXES = {".py", ".pyx", ".pxi", ".pxd", ".xml", ".toml"}
 
 #: The code that creates the homes, and its tests.
@@ -37,13 +37,13 @@ _FORMATS = "sdk/protocol/tables/record_formats.py"
 
 
 class Fact(NamedTuple):
-    """A value that is written in one place.
+    """A value that is written down in one place.
 
     Attributes:
-        pattern: code that repeats it.
-        home: the file that contains it, or is generated from the schemas.
+        pattern: code that repeats the value.
+        home: the file that contains the value, or is generated from the schemas.
         names: the names to import instead.
-        in_tests: whether tests import it, too.
+        in_tests: whether tests must import it, too.
     """
 
     pattern: re.Pattern[str]
@@ -53,7 +53,7 @@ class Fact(NamedTuple):
 
 
 def _compared(name: str, value: str) -> re.Pattern[str]:
-    """Return the pattern of a name that is assigned a value or compared with it."""
+    """Return the pattern for assigning a value to a name, or comparing the name with it."""
     return re.compile(rf"\b_?{name}(?:: \w+)?(?: == | != | = |=|==|!=|\"\): ){value}(?![\w.])", re.IGNORECASE)
 
 
@@ -86,7 +86,7 @@ def second_homes(tree: Tree) -> Iterator[Place]:
         for number, line in enumerate(_code(source), 1) if facts else ():
             for fact in facts:
                 if found := fact.pattern.search(line):
-                    yield source.path, number, f"{found[0].strip()}: {fact.names} of {fact.home} says it"
+                    yield source.path, number, f"{found[0].strip()}: import {fact.names} from {fact.home}"
 
 
 def _code(source: Source) -> list[str]:

@@ -1,9 +1,10 @@
-"""Find the positions in a source where an operator, a constant or a condition can be wrong, and plant such a fault.
+"""Find the places in a source where an operator, a constant or a condition could be wrong, and plant such a fault.
 
-Python sources are read as syntax trees, Cython sources as tokens, since only Cython knows their grammar. Faults that no
-test could or should notice are left out: annotations, docstrings, `__repr__`, decorators, assertions for the type
-checker and those of `zip(…, strict=True)`, the text of errors, and the number of a limit (`…_MAX`, `MAX_…`), which is a
-choice and not a fact. `tools/slips.py` finds other kinds; `tools/mutants.py` runs the tests against the faults.
+Python sources are parsed into syntax trees; Cython sources are only tokenized, since only Cython knows their grammar.
+Faults that no test could or should notice are excluded: annotations, docstrings, `__repr__`, decorators, assertions for
+the type checker and those of `zip(…, strict=True)`, the text of errors, and the number of a limit (`…_MAX`, `MAX_…`),
+which is a choice and not a fact. `tools/slips.py` finds other kinds; `tools/mutants.py` runs the tests against the
+faults.
 """
 
 from __future__ import annotations
@@ -52,11 +53,11 @@ FUNCTIONS = {"min": "max", "max": "min", "any": "all", "all": "any"}
 #: Statements that can be removed without breaking the program.
 DROPPABLE = (ast.AugAssign, ast.Raise, ast.Continue, ast.Break, ast.Delete)
 
-#: Calls that only inform the type checker, and calls in which swapped arguments fail at once.
+#: Calls that only inform the type checker, and calls in which swapped arguments fail immediately.
 TYPE_CALLS = {"cast", "TypeVar", "NewType", "NamedTuple"}
 UNSWAPPED_CALLS = {"isinstance", "issubclass", "getattr", "hasattr", "setattr"}
 
-#: Arguments that may have the same type; texts and numbers beside them rarely do.
+#: Arguments that may have the same type; texts and numbers next to them rarely do.
 SWAPPED = (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.BinOp)
 
 #: Comparisons whose own edit already negates the condition.
@@ -76,12 +77,12 @@ class Fault(NamedTuple):
     """One small edit of a source.
 
     Attributes:
-        path: path of the source, relative to the root.
-        place: the function or class, such as `ClientConnection.negotiate`; `<module>` outside of all.
-        line: its line, from 1.
+        path: the path of the source, relative to the root.
+        place: the function or class, such as `ClientConnection.negotiate`; `<module>` if outside both.
+        line: the line number, from 1.
         kind: the kind of fault, as in `python -m tools.mutants --kind`.
-        edit: the change of the source, in a word or two.
-        start, end: the bytes of the source that are replaced.
+        edit: the change to the source, in a word or two.
+        start, end: the byte range of the source to replace.
         new: the replacement.
     """
 
@@ -99,8 +100,8 @@ def find_faults(path: str, source: bytes) -> list[Fault]:
     """Return every fault of the kind `operators` that can be planted in a source, in order of position.
 
     Args:
-        path: path relative to the root; its suffix says whether it is Python or Cython.
-        source: its bytes, in UTF-8.
+        path: the path relative to the root; its suffix says whether the source is Python or Cython.
+        source: the content of the source, in UTF-8.
     """
     if path.endswith(".py"):
         finder = _Finder(path, source)
@@ -364,7 +365,7 @@ def _cython_faults(path: str, source: bytes) -> Iterator[Fault]:
 
 
 def _cython_edits(line: str) -> Iterator[tuple[str, int, int, str]]:
-    """Yield the edits of a line: their name, the replaced characters and the replacement.
+    """Yield the edits of a line: their names, the characters to replace and the replacements.
 
     An operator needs blanks on both sides: `<int>x` is a cast, `&x` an address. Any negative return value means
     failure.

@@ -1,7 +1,7 @@
-"""Find a Java on which Spark runs, and install one if this user may.
+"""Find a Java that Spark runs on, and install one if this user may.
 
-Checks `JAVA_HOME`, `java` on the path, and Debian's folders of runtimes. As a command it prints the `JAVA_HOME`
-to use, or says on standard error that there is none and exits with 1. Runs on the system's own Python with nothing
+It checks `JAVA_HOME`, `java` on the path, and Debian's folders of runtimes. As a command, it prints the `JAVA_HOME` to
+use, or reports on standard error that there is none and exits with 1. It runs on the system's own Python, with nothing
 installed.
 """
 
@@ -28,7 +28,7 @@ JAVA_VERSION_MIN = 17
 #: Debian's headless runtimes, Spark's preferred one first; a Debian release has one or two of them.
 PACKAGES = ("openjdk-17-jre-headless", "openjdk-21-jre-headless", "default-jre-headless")
 
-#: Debian's folder of runtimes, one subfolder each.
+#: Debian's folder of runtimes, with one subfolder each.
 DEBIAN_RUNTIMES = Path("/usr/lib/jvm")
 
 

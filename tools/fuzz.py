@@ -1,9 +1,9 @@
 """Feed damaged bytes to everything that reads external bytes, for a while, and keep the failures.
 
-`python -m tools.fuzz [--seconds N] [--seed N] [--target NAME]` shares the time between the targets of
-`fuzz_targets.py`. Each runs in its own process, with bounded memory: a crash or a hang only affects that process, and
-is a finding like any other. A finding is printed with its seed, shortened as far as possible, and written to
-`build/fuzz/`; `--replay FILE` runs it again. The same seed gives the same cases in the same order on any machine.
+`python -m tools.fuzz [--seconds N] [--seed N] [--target NAME]` divides the time among the targets of `fuzz_targets.py`.
+Each runs in its own process, with bounded memory: a crash or a hang affects only that process, and is a finding like
+any other. A finding is printed with its seed, shortened as far as possible, and written to `build/fuzz/`; `--replay
+FILE` runs it again. The same seed gives the same cases in the same order on any machine.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ SECONDS_DEFAULT = 60.0
 
 FINDINGS_FOLDER = Path("build/fuzz")
 
-#: Address space of a target's process: far more than any case needs, far less than a declared length can demand.
+#: Address space of a target's process: far more than any case needs, and far less than a length prefix can demand.
 MEMORY_BYTES_MAX = 2 << 30
 
 #: A case takes milliseconds; one that takes this long is stuck, even on a busy machine.
 CASE_SECONDS_MAX = 30.0
 
-#: Interval between checks of a target's process.
+#: The interval between checks of a target's process.
 _POLL_SECONDS = 0.5
 
-#: Findings of different kinds shown per target; the others are counted.
+#: The maximum number of findings of different kinds shown per target; the others are counted.
 FINDINGS_SHOWN_MAX = 10
 
-#: Time for shortening one finding; less than `CASE_SECONDS_MAX`, since it counts as part of the case.
+#: Time for shortening one finding; less than `CASE_SECONDS_MAX`, because it counts as part of the case.
 SHORTENING_SECONDS_MAX = 5.0
 
 _HEX_SHOWN_MAX = 200
@@ -56,7 +56,7 @@ class Finding(NamedTuple):
     """A failed case.
 
     Attributes:
-        kind: the same for cases that fail in the same way.
+        kind: a text that is equal for cases that fail in the same way.
         what: a description of the failure.
     """
 
@@ -65,11 +65,11 @@ class Finding(NamedTuple):
 
 
 class Progress(ctypes.Structure):
-    """The progress of a target's process, in memory that its supervisor shares and that outlives it.
+    """The progress of a target's process, in shared memory that its supervisor reads and that outlives it.
 
     Attributes:
-        index: index of the running case, or of the next one.
-        findings: number of failed cases.
+        index: the index of the running case, or of the next one.
+        findings: the number of failed cases.
     """
 
     _fields_ = [("index", ctypes.c_int64), ("findings", ctypes.c_int64)]
@@ -78,10 +78,12 @@ class Progress(ctypes.Structure):
 def main(arguments: list[str] | None = None) -> int:
     """Run the targets and return the exit status: 1 if there was a finding."""
     parser = argparse.ArgumentParser(description="Feed damaged bytes to everything that reads bytes from outside.")
-    parser.add_argument("--seconds", type=float, default=SECONDS_DEFAULT, help="for all targets together")
-    parser.add_argument("--seed", type=int, help="of the cases; a different one each time by default")
-    parser.add_argument("--target", choices=sorted(TARGETS), action="append", help="only this one; may be repeated")
-    parser.add_argument("--replay", type=Path, help="run the case of a file in build/fuzz again")
+    parser.add_argument("--seconds", type=float, default=SECONDS_DEFAULT, help="time for all targets together")
+    parser.add_argument("--seed", type=int, help="seed of the cases; a different one each time by default")
+    parser.add_argument(
+        "--target", choices=sorted(TARGETS), action="append", help="run only this target; may be repeated"
+    )
+    parser.add_argument("--replay", type=Path, help="rerun the case in a file from build/fuzz")
     options = parser.parse_args(arguments)
     if options.replay is not None:
         return _replay(options.replay)
@@ -107,12 +109,12 @@ def run_case(target: Target, case: Case) -> Finding | None:
         return Finding(kind, "".join(traceback.format_exception(error, limit=-4)).rstrip())
     if difference is None:
         return None
-    # Numbers and values differ from case to case of the same kind.
+    # Numbers and values vary between cases of the same kind.
     return Finding(f"{message} {' '.join(re.findall('[a-z]{3,}', difference)[:3])}", difference)
 
 
 def shorten(target: Target, case: Case, finding: Finding) -> Case:
-    """Return the shortest variant of a case that gives a finding of the same kind."""
+    """Return the shortest variant of a case that results in a finding of the same kind."""
     deadline = monotonic() + SHORTENING_SECONDS_MAX
     size = len(case.data) // 2
     while size:
@@ -148,7 +150,7 @@ def _fuzz(name: str, seed: int, seconds: float) -> int:
 
 
 def _watch(process: BaseProcess, progress: Progress) -> str | None:
-    """Wait for the end of a target's process, and return how it ended prematurely, or None."""
+    """Wait for the end of a target's process; return how it ended if that was premature, otherwise None."""
     index, since = -1, monotonic()
     while True:
         process.join(_POLL_SECONDS)
@@ -183,7 +185,7 @@ def _work(name: str, seed: int, deadline: float, progress: Progress) -> None:
 
 
 def _keep(name: str, seed: int, index: int, case: Case, finding: Finding) -> None:
-    """Print a finding and write it for `--replay`."""
+    """Print a finding, and write it to a file for `--replay`."""
     FINDINGS_FOLDER.mkdir(parents=True, exist_ok=True)
     path = FINDINGS_FOLDER / f"{name}-{seed}-{index}.json"
     place = {"target": name, "seed": seed, "case": index, "label": case.label}
@@ -197,7 +199,7 @@ def _keep(name: str, seed: int, index: int, case: Case, finding: Finding) -> Non
 
 
 def _replay(path: Path) -> int:
-    """Run the case of a file, and return the exit status."""
+    """Run the case in a file, and return the exit status."""
     content = json.loads(path.read_text("utf-8"))
     case = Case(content["label"], bytes.fromhex(content["hex"]))
     finding = run_case(TARGETS[content["target"]], case)

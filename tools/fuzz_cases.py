@@ -1,4 +1,4 @@
-"""Cases of the fuzzer, and the common parts of its targets: golden vectors, and the engines that check a case."""
+"""The fuzzer's cases, and the common parts of its targets: golden vectors, and the engines that check a case."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Case(NamedTuple):
 
 
 class Target(NamedTuple):
-    """One entry point of external bytes.
+    """An entry point for external bytes.
 
     Attributes:
         inputs: returns the undamaged inputs; called once.
         damage: turns them into a case.
-        check: returns the problem of the product's behaviour, or None.
+        check: returns what is wrong with the product's behaviour, or None.
     """
 
     inputs: Callable[[], Sequence[Case]]
@@ -45,7 +45,7 @@ class Target(NamedTuple):
 
 
 def engines_of(case: Case, extension: object, *, with_construct: bool = True) -> list[str]:
-    """Return the engines that check a case; of those that are built, the choice depends only on the bytes."""
+    """Return the engines that check a case; among those that are built, the choice depends only on the bytes."""
     native = ["native"] if extension is not None else []
     construct = ["construct"] if with_construct and crc32(case.data) % CONSTRUCT_EVERY == 0 else []
     return [*native, "python", *construct]

@@ -1,7 +1,7 @@
 """Targets of the fuzzer that display stored records: as lines, and those of internal topics as JSON.
 
-Both engines must write the same lines and stop at the same position; decoding any internal record must give a message
-with a JSON form, or `DecodeError`.
+Both engines must write identical lines and stop at the same position; decoding any internal record must produce a
+message with a JSON form, or raise `DecodeError`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tools.mutation import mutate
 
 __all__ = ["check_internal", "check_lines", "damage_internal", "internal_inputs"]
 
-#: Maximum number of decompressed bytes of a damaged batch; for more, the Python engine takes over a second.
+#: Maximum size of a damaged batch after decompression, in bytes; for more, the Python engine takes over a second.
 _DECOMPRESSED_BYTES_MAX = 256 * 1024
 
 

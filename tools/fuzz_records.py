@@ -38,18 +38,18 @@ from tools.mutation import mutate
 
 __all__ = ["check_produced", "check_records", "damage_records", "produced_inputs", "record_inputs"]
 
-#: Maximum size in bytes of a batch's decompressed records in these checks; the vectors stay below it, bombs do not.
+#: Maximum size in bytes of a batch's decompressed records in these checks; the vectors stay below it, but bombs do not.
 DECOMPRESSED_BYTES_MAX = 1 << 20
 
 
 def record_inputs() -> list[Case]:
-    """Return the golden record sets, and those that the vectors damaged already."""
+    """Return the golden record sets, and those that the vectors have already damaged."""
     sets = [*vectors("record_batches"), *(each for each in vectors("corrupt") if each["target"] == "records")]
     return [Case("checked", bytes.fromhex(vector["hex"])) for vector in sets if "hex" in vector]
 
 
 def damage_records(random: Random, inputs: Sequence[Case]) -> Case:
-    """Return a damaged record set, mostly with matching checksums, so they do not reveal the damage."""
+    """Return a damaged record set, mostly with matching checksums, so that they do not reveal the damage."""
     data, other = random.choice(inputs).data, random.choice(inputs).data
     label = random.choice(("checked", "checked", "unchecked"))
     if random.random() < 0.1:
@@ -67,7 +67,7 @@ def damage_records(random: Random, inputs: Sequence[Case]) -> Case:
 
 
 def check_records(case: Case) -> str | None:
-    """Walk on every engine: the same batches with the same records, or the same errors at the same positions."""
+    """Walk on every engine: all must find equal batches with equal records, or equal errors at the same positions."""
     engines = engines_of(case, records_engine.native)
     answers = [_walked(case, engine) for engine in engines]
     for engine, answer in zip(engines[1:], answers[1:], strict=True):
@@ -78,7 +78,7 @@ def check_records(case: Case) -> str | None:
 
 
 def _walked(case: Case, engine: str) -> list[tuple[Any, ...]]:
-    """Return the result of a walk: header and records of each batch, or the position of an error instead."""
+    """Return the result of a walk: the header and records of each batch, or the position of an error instead."""
     found: list[tuple[Any, ...]] = []
     try:
         for batch in walk(case.data, case.label == "checked", limit=DECOMPRESSED_BYTES_MAX, engine=engine):
@@ -108,7 +108,7 @@ _BATCH_ATTRIBUTES = (
 
 
 def _answer(ask: Callable[[], Any]) -> Any:
-    """Return a value, or path and offset of the error; only the construct engine names the field of a record."""
+    """Return a value, or the path and offset of the error; only the construct engine names the field of a record."""
     try:
         return ask()
     except DecodeError as error:
@@ -124,7 +124,7 @@ def _rows(batch: Batch) -> list[tuple[int, int, bytes | None, bytes | None]]:
 
 
 def _viewed(batch: Batch) -> Iterator[object]:
-    """Yield the records one by one, and at the end the path and offset of the error if there is one."""
+    """Yield the records one by one, followed by the path and offset of the error if there is one."""
     try:
         yield from batch.views()
     except DecodeError as error:
@@ -162,7 +162,7 @@ def _first_content(data: bytes) -> _Content | None:
             return _Content(data[:BATCH_HEADER_BYTES], batch.magic, batch.compression, bytes(batch.payload()))
         if batch is None or batch.compression == Compression.NONE:
             return None
-        # A wrapper has no key; its header ends with the size of that, and the size of its value follows.
+        # A wrapper has no key; its header ends with the key's size, which the size of its value follows.
         header_bytes = 4 + (MESSAGE_V0_HEADER_BYTES if batch.magic == MESSAGE_V0_MAGIC else MESSAGE_V1_HEADER_BYTES)
         value = bytes(batch.data[header_bytes + 4 :])
         plain = decompress(batch.compression, value, DECOMPRESSED_BYTES_MAX, batch.magic)
@@ -191,7 +191,7 @@ def _resealed(data: bytes) -> bytes:
 
 # --- records of a producer --------------------------------------------------------------------------------------------
 
-#: Limits of a topic that most of the vectors satisfy.
+#: Topic limits that most of the vectors satisfy.
 _LIMITS = ProduceLimits(1 << 20, needs_keys=False, is_append_time=True, before_max_ms=0, after_max_ms=0)
 
 
@@ -208,7 +208,7 @@ def produced_inputs() -> list[Case]:
 
 
 def check_produced(case: Case) -> str | None:
-    """Check like the broker, on each engine: the same batch or the same refusal, and accepted batches are readable."""
+    """Check as the broker does: all engines must accept or refuse alike, and accepted batches must be readable."""
     names = engines_of(case, records_engine.native, with_construct=False)
     answers = [_checked(case.data, name) for name in names]
     for name, answer in zip(names[1:], answers[1:], strict=True):
@@ -222,7 +222,7 @@ def check_produced(case: Case) -> str | None:
 
 
 def _checked(data: bytes, engine: str) -> tuple[Any, ...]:
-    """Return the header of the batch that passed, or the error of the producer."""
+    """Return the header of the batch that passed, or the error returned to the producer."""
     try:
         return tuple(check_batch(data, _LIMITS, 0, engine=engine))
     except InvalidBatch as error:

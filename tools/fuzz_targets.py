@@ -27,7 +27,7 @@ from tools.mutation import mutate
 
 __all__ = ["TARGETS"]
 
-#: Largest frame in the checks of frames; mutated lengths fall on both sides of it.
+#: The largest frame in the checks of frames; mutated lengths fall on both sides of it.
 FRAME_BYTES_MAX = 1024
 
 _FRAMES_OF_A_STREAM_MAX = 5
@@ -35,13 +35,13 @@ _FRAMES_OF_A_STREAM_MAX = 5
 
 # --- the message codecs -----------------------------------------------------------------------------------------------
 
-#: Removed versions, as an older release encodes them; only codecs read these, and they are never sent to a broker.
+#: Removed versions, as an older release encodes them; codecs only read these, and they are never sent to a broker.
 _OLDER_FILES = ("kafka_3_9_1/requests", "kafka_3_9_1/responses", "kafka_3_9_1/headers")
 _MESSAGE_FILES = ("requests", "responses", "headers", "data", "coordinator", "metadata", "corrupt")
 
 
 def message_inputs() -> list[Case]:
-    """Return the golden messages, and those that the vectors damaged already."""
+    """Return the golden messages, and those that the vectors have already damaged."""
     cases = []
     for name in (*_MESSAGE_FILES, *_OLDER_FILES):
         for vector in vectors(name):
@@ -58,7 +58,7 @@ def damage_message(random: Random, inputs: Sequence[Case]) -> Case:
 
 
 def check_message(case: Case) -> str | None:
-    """Decode on every engine to the same message or the same error, and encode the decoded message."""
+    """Decode on every engine to an equal message or an equal error, and encode the decoded message."""
     name, version = case.label.split()
     codecs = [codec(name, int(version), engine) for engine in engines_of(case, codec_engine.native)]
     answers = [_decoded(each, case.data) for each in codecs]
@@ -83,7 +83,7 @@ def check_message(case: Case) -> str | None:
 
 
 def _decoded(messages: Codec[Message], data: bytes) -> tuple[Any, Any]:
-    """Return the message and its end, or path and offset of the error."""
+    """Return the message and its end, or the path and offset of the error."""
     try:
         return messages.decode(data)
     except DecodeError as error:
@@ -94,7 +94,7 @@ def _decoded(messages: Codec[Message], data: bytes) -> tuple[Any, Any]:
 
 
 def _encoded(messages: Codec[Message], message: Message) -> bytes | tuple[str, str]:
-    """Return the encoding, or class and text of the error."""
+    """Return the encoding, or the class and text of the error."""
     try:
         encoded = messages.encode(message)
         parts = b"".join(messages.encode_parts(message))
@@ -109,7 +109,7 @@ def _encoded(messages: Codec[Message], message: Message) -> bytes | tuple[str, s
 
 
 def _same(left: object, right: object) -> bool:
-    """Compare values by their bytes: unlike in Python, a NaN equals itself."""
+    """Compare values by their bytes, so that, unlike in Python, a NaN equals itself."""
     return left == right or _comparable(left) == _comparable(right)
 
 
@@ -136,7 +136,7 @@ def damage_stream(random: Random, inputs: Sequence[Case]) -> Case:
 
 
 def check_stream(case: Case) -> str | None:
-    """Receive the stream whole and in pieces: the same frames, or the same refusal after the same frames."""
+    """Receive the stream whole and in pieces: both must yield equal frames, or an equal refusal after equal frames."""
     random = Random(case.data)
     cuts = sorted(random.randrange(len(case.data) + 1) for _ in range(random.randrange(8)))
     pieces = [case.data[start:end] for start, end in zip([0, *cuts], [*cuts, len(case.data)], strict=True)]
@@ -180,17 +180,17 @@ def connection_inputs() -> list[Case]:
 
 
 def damage_content(random: Random, inputs: Sequence[Case]) -> Case:
-    """Return a damaged frame, a response mostly with the expected correlation id."""
+    """Return a damaged frame; a response usually has the expected correlation id."""
     case, other = random.choice(inputs), random.choice(inputs)
     if random.random() < 0.1:
         return Case(case.label, mutate(random, case.data, other.data))
-    # The first bytes name the message; damage to them hides the rest.
+    # The first bytes identify the message; damage to them hides the rest.
     kept = random.choice((4, 8)) if case.label == "request" else 4
     return Case(case.label, case.data[:kept] + mutate(random, case.data[kept:], other.data))
 
 
 def check_content(case: Case) -> str | None:
-    """Receive the frame on its side: a message, or an error of the peer."""
+    """Receive the frame on the side it is meant for: the result is a message, or an error of the peer."""
     if case.label == "request":
         connection = ServerConnection(_SUPPORTED)
         try:

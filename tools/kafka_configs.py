@@ -1,10 +1,10 @@
-"""Import the configurations of a Kafka release from a running broker into the table of schemas/.
+"""Import the configurations of a Kafka release from a running broker into the table in schemas/.
 
 `python -m tools.kafka_configs` starts one node of the release that the schemas describe, as `make test-kafka` does,
 sends it DescribeConfigs for a topic, itself, a group and a client metrics subscription, reads the allowed values from
 the pages that Kafka's classes print for its documentation, and writes `configs.yaml`. Our own entries are kept. A
 configuration that the release adds needs an `about` in our own words: the command names it and exits with 1, and the
-schemas are invalid until it is written. `--check` writes nothing, and exits with 1 if the file would change.
+schemas are invalid until the text is written. `--check` writes nothing, and exits with 1 if the file would change.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TIMEOUT_SECONDS: Final = 30
 
 _TOPIC: Final = "described"
 
-#: The described resource of each kind, by its name in the table. A group or a subscription need not exist.
+#: The resource described for each kind, by its name in the table. A group or a subscription need not exist.
 _RESOURCES: Final = {
     "topic": (ConfigResourceType.TOPIC, _TOPIC),
     "broker": (ConfigResourceType.BROKER, "1"),
@@ -49,7 +49,7 @@ _PAGES: Final = {
 
 def main(arguments: list[str] | None = None) -> int:
     """Write or check the table, and return the exit status."""
-    parser = argparse.ArgumentParser(prog="tools.kafka_configs", description="Take over the configurations of Kafka.")
+    parser = argparse.ArgumentParser(prog="tools.kafka_configs", description="Import the configurations of Kafka.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if the file would change")
     only_check = parser.parse_args(arguments).check
     path = SCHEMAS / "configs.yaml"
@@ -77,7 +77,7 @@ def _page(name: str) -> str:
 
 
 def _answers() -> dict[str, list[Answer]]:
-    """Return the responses of a broker of the release, by kind of resource."""
+    """Return the responses of one of the release's brokers, by kind of resource."""
     with ApacheKafka() as kafka, FrameSocket("127.0.0.1", kafka.port, _TIMEOUT_SECONDS) as socket:
         topics = [CreateTopicsRequest.CreatableTopic(_TOPIC, 1, 1)]
         call(socket, CreateTopicsRequest(topics, timeout_ms=_TIMEOUT_SECONDS * 1000), 7)

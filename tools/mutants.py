@@ -1,9 +1,9 @@
 """Plant small faults in the sources, one at a time, and see whether the tests notice.
 
 `python -m tools.mutants [--room ROOM] [--since REVISION] [--kind KIND] [--faults N] [--seed S]` draws faults from all
-that `faults.py` and `slips.py` find in a room of `tools/mutants.toml`, or in the changes since a revision: the same
-number of each kind, distributed over files by size. It runs the tests of the file in a copy of the tree; a fault that
-no test notices is a survivor. It exits with 1 if fewer than 90 % are killed, or if a survivor is not explained in
+that `faults.py` and `slips.py` find in a room of `tools/mutants.toml`, or in the changes since a revision: equally many
+of each kind, distributed over files by size. It runs the file's tests in a copy of the tree; a fault that no test
+notices is a survivor. It exits with 1 if fewer than 90 % are killed, or if a survivor is not explained in
 `tools/mutants_survivors.toml`.
 """
 
@@ -50,7 +50,7 @@ KILLED_SHARE_MIN = 0.9
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
-#: The default of `make mutants`; 150 take ten to twenty minutes on two cores.
+#: The default of `make mutants`; 150 faults take ten to twenty minutes on two cores.
 FAULTS = 150
 
 #: A run is considered stuck if it takes this many times as long as without a fault, plus this many seconds.
@@ -59,13 +59,13 @@ SECONDS_FACTOR, SECONDS_MORE = 5, 20
 #: A test is considered stuck if it takes this long: the slowest tests take 10 s.
 TEST_SECONDS_MAX = 60
 
-#: Address space of a run, so a fault in a length does not exhaust the machine's memory.
+#: Address space of a run, so that a fault in a length does not exhaust the machine's memory.
 ADDRESS_SPACE_KIB = 8 * 1024 * 1024
 
 #: Untracked files that the copy needs.
 BUILT = ("sdk/**/*.so",)
 
-#: The folder for temporary files of a copy's tests; runs that share one would remove each other's.
+#: The folder for temporary files of a copy's tests; if runs shared one, they would remove each other's files.
 TEMPORARY = Path("build/pytest")
 
 FOLDER = Path("build/mutants")
@@ -75,7 +75,7 @@ SURVIVORS = Path("tools/mutants_survivors.toml")
 #: Fails unless the tested code is the copy's.
 _IS_COPY = "import kafkawire, sys; sys.exit(0 if kafkawire.__file__.startswith(sys.argv[1]) else kafkawire.__file__)"
 
-#: Output of a run that pytest or `Workshop` has stopped.
+#: Output of a run that was stopped by pytest or `Workshop`.
 _NO_END = re.compile(r"^E +Failed: Timeout|^no end after", re.MULTILINE)
 
 _TIMEOUT = f"--timeout={TEST_SECONDS_MAX}"
@@ -91,10 +91,10 @@ class Plan(NamedTuple):
     """The tests of a source.
 
     Attributes:
-        path: path of the source.
+        path: the path of the source.
         room: its room in the table.
-        tests: files or folders that must notice a fault in it, its own test module first.
-        engine: the engine for the tests.
+        tests: the files or folders that must notice a fault in it, its own test module first.
+        engine: the engine to use for the tests.
         build: whether a fault requires rebuilding the extensions.
     """
 
@@ -109,7 +109,7 @@ class Survivor(NamedTuple):
     """A fault that no test has to notice.
 
     Attributes:
-        path, place: its location; see `Fault`.
+        path, place: where it is; see `Fault`.
         edit: the replaced text and its replacement, such as `77 -> 78`, regardless of the rest of the line.
         reason: why it has no visible effect, or why that is accepted.
     """
@@ -121,14 +121,14 @@ class Survivor(NamedTuple):
 
 
 def read_table(root: Path, rooms: Sequence[str] = ()) -> dict[str, Plan]:
-    """Return the plan of every source of some rooms.
+    """Return the plan for every source in some rooms.
 
     Args:
         root: the folder of the checkout.
-        rooms: names of rooms of the table, or patterns of paths; none for the default rooms.
+        rooms: names of rooms in the table, or path patterns; empty for the default rooms.
 
     Raises:
-        MutantsError: the table does not have a room or path.
+        MutantsError: the table does not have such a room or path.
     """
     table = tomllib.loads((root / TABLE).read_text("utf-8"))
     tree = Tree(root)
@@ -170,12 +170,12 @@ def find(path: str, source: bytes, kinds: Iterable[Kind] = KINDS) -> list[Fault]
 
 
 def choose(faults: Mapping[str, Sequence[Fault]], count: int, seed: int) -> list[Fault]:
-    """Return a sample of the faults, the same one for the same seed.
+    """Return a sample of the faults, which is always the same for a given seed.
 
     Args:
         faults: all faults, by path.
-        count: number of each kind, approximately, since each file contributes a whole number and at least one, unless
-            there are more files than that.
+        count: the approximate number of each kind; each file contributes a whole number and at least one, unless there
+            are more files than that.
         seed: the seed of the sample; a file's sample depends only on its own faults and its share.
     """
     kinds = sorted({fault.kind for of_file in faults.values() for fault in of_file})
@@ -188,7 +188,7 @@ def choose(faults: Mapping[str, Sequence[Fault]], count: int, seed: int) -> list
 
 def _choose_of_kind(faults: Mapping[str, Sequence[Fault]], count: int, seed: int) -> list[Fault]:
     total = sum(map(len, faults.values()))
-    # The chance of a file to be among the first is proportional to its number of faults.
+    # A file's chance to be among the first is proportional to its number of faults.
     paths = sorted(faults, key=lambda path: Random(f"{seed} {path}").random() ** (1 / len(faults[path])), reverse=True)
     chosen = []
     for path in paths[:count]:
@@ -198,19 +198,19 @@ def _choose_of_kind(faults: Mapping[str, Sequence[Fault]], count: int, seed: int
 
 
 def describe(source: bytes, fault: Fault, reason: str = "") -> Survivor:
-    """Return a fault in the form of the table of survivors."""
+    """Return a fault in the form used in the table of survivors."""
     old, new = _code(source[fault.start : fault.end].decode()), _code(fault.new)
     return Survivor(fault.path, fault.place, f"{old} -> {new}", reason)
 
 
 def _code(text: str) -> str:
-    """Return code as one line, without lines that are comments: an explanation outlives a reworded comment."""
+    """Return code as one line, without comment lines, so that an explanation outlives a reworded comment."""
     lines = map(str.strip, text.splitlines())
     return " ".join(word for line in lines if not line.startswith("#") for word in line.split())
 
 
 def explain(source: bytes, fault: Fault, survivors: Iterable[Survivor]) -> str | None:
-    """Return the reason of a survivor; None if the table does not have it."""
+    """Return the reason given for a survivor; None if the table does not have it."""
     wanted = describe(source, fault)
     return next((survivor.reason for survivor in survivors if survivor[:3] == wanted[:3]), None)
 
@@ -222,7 +222,7 @@ def stale(sources: Mapping[str, bytes], survivors: Iterable[Survivor]) -> list[S
 
 
 class Workshop:
-    """A copy of the tree in which one fault at a time is planted.
+    """A copy of the tree, in which one fault at a time is planted.
 
     Args:
         root: the tree to copy; it is not changed.
@@ -268,7 +268,7 @@ class Workshop:
             self._write(source, original)
 
     def build(self, plan: Plan) -> str | None:
-        """Build the extensions without optimisation; return the error, if any."""
+        """Build the extensions without optimisation; return the error, if there is one."""
         return self._run(plan.engine, [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"], 600)
 
     def _test_command(self, tests: Sequence[str]) -> list[str]:
@@ -280,7 +280,7 @@ class Workshop:
             "PYTHONPATH": str(self.folder / "src"),
             "KAFKAWIRE_ENGINE": engine,
             "PYTEST_DEBUG_TEMPROOT": str(self._temporary),
-            "CI": "1",  # the same random tests each time
+            "CI": "1",  # random tests are the same each time
             "KAFKAWIRE_TEST_EXAMPLES": "unshrunk",
             "CFLAGS": "-O0 -w",
         }
@@ -303,7 +303,7 @@ class Workshop:
         return output if process.returncode else None
 
     def _write(self, path: Path, content: bytes) -> None:
-        """Write a source, and remove its compiled form, because two edits within a second have the same time."""
+        """Write a source, and remove its compiled form, because two edits within a second have equal times."""
         path.write_bytes(content)
         for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*"):
             compiled.unlink()
@@ -360,7 +360,7 @@ def run(
 
     workshop = workshops.get()
     for plan in {plans[fault.path] for fault in faults if plans[fault.path].build}:
-        seconds_without_fault(workshop, plan)  # until something was built with a fault
+        seconds_without_fault(workshop, plan)  # until something has been built with a fault
     workshops.put(workshop)
     with ThreadPoolExecutor(processes) as pool:
         try:
@@ -405,14 +405,16 @@ def report(
         print(f"{len(unexplained)} survivors are not explained: kill them, or move them from {entries} to {SURVIVORS}")
     gone = stale(sources, [survivor for survivor in table if survivor.path in plans])
     for survivor in gone:
-        print(f"{SURVIVORS} explains what is gone: {survivor.path} {survivor.place}: {survivor.edit!r}")
+        print(
+            f"{SURVIVORS} explains a fault that no longer exists: {survivor.path} {survivor.place}: {survivor.edit!r}"
+        )
     share = 1 - len(survived) / len(planted)
     print(f"{len(planted)} faults, {share:.1%} killed, {KILLED_SHARE_MIN:.0%} needed")
     return 1 if unexplained or gone or share < KILLED_SHARE_MIN else 0
 
 
 def plans_of(root: Path, rooms: Sequence[str], since: str | None) -> dict[str, Plan]:
-    """Return the plans of rooms; with `since` only of changed files, in all rooms if none is named."""
+    """Return the plans for rooms; with `since`, only for changed files, in all rooms if none is named."""
     if since is None:
         return read_table(root, rooms)
     everywhere = tuple(tomllib.loads((root / TABLE).read_text("utf-8"))["rooms"])
@@ -432,14 +434,14 @@ def changed_since(root: Path, revision: str) -> set[str]:
     command = ["git", "-C", str(root), "diff", "--name-only", revision, "--"]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     if found.returncode:
-        raise MutantsError(f"nothing is known of what has changed since {revision}: {found.stderr.strip()}")
+        raise MutantsError(f"cannot tell what has changed since {revision}: {found.stderr.strip()}")
     return set(found.stdout.splitlines())
 
 
 def _stages(plan: Plan) -> list[Plan]:
     """Return the tests in the order in which they run.
 
-    The first ones are fast and kill most faults. If a fault requires a build, all of its tests run after one build.
+    The first tests are fast and kill most faults. If a fault requires a build, all of its tests run after one build.
     """
     if plan.build:
         return [plan]
@@ -447,13 +449,13 @@ def _stages(plan: Plan) -> list[Plan]:
 
 
 def _covering(plan: Plan) -> tuple[str, ...]:
-    """Return the key of a plan's running time: the engine, and the tests without those inside another's folder."""
+    """Return the key for a plan's running time: the engine, and the tests that are not in the folder of another."""
     paths = [PurePosixPath(test) for test in plan.tests]
     return plan.engine, *(str(path) for path in paths if not any(other in path.parents for other in paths))
 
 
 def _matches(path: PurePosixPath, patterns: Iterable[str]) -> bool:
-    """Return whether a path matches a pattern, whose `*` ends at a slash; PurePath.match would match its end."""
+    """Return whether a path matches a pattern, whose `*` stops at a slash; PurePath.match would match only the end."""
     return any(path.match(pattern) and len(path.parts) == pattern.count("/") + 1 for pattern in patterns)
 
 
@@ -463,11 +465,15 @@ def _entry(survivor: Survivor) -> str:
 
 def main() -> int:
     """Plant faults and return the exit status."""
-    parser = argparse.ArgumentParser(description="Plant small faults and see whether the tests notice.")
-    parser.add_argument("--room", action="append", default=[], help="a room of the table, or a pattern of paths")
-    parser.add_argument("--since", metavar="REVISION", help="only files that have changed since then, of every room")
-    parser.add_argument("--kind", action="append", default=[], choices=KINDS, help="of faults; all without it")
-    parser.add_argument("--faults", type=int, default=FAULTS, help="shared by the kinds")
+    parser = argparse.ArgumentParser(description="Plant small faults and see whether the tests notice them.")
+    parser.add_argument("--room", action="append", default=[], help="a room in the table, or a path pattern")
+    parser.add_argument(
+        "--since", metavar="REVISION", help="only files that have changed since this revision, in any room"
+    )
+    parser.add_argument(
+        "--kind", action="append", default=[], choices=KINDS, help="kind of faults to plant; all by default"
+    )
+    parser.add_argument("--faults", type=int, default=FAULTS, help="number of faults, divided among the kinds")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=2)
     arguments = parser.parse_args()

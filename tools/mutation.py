@@ -1,6 +1,6 @@
 """Damage bytes as cables, disks and hostile peers do, for `tools/fuzz.py` to feed to the decoders.
 
-Every function uses the `Random` that it is passed, so a case can be recreated from its seed.
+Every function uses the `Random` passed to it, so a case can be recreated from its seed.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from random import Random
 
 __all__ = ["MUTATIONS", "mutate"]
 
-#: Maximum number of mutations of one case: one or two find most faults, more reach states that one cannot reach.
+#: Maximum number of mutations per case: one or two find most faults, and more reach states that one cannot reach.
 MUTATIONS_MAX = 6
 
-#: Bytes at the edges of signed, unsigned and variable length numbers.
+#: Bytes at the edges of signed, unsigned and variable-length numbers.
 EDGE_BYTES = (0x00, 0x01, 0x7F, 0x80, 0xFF)
 
-#: Longest run of bytes that is inserted, deleted or repeated.
+#: The longest run of bytes that is inserted, deleted or repeated.
 RUN_BYTES_MAX = 64
 
 #: Values at the edges of lengths and counts, as signed numbers.
 EDGE_NUMBERS = (-(2**63), -(2**31), -(2**15), -2, -1, 0, 1, 2**7, 2**15 - 1, 2**15, 2**31 - 1, 2**31, 2**63 - 1)
 
-#: Bytes of a varint of 64 bits; one more is already invalid.
+#: Length of a 64-bit varint in bytes; one more is already invalid.
 _VARINT_BYTES_MAX = 10
 
 Mutation = Callable[[Random, bytearray, bytes], None]
@@ -32,9 +32,9 @@ def mutate(random: Random, data: bytes, other: bytes = b"") -> bytes:
     """Return `data` with one or more mutations.
 
     Args:
-        random: decides.
+        random: makes all the choices.
         data: the bytes to damage; not modified.
-        other: a second input, of which a piece may be spliced in.
+        other: a second input, from which a piece may be spliced in.
     """
     damaged = bytearray(data)
     mutations = 1
@@ -58,7 +58,7 @@ def set_byte(random: Random, data: bytearray, other: bytes) -> None:
 
 
 def truncate(random: Random, data: bytearray, other: bytes) -> None:
-    """Cut the end off."""
+    """Cut off the end."""
     del data[random.randrange(len(data) + 1) :]
 
 
@@ -87,7 +87,7 @@ def splice(random: Random, data: bytearray, other: bytes) -> None:
 
 
 def set_length(random: Random, data: bytearray, other: bytes) -> None:
-    """Write a number of fixed size where a length may be: an edge value, or about the number of remaining bytes."""
+    """Write a fixed-size number where a length may be: an edge value, or about the number of remaining bytes."""
     size = random.choice((2, 4, 4, 8))
     if len(data) < size:
         return
@@ -107,7 +107,7 @@ def set_varint(random: Random, data: bytearray, other: bytes) -> None:
 
 
 def lengthen_varint(random: Random, data: bytearray, other: bytes) -> None:
-    """Write a varint of one byte in more bytes than necessary, sometimes in more than any may have."""
+    """Write a one-byte varint in more bytes than necessary, sometimes in more than any varint may have."""
     if data:
         position = random.randrange(len(data))
         padding = b"\x80" * random.randrange(_VARINT_BYTES_MAX) + random.choice((b"\x00", b"\x00", b"\x01", b"\x7f"))

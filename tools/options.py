@@ -1,6 +1,6 @@
 """Generate files from the declared options: the keywords for type checkers, and docs/options.md.
 
-`python -m tools.options` writes the files, `python -m tools.options --check` exits with 1 if one differs; `make
+`python -m tools.options` writes the files, and `python -m tools.options --check` exits with 1 if one differs; `make
 generated` runs the check. The declarations in sdk/client/options.py and reference_broker/config/options.py are the only
 place that defines an option; its description is taken from the docstrings of their classes. schemas/configs.yaml lists
 the configurations of Kafka's brokers and topics.
@@ -145,7 +145,7 @@ def _new(options: type[Options], base: type[Options]) -> dict[str, Option]:
     return {name: option for name, option in options.OPTIONS.items() if name not in base.OPTIONS}
 
 
-#: Without those of `SecurityOptions`, which have a separate table and class.
+#: Exclude those of `SecurityOptions`, which have a separate table and class.
 _OF_EVERY_CLIENT = _new(ClientOptions, SecurityOptions)
 
 
@@ -164,7 +164,7 @@ def _typed_dict(name: str, base: str, about: str, options: Mapping[str, Option])
 
 
 def _annotated(key: str, annotation: str) -> list[str]:
-    """Return the lines of one key, wrapped like ruff."""
+    """Return the lines for one key, wrapped as ruff would."""
     line = f"    {key}: {annotation}"
     if len(line) <= _LINE_LENGTH:
         return [line]
@@ -279,7 +279,7 @@ def _shown(default: str | None) -> str:
 
 
 def _other_names() -> str:
-    """Return the names of other clients that have no counterpart."""
+    """Return the option names of other clients that have no counterpart."""
     rows = [
         *(f"| on the roadmap: {feature} | {_listed(names)} |" for feature, names in ON_THE_ROADMAP.items()),
         *(f"| {advice} | {_listed(names)} |" for advice, names in MISSING.items()),

@@ -1,4 +1,4 @@
-"""Resources of processes, as the kernel counts them: Spark is a JVM with Python workers, which come and go."""
+"""The resources that processes use, as counted by the kernel: Spark is a JVM with Python workers, which come and go."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def cpu_seconds(*others: int) -> float:
 
 
 def peak_memory_mb() -> dict[str, float]:
-    """Return the peak resident size of this process's descendants, the largest by program, in MB."""
+    """Return the peak resident size of this process's descendants in MB, the largest per program."""
     found: dict[str, float] = {}
     for pid in _family({os.getpid()}).keys() - {os.getpid()}:
         try:
@@ -32,7 +32,7 @@ def status_kb(pid: int, field: str) -> int:
 
     Raises:
         OSError: there is no such process.
-        KeyError: the process has ended, but was not waited for.
+        KeyError: the process has ended, but has not been waited for.
     """
     lines = Path(f"/proc/{pid}/status").read_text("utf-8", "replace").splitlines()
     status = dict(line.split(":", 1) for line in lines if ":" in line)

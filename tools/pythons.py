@@ -1,9 +1,9 @@
-"""Find the supported Pythons of this machine, on the path and in pyenv.
+"""Find the supported Pythons on this machine, on the path and in pyenv.
 
-    python tools/pythons.py        the versions found, this interpreter's left out: 3.12 3.13
+    python tools/pythons.py        the versions found, except this interpreter's: 3.12 3.13
     python tools/pythons.py 3.12   the path of one
 
-Runs on the system's own Python with nothing installed.
+This runs on the system's own Python, with nothing installed.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from pathlib import Path
 
 __all__ = ["PYTHON_VERSION_MIN", "VERSIONS", "find_pythons"]
 
-#: The version of Debian 12; `requires-python` in pyproject.toml has the same.
+#: The version in Debian 12; `requires-python` in pyproject.toml is the same.
 PYTHON_VERSION_MIN = (3, 11, 2)
 
-#: Minor versions with which the package is tested; the classifiers in pyproject.toml list the same.
+#: Minor versions that the package is tested with; the classifiers in pyproject.toml list them, too.
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 
 _SHOW = "import sys, venv; print(sys.executable, *sys.version_info[:3])"
 
 
 def find_pythons() -> dict[str, Path]:
-    """Return an interpreter of each supported version on this machine, including this one."""
+    """Return one interpreter for each supported version on this machine, including this one."""
     found = {}
     for version in VERSIONS:
         interpreters = filter(None, (_interpreter(candidate, version) for candidate in _candidates(version)))

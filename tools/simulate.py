@@ -1,8 +1,8 @@
 """Run a cluster in virtual time, one seed after another, and show how a seed fails.
 
 `python -m tools.simulate --seeds FROM:TO [--processes N] [--plant NAME] [--trace]` stops at the first seed that fails,
-unless `--all` is given, leaves out what is not needed for the failure, and prints the rest with its trace. A planted
-fault is one of `tests/reference_broker/simulation/plants.py`.
+unless `--all` is given, removes what the failure does not need, and prints the rest with its trace. A planted fault is
+one from `tests/reference_broker/simulation/plants.py`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _violation(seed: int, plant: str | None = None) -> str:
 
 
 def _violations(seeds: range, plant: str | None, processes: int) -> Iterator[str]:
-    """Yield what each seed violates, in their order."""
+    """Yield what each seed violates, in the order of the seeds."""
     violation = partial(_violation, plant=plant)
     if processes == 1:
         yield from map(violation, seeds)
@@ -50,11 +50,13 @@ def _violations(seeds: range, plant: str | None, processes: int) -> Iterator[str
 def main(arguments: Sequence[str]) -> int:
     """Run the seeds; return how many have failed, at most 1."""
     parser = argparse.ArgumentParser(prog="python -m tools.simulate", description=__doc__)
-    parser.add_argument("--seeds", type=_range, default=range(20), metavar="FROM:TO", help="TO is left out")
+    parser.add_argument(
+        "--seeds", type=_range, default=range(20), metavar="FROM:TO", help="the seeds to run; TO is excluded"
+    )
     parser.add_argument("--plant", choices=sorted(PLANTS), help="the fault to plant")
-    parser.add_argument("--processes", type=int, default=1, metavar="N", help="how many run at a time")
+    parser.add_argument("--processes", type=int, default=1, metavar="N", help="how many seeds run at a time")
     parser.add_argument("--trace", action="store_true", help="print what happens in every seed")
-    parser.add_argument("--all", action="store_true", help="go on after a failure, which is then not made smaller")
+    parser.add_argument("--all", action="store_true", help="continue after a failure, without minimizing it")
     options = parser.parse_args(arguments)
     failed = tried = 0
     began = time.perf_counter()
@@ -74,7 +76,7 @@ def main(arguments: Sequence[str]) -> int:
             if not options.all:
                 plan, outcome = shrink(plan_of(seed))
                 print("\n".join(outcome.trace))
-                print(f"seed {seed} needs, of its plan (synced: {plan.is_synced}):")
+                print(f"seed {seed} needs these parts of its plan (synced: {plan.is_synced}):")
                 print("\n".join(f"  {step}" for step in plan.steps) or "  nothing")
                 break
     seconds = time.perf_counter() - began

@@ -1,10 +1,10 @@
 """Find the slips that a tired engineer could make in a source.
 
-A slip of the kind `state` leaves out a line that resets or records a value; one of the kind `names` mistakes a name for
-its neighbour; one of the kind `order` swaps two steps. Slips that change nothing, or that a type checker refuses at
-once, are not made: an assignment that is overwritten before it is read is not left out, a name that is not bound yet is
-not used, and two independent assignments are not swapped. Nor are `yield from ()`, and the callback of a future that
-the function has created, which runs later than either.
+A slip of the kind `state` omits a line that resets or records a value; one of the kind `names` mistakes a name for a
+similar one; one of the kind `order` swaps two steps. Slips that change nothing, or that a type checker refuses
+immediately, are not made: an assignment that is overwritten before it is read is not omitted, a name that is not bound
+yet is not used, and two independent assignments are not swapped. Nor does it touch `yield from ()`, or the callback of
+a future that the function has created, which runs later than either.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tools.faults import Fault, Kind, SourceText, sorted_faults
 
 __all__ = ["find_slips"]
 
-#: Methods of containers and events that record or reset a value and normally raise nothing; as statements, so their
-#: result is unused.
+#: Methods of containers and events that record or reset a value and normally do not raise; they appear as statements,
+#: so their result is unused.
 NOTES = {"add", "append", "appendleft", "clear", "discard", "extend", "pop", "popleft", "remove", "set", "update"}
 
-#: Methods that can fail through no fault of the program, so values recorded before them may be wrong.
+#: Methods that can fail through no fault of the program, so that values recorded before them may be wrong.
 FAILING = {"begin", "commit", "flush", "load", "read", "rename", "send", "start", "submit", "sync", "truncate", "write"}
 
 #: Methods of texts, paths and named tuples, which are immutable.
@@ -43,7 +43,7 @@ NEIGHBOURS = [
     *(("current", "next"), ("previous", "next"), ("start", "stop"), ("sent", "received"), ("older", "newer")),
 ]
 
-#: Maximum number of neighbours that are tried in place of a name, the nearest first.
+#: The maximum number of similar names to try in place of a name, most similar first.
 NAMES_MAX = 2
 
 #: Builtins that return an int.
@@ -60,8 +60,8 @@ def find_slips(path: str, source: bytes) -> list[Fault]:
     """Return every slip that can be made in a Python source, in order of position; none in a Cython source.
 
     Args:
-        path: path relative to the root.
-        source: its bytes, in UTF-8.
+        path: the path relative to the root.
+        source: the content of the source, in UTF-8.
     """
     if not path.endswith(".py"):
         return []
@@ -71,15 +71,15 @@ def find_slips(path: str, source: bytes) -> list[Fault]:
 
 
 class _Scope(NamedTuple):
-    """A function in which names are searched.
+    """A function whose names are examined.
 
     Attributes:
-        name: name of the function.
-        types: types of its names, if the source reveals them.
+        name: the name of the function.
+        types: the types of its names, if the source reveals them.
         futures: its names for futures that it has created.
-        attributes: attributes that its class and module read from each object, such as `self`, except methods that are
-            called.
-        fields: types of the attributes of `self`.
+        attributes: for each object, such as `self`, the attributes that its class and module read, except methods that
+            are called.
+        fields: the types of the attributes of `self`.
     """
 
     name: str
@@ -133,7 +133,7 @@ class _Finder:
         self._places.pop()
 
     def _block(self, statements: Sequence[ast.stmt], scope: _Scope, bound: frozenset[str]) -> None:
-        """Process the statements of a block, before which some names are bound."""
+        """Process the statements of a block before which some names are already bound."""
         for first, second in pairwise(statements):
             self._order(first, second, scope)
         for number, statement in enumerate(statements):
@@ -155,7 +155,7 @@ class _Finder:
     # --- state
 
     def _state(self, statement: ast.stmt, rest: Sequence[ast.stmt], scope: _Scope, bound: frozenset[str]) -> None:
-        """Leave out statements that record or reset a value."""
+        """Omit statements that record or reset a value."""
         if isinstance(statement, ast.Expr):
             call = statement.value
             notes = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in NOTES
@@ -175,7 +175,7 @@ class _Finder:
     # --- names
 
     def _names(self, statement: ast.stmt, scope: _Scope, bound: frozenset[str]) -> None:
-        """Replace names of a statement, except those in its blocks, by their neighbours."""
+        """Replace names in a statement, except those in its blocks, with similar ones."""
         for child in ast.iter_child_nodes(statement):
             is_target = isinstance(statement, ast.For | ast.AsyncFor) and child is statement.target
             if isinstance(child, ast.expr | ast.withitem) and not is_target:
@@ -207,7 +207,7 @@ class _Finder:
                 self._expression(child, scope, bound)
 
     def _loop(self, loop: ast.For | ast.AsyncFor, scope: _Scope, bound: frozenset[str]) -> None:
-        """Rename the variable of a loop to a number that is defined outside and read in the loop."""
+        """Rename the variable of a loop to a number that is defined outside it and read in it."""
         if not isinstance(loop.target, ast.Name) or loop.target.id == "_":
             return
         name = loop.target.id
@@ -252,7 +252,7 @@ class _Finder:
 
 
 def _neighbours(name: str, names: Set[str], types: Mapping[str, str]) -> list[str]:
-    """Return the names that are most easily mistaken for another one, the nearest first."""
+    """Return the names that are most easily mistaken for a given one, most similar first."""
     near = {}
     for other in names:
         if other != name and other not in ("self", "cls", "_"):
@@ -265,7 +265,7 @@ def _neighbours(name: str, names: Set[str], types: Mapping[str, str]) -> list[st
 
 
 def _distance(name: str, other: str) -> int:
-    """Return the distance between two names; 1 is nearest, 0 if they are not similar."""
+    """Return the distance between two names: 1 for the most similar, 0 if they are not similar."""
     words, others = name.strip("_").split("_"), other.strip("_").split("_")
     if len(words) == len(others):
         differ = [pair for pair in zip(words, others, strict=True) if pair[0] != pair[1]]
@@ -316,7 +316,7 @@ def _is_int(value: ast.expr) -> bool:
 
 
 def _attributes(tree: ast.AST) -> defaultdict[str, set[str]]:
-    """Return the attributes that are used of each name, except those that are called."""
+    """Return the attributes that are used for each name, except those that are called."""
     found: defaultdict[str, set[str]] = defaultdict(set)
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for node in ast.walk(tree):
@@ -337,7 +337,7 @@ def _fields(of_class: ast.ClassDef) -> dict[str, str]:
 
 
 def _loggers(tree: ast.Module) -> set[str]:
-    """Return the names with which a module writes messages: `print`, `warnings` and its loggers."""
+    """Return the names through which a module writes messages: `print`, `warnings` and its loggers."""
     assigned = [statement for statement in tree.body if isinstance(statement, ast.Assign)]
     loggers = [each for each in assigned if ast.unparse(each.value).startswith("logging.getLogger(")]
     return {"print", "warnings"}.union(*(_stored(target) for each in loggers for target in each.targets))
@@ -403,7 +403,7 @@ def _own(function: ast.AST) -> Iterator[ast.AST]:
 
 
 def _is_made(target: ast.expr, scope: _Scope) -> bool:
-    """Return whether a target is an attribute that a constructor creates; without it the attribute would be missing."""
+    """Return whether a target is an attribute that a constructor creates and that would otherwise be missing."""
     is_stored = isinstance(target, ast.Attribute) and isinstance(target.ctx, ast.Store)
     return is_stored and scope.name == "__init__" and _is_field(target)
 
@@ -448,7 +448,7 @@ def _is_quiet(statement: ast.stmt) -> bool:
 
 
 def _are_independent(first: ast.stmt, second: ast.stmt) -> bool:
-    """Return whether two statements appear to have the same effect in any order.
+    """Return whether two statements appear to have the same effect in either order.
 
     They do not if one reads or changes what the other changes, waits, or may fail, which would skip the other.
     """
@@ -463,7 +463,7 @@ def _are_independent(first: ast.stmt, second: ast.stmt) -> bool:
 
 
 def _is_later(asking: ast.stmt, note: ast.stmt, futures: Set[str]) -> bool:
-    """Return whether one statement adds a callback to a future, and the other records a value unseen by it."""
+    """Return whether one statement adds a callback to a future, and the other records a value that it does not see."""
     call = asking.value if isinstance(asking, ast.Expr) else None
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or not _is_quiet(note):
         return False
@@ -473,7 +473,7 @@ def _is_later(asking: ast.stmt, note: ast.stmt, futures: Set[str]) -> bool:
     callback = call.args[0] if len(call.args) == 1 and not call.keywords else None
     if _root(note) == future.id or not isinstance(callback, ast.Name | ast.Attribute | ast.Lambda):
         return False
-    # A changed container is still the same one when the callback runs; an assigned name may be another.
+    # A changed container is still the same object when the callback runs; an assigned name may refer to another.
     targets = note.targets if isinstance(note, ast.Assign) else []
     seen = set() if isinstance(callback, ast.Lambda) else _texts(callback)
     return isinstance(note, ast.Assign | ast.Expr) and not _overlap(set(map(ast.unparse, targets)), seen)
@@ -504,7 +504,7 @@ def _fails(statement: ast.stmt) -> bool:
 
 
 def _overlap(changed: set[str], texts: set[str]) -> bool:
-    """Return whether a statement names a changed object or a part of it."""
+    """Return whether a statement names a changed object or a part of one."""
     return any(text == each or text.startswith(f"{each}.") for each in changed for text in texts)
 
 
@@ -517,7 +517,7 @@ def _changed(statement: ast.stmt) -> set[str]:
 
 
 def _is_pure(called: ast.Attribute) -> bool:
-    """Return whether a call does not change its object, for example `A.B()`, which creates an instance."""
+    """Return whether a call leaves its object unchanged, for example `A.B()`, which creates an instance."""
     is_class = isinstance(called.value, ast.Name) and called.value.id[:1].isupper() and called.attr[:1].isupper()
     return called.attr in PURE or is_class
 
@@ -544,7 +544,7 @@ def _texts(node: ast.AST) -> set[str]:
 
 
 def _root(statement: ast.stmt) -> str:
-    """Return the name with which a statement begins: `a` of `a.b(c)`."""
+    """Return the name that a statement begins with: `a` in `a.b(c)`."""
     node: ast.AST = statement
     while (child := next(ast.iter_child_nodes(node), None)) is not None and not isinstance(node, ast.Name):
         node = child

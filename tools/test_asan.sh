@@ -7,13 +7,13 @@ python=$(realpath --no-symlinks "$1")
 shift
 cd "$(dirname "$0")/.."
 if ! command -v gcc >/dev/null; then
-  echo 'gcc is not on this machine: the sanitizers are left out'
+  echo 'gcc is not installed on this machine: the sanitizers are skipped'
   exit 0
 fi
 
 tree=build/asan
 mkdir -p "$tree"
-# The built files are kept, so only a changed extension is compiled again.
+# The built files are kept, so that only changed extensions are recompiled.
 for folder in codegen conformance docs examples reference_broker schemas sdk src tests tools; do
   find "$tree/$folder" -type f ! -name '*.so' ! -name '*.c' -delete 2>/dev/null || true
   tar --create --exclude='*.so' --exclude='*.c' --exclude=__pycache__ "$folder" | tar --extract --directory "$tree"

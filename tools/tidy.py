@@ -2,7 +2,7 @@
 
 `python -m tools.tidy [ROOT]` prints one line per finding and exits with 1 if there is one. Each rule is a function,
 named in `RULES`; exceptions are in `EXCEPTIONS` with their reasons, and an unused one is a finding itself. Generated
-files only have to follow the rules for all texts.
+files need only follow the rules for all texts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tools.facts import second_homes
 __all__ = ["EXCEPTIONS", "RULES", "Finding", "Source", "Tree", "check", "own_test"]
 
 LINE_LENGTH_MAX = 120
-#: One file holds one concept and may be as long as the concept; a longer module holds two.
+#: One file holds one concept and may be as long as the concept requires; a longer module holds two.
 FILE_LINES_MAX = 800
 #: Functions stay near 60 lines.
 FUNCTION_LINES_MAX = 70
@@ -45,17 +45,17 @@ IMPURE_ALLOWED = {
     "reference_broker/cluster_node.py": {"asyncio"},
     "reference_broker/process.py": {"asyncio"},
     "reference_broker/network/*": IMPURE,
-    "reference_broker/simulation/*": {"random"},  # by seed: all that happens
-    "reference_broker/storage/disk/*": {"random"},  # by seed: the data that a power failure loses, the call that fails
+    "reference_broker/simulation/*": {"random"},  # all events, by seed
+    "reference_broker/storage/disk/*": {"random"},  # by seed: which data a power failure loses, and which call fails
     "sdk/producer/*": {"asyncio"},
     "sdk/consumer/*": {"asyncio"},
     "sdk/admin/*": {"asyncio"},
 }
 
-#: Folders that src/kafkawire/ reaches by a relative link.
+#: Folders that src/kafkawire/ reaches through a relative link.
 LINKS = ("codegen", "conformance", "reference_broker", "schemas", "sdk")
 
-#: Top folders whose modules are tested in tests/ itself, not in a folder of their name.
+#: Top folders whose modules are tested in tests/ itself, not in a folder of that name.
 HOUSES = {"src": "src/kafkawire", "tools": "tools"}
 
 #: (rule, path pattern): why the rule does not apply there.
@@ -98,7 +98,8 @@ _UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b")
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 #: Words with another meaning here, and their replacements.
 _WORDS = {r"\btwins?\b": "the engine's name", r"\bVM\b": "engine", r"\bdivision\b": "assignment"}
-#: Rooms whose prose was read sentence by sentence, and which must stay free of `_TRANSLATED`; a room joins once it is.
+#: Rooms whose prose has been read sentence by sentence, and which must stay free of `_TRANSLATED`; others join once
+#: they have been read.
 PLAIN_ROOMS = (
     "benchmarks/*",
     "codegen/*",
@@ -110,7 +111,7 @@ PLAIN_ROOMS = (
     "tests/*",
     "tools/*",
 )
-#: Phrases of docstrings and comments that read as translated, and what to write instead.
+#: Phrases in docstrings and comments that read as translated, and what to write instead.
 _TRANSLATED = {
     r"\b[Ww]ho" + r"ever\b": "who does it",
     r"\b[Ss]ome" + r"body\b": "who does it",
@@ -152,7 +153,7 @@ class Source:
     """A text file of the tree.
 
     Args:
-        path: path relative to the root, with forward slashes.
+        path: the path relative to the root, with forward slashes.
         text: its content.
     """
 
@@ -164,7 +165,7 @@ class Source:
 
     @property
     def top(self) -> str:
-        """The top folder; empty for a file beside the top folders."""
+        """The top folder; empty for a file at the root."""
         return self.path.parts[0] if len(self.path.parts) > 1 else ""
 
     @cached_property
@@ -179,20 +180,20 @@ class Source:
 
     @cached_property
     def _nodes(self) -> dict[type[ast.AST], list[ast.AST]]:
-        """The nodes of the tree by kind: many rules look for few nodes, and the walk takes most of the time."""
+        """The nodes of the tree by kind: many rules look for few nodes, and walking the tree takes most of the time."""
         found: dict[type[ast.AST], list[ast.AST]] = {}
         for node in ast.walk(self.module) if self.module else ():
             found.setdefault(type(node), []).append(node)
         return found
 
     def nodes(self, *kinds: type[Node]) -> Iterator[Node]:
-        """Yield the nodes of the syntax tree of some `kinds`, one kind after another."""
+        """Yield the nodes of the syntax tree that are of some `kinds`, one kind after another."""
         for kind in kinds:
             yield from cast("list[Node]", self._nodes.get(kind, []))
 
 
 class Tree:
-    """The files under version control, and those that are about to be.
+    """The files under version control, including those about to be added.
 
     Args:
         root: the folder of the checkout.
@@ -217,7 +218,7 @@ def own_test(source: Source) -> str:
 
 
 def check(root: Path) -> list[Finding]:
-    """Return every finding in the tree at `root`, in the order of the files."""
+    """Return every finding in the tree at `root`, in file order."""
     tree = Tree(root)
     used: set[tuple[str, str]] = set()
     findings = []
@@ -320,7 +321,7 @@ def purity(tree: Tree) -> Iterator[Place]:
 
 
 def test_module(tree: Tree) -> Iterator[Place]:
-    """Every module has a test module of its name, in the same place below tests/."""
+    """Every module has a test module of its name, in the corresponding place below tests/."""
     known = {path.as_posix() for path in tree.paths}
     for source in _written(tree, {".py", ".pyx"}, (*PRODUCT, "tools")):
         if source.path.stem == "__init__":
@@ -339,7 +340,7 @@ def links(tree: Tree) -> Iterator[Place]:
             for found in _LINK.finditer(line):
                 target = (found[1] or found[2]).split("#")[0]
                 if target and ":" not in target and not (tree.root / source.path.parent / target).exists():
-                    yield source.path, number, f"link to {target}, which is not there"
+                    yield source.path, number, f"link to {target}, which does not exist"
 
 
 def symlinks(tree: Tree) -> Iterator[Place]:
@@ -350,7 +351,7 @@ def symlinks(tree: Tree) -> Iterator[Place]:
         if not link.is_symlink():
             yield path, 1, "no symbolic link (on Windows: git config core.symlinks true)"
         elif link.readlink().as_posix() != f"../../{name}":
-            yield path, 1, f"leads to {link.readlink()}, not to ../../{name}"
+            yield path, 1, f"points to {link.readlink()}, not to ../../{name}"
 
 
 def machine_paths(tree: Tree) -> Iterator[Place]:
@@ -358,7 +359,7 @@ def machine_paths(tree: Tree) -> Iterator[Place]:
     for source in tree.sources:
         for number, line in enumerate(source.lines, 1):
             if found := _MACHINE_PATH.search(line):
-                yield source.path, number, f"a path of one machine: {found[0]}"
+                yield source.path, number, f"a path specific to one machine: {found[0]}"
 
 
 def generated_header(tree: Tree) -> Iterator[Place]:
@@ -369,7 +370,7 @@ def generated_header(tree: Tree) -> Iterator[Place]:
     for source in tree.sources:
         listed = any(fnmatch(source.path.as_posix(), pattern.replace("**", "*")) for pattern in patterns)
         if listed and not source.generated:
-            yield source.path, 1, "listed as generated in .gitattributes, its header does not say so"
+            yield source.path, 1, "listed as generated in .gitattributes, but its header does not say so"
         if source.generated and not listed and source.path.suffix != ".md":
             yield source.path, 1, "generated, but not listed in .gitattributes"
 
@@ -380,14 +381,14 @@ def ignores(tree: Tree) -> Iterator[Place]:
         for number, line in enumerate(source.lines, 1):
             found = _IGNORE.search(line)
             if found and "`" not in line and not _IGNORE_WITH_REASON.match(found["rest"]):
-                yield source.path, number, "an ignore without its code and its reason"
+                yield source.path, number, "an ignore without a code and a reason"
 
 
 def asserts(tree: Tree) -> Iterator[Place]:
     """An assert makes no decision, because `python -O` removes it; it may only narrow a type for type checkers.
 
-    `assert name is not None` narrows a value on which the next lines would fail anyway. Anything else is a type or an
-    error.
+    `assert name is not None` narrows a value that would make the next lines fail anyway. Anything else should be a type
+    or an error.
     """
     for source in _written(tree, {".py", ".pyx", ".pxi"}, PRODUCT):
         for node in source.nodes(ast.Assert):
@@ -399,7 +400,7 @@ def asserts(tree: Tree) -> Iterator[Place]:
 
 
 def _only_narrows(test: ast.expr) -> bool:
-    """Return whether a test is `name is not None`, or likewise with an attribute."""
+    """Return whether a test is `name is not None`, possibly with an attribute for the name."""
     if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.IsNot):
         return False
     subject = test.left
@@ -420,7 +421,7 @@ def sleeping(tree: Tree) -> Iterator[Place]:
 
 
 def skips(tree: Tree) -> Iterator[Place]:
-    """A test is skipped only because this machine lacks something that it needs."""
+    """A test is skipped only because this machine lacks something that the test needs."""
     for source in _written(tree, {".py"}, ("tests",)):
         for number, line in enumerate(source.lines, 1):
             if _SKIP.search(line) and str(source.path) != NEEDS:
@@ -437,7 +438,7 @@ def shared_tests(tree: Tree) -> Iterator[Place]:
 
 
 def words(tree: Tree) -> Iterator[Place]:
-    """One word for each thing, Kafka's where it has one."""
+    """There is one word for each thing, and it is Kafka's word if Kafka has one."""
     for source in _written(tree, CODE_SUFFIXES | {".md", ".yaml", ".toml"}):
         for number, line in enumerate(source.lines, 1):
             for pattern, better in _WORDS.items():
@@ -498,7 +499,7 @@ RULES: dict[str, Rule] = {
 
 
 def _listed(root: Path) -> list[PurePosixPath]:
-    """Return the files that git tracks or would add; without git, all that are not hidden or built."""
+    """Return the files that git tracks or would add; without git, all that are neither hidden nor built."""
     command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
         output = subprocess.run(command, check=True, capture_output=True).stdout.decode()
@@ -511,7 +512,7 @@ def _listed(root: Path) -> list[PurePosixPath]:
 
 
 def _written(tree: Tree, suffixes: set[str], tops: tuple[str, ...] | None = None) -> Iterator[Source]:
-    """Yield the hand-written files with one of `suffixes`, below one of the folders `tops`."""
+    """Yield the hand-written files with one of the `suffixes`, below one of the folders in `tops`."""
     for source in tree.sources:
         if source.path.suffix in suffixes and not source.generated and (tops is None or source.top in tops):
             yield source
@@ -530,7 +531,7 @@ def _documentation(source: Source) -> str | None:
 
 
 def _is_code(comment: str) -> bool:
-    """Return whether a comment is a Python statement; prose hardly ever parses as one of these."""
+    """Return whether a comment is a Python statement; prose hardly ever parses as one."""
     try:
         body = ast.parse(comment).body
     except (SyntaxError, ValueError):

@@ -2,9 +2,9 @@
 
     python tools/tree_copy.py FOLDER
 
-The copy is like a fresh clone with the current changes. Other files in FOLDER are kept, so an environment is created
-only once. Modification times are kept, so up-to-date files stay up to date. Runs on the system's own Python with
-nothing installed.
+The copy is like a fresh clone with the current changes. Other files in FOLDER are kept, so that an environment is
+created only once. Modification times are kept, so that up-to-date files stay up to date. This runs on the system's own
+Python, with nothing installed.
 """
 
 from __future__ import annotations

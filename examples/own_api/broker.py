@@ -1,4 +1,4 @@
-"""A reference broker that serves Greet beside its own APIs."""
+"""A reference broker that serves Greet in addition to its own APIs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Greeter:
         """Return a greeting for each person.
 
         Raises:
-            BrokerError: there is nobody to greet; the broker returns it as an error response.
+            BrokerError: there is nobody to greet; the broker returns this as an error response.
         """
         if not request.people:
             raise BrokerError(ErrorCode.INVALID_REQUEST, "nobody to greet")
@@ -39,5 +39,5 @@ class Greeter:
 
 
 def greeting_broker() -> Broker:
-    """Return a broker in memory that serves Greet."""
+    """Return an in-memory broker that serves Greet."""
     return Broker(ephemeral=True, handlers=[ApiHandler(APIS[ApiKey.GREET], Greeter())])

@@ -14,7 +14,7 @@ from kafkawire.sdk.routing.call import ANY_BROKER
 
 __all__ = ["REGISTRY", "Greetings"]
 
-#: The APIs that the connections of this client know.
+#: The APIs that this client's connections know.
 REGISTRY: Final = ApiRegistry(APIS, apis.APIS)
 
 
@@ -22,7 +22,7 @@ class Greetings:
     """Greet people.
 
     Args:
-        servers: brokers to connect to first: `host:port,host:port`.
+        servers: the brokers to connect to first: `host:port,host:port`.
         options: the options of an admin client, such as `sasl_mechanism`.
     """
 
@@ -38,10 +38,10 @@ class Greetings:
         await self._core.finish()
 
     async def greet(self, *people: GreetRequest.Person) -> GreetResponse:
-        """Ask any broker for a greeting of each person.
+        """Ask any broker for a greeting for each person.
 
         Raises:
-            BrokerError: the broker refuses.
+            BrokerError: the broker refuses the request.
             UnsupportedVersion: the broker does not offer Greet.
         """
         asked = self._core.operations.request(ANY_BROKER, GreetRequest(people), GreetResponse, _check)

@@ -1,10 +1,10 @@
-"""Spark: data sources, writers and functions for data that Kafka stores and sends, and the audit built on them.
+"""Spark: data sources, writers and functions for data that Kafka stores or sends, and the audit built on them.
 
-`columns/` has functions for columns with raw bytes. `segments/` is the data source of a broker's files, and `brokers/`
-the data source that fetches; both read in batch and as a stream. `sink/` writes to topics. `audit/` creates tables and
-a report.
+`columns/` has functions for columns of raw bytes. `segments/` is the data source for a broker's files, and `brokers/`
+the data source that fetches; both support batch and streaming queries. `sink/` writes to topics. `audit/` builds tables
+and a report.
 
 The shared parts are here: `schema` and `decoder` build the connector's columns, `damage` and `loss` handle unreadable
-data, `isolation` and `order` determine which records count, and `option_values`, `selection`, `client_options` and
-`logins` read options.
+data, `isolation` and `order` determine which records to read, and `option_values`, `selection`, `client_options` and
+`logins` parse options.
 """

@@ -1,4 +1,4 @@
-"""A client for custom requests, for `with`: it connects and disconnects, and blocks its thread for both."""
+"""A client for custom requests, for use in a `with`: it connects and disconnects, blocking the thread for both."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["BlockingClient"]
 
 
 class BlockingClient:
-    """The client of tasks and drivers for requests that no SDK client supports.
+    """The client that tasks and drivers use for requests that no SDK client supports.
 
     Args:
-        make: returns a core that was not started and has an I/O thread; called for each attempt to connect.
+        make: returns a core that has not been started and has an I/O thread; called for each attempt to connect.
         limit_ms: how long to try; see `connect`.
     """
 

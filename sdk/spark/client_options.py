@@ -1,8 +1,8 @@
-"""The options of a query's clients, under one name each, without those that a query may not set.
+"""The options of a query's clients, each under a single name, without those that a query may not set.
 
-A query may use the names of Kafka's documentation or of docs/options.md; both mean the same, and values are text.
+A query may use the names in Kafka's documentation or in docs/options.md, which are equivalent; values are text.
 
-Source: `KafkaSourceProvider.validateGeneralOptions` in Apache Spark, which refuses the same options and some more;
+Source: `KafkaSourceProvider.validateGeneralOptions` in Apache Spark, which refuses these options and some more;
 `SecurityProtocol.forName` in Apache Kafka.
 """
 
@@ -18,10 +18,10 @@ from kafkawire.sdk.spark.option_values import CLIENT_PREFIX, client_reason
 
 __all__ = ["REFUSED_OF_READERS", "REFUSED_OF_WRITERS", "read_client_options"]
 
-_COLUMNS = "keys and values are columns: convert them with functions of Spark"
+_COLUMNS = "keys and values are columns: convert them with Spark functions"
 _FUNCTION = "a function cannot be given as text: leave it out"
-_CLASS = "classes of Java cannot be used: leave it out"
-_SYSTEM = "the operating system sizes the buffers of sockets: leave it out"
+_CLASS = "Java classes cannot be used: leave it out"
+_SYSTEM = "the operating system sizes socket buffers: leave it out"
 _TLS = "Python's TLS chooses this itself: leave it out, or set it for OpenSSL on the workers"
 _MANAGED = "Spark decides where reading begins, and keeps its progress in the checkpoint: use startingOffsets"
 _NO_GROUP = "no task joins a group: leave it out"
@@ -52,7 +52,7 @@ _REFUSED: Final = {
     "sasl_login_class": _CLASS,
 }
 
-#: Options that would contradict a source, and alternatives.
+#: Options that would conflict with a source, and what to use instead.
 REFUSED_OF_READERS: Final[Mapping[str, str]] = {
     **_REFUSED,
     "auto_offset_reset": _MANAGED,
@@ -63,17 +63,16 @@ REFUSED_OF_READERS: Final[Mapping[str, str]] = {
     "group_remote_assignor": _NO_GROUP,
 }
 
-#: Options that would contradict the sink, and alternatives.
+#: Options that would conflict with the sink, and what to use instead.
 REFUSED_OF_WRITERS: Final[Mapping[str, str]] = {
     **_REFUSED,
     "transactional_id": "each task has its own: use transactionalIdPrefix",
     "max_block_ms": (
-        "rows wait for room in kafka.buffer.memory as long as others may take to be stored: "
-        "use kafka.delivery.timeout.ms"
+        "rows wait for room in kafka.buffer.memory for as long as a delivery may take: use kafka.delivery.timeout.ms"
     ),
 }
 
-#: Options whose values are not case-sensitive in Java's clients; all others are.
+#: Options whose values are not case-sensitive in the Java clients; the values of all others are.
 _ANY_CASE: Final[Mapping[str, Callable[[str], str]]] = {
     "security_protocol": str.upper,
     "ssl_endpoint_identification_algorithm": str.lower,
@@ -81,11 +80,11 @@ _ANY_CASE: Final[Mapping[str, Callable[[str], str]]] = {
 
 
 def read_client_options(given: Mapping[str, str], options: type[Options], refused: Mapping[str, str]) -> dict[str, Any]:
-    """Return the options of a client by the names of docs/options.md; the client itself checks the values.
+    """Return the client options under their names in docs/options.md; the client itself checks the values.
 
     Args:
         given: text by lower-case names without the prefix, in either spelling.
-        options: the options of the client.
+        options: the class of the client's options.
         refused: the reasons for refusing options, by name in snake case.
 
     Raises:
@@ -101,7 +100,7 @@ def read_client_options(given: Mapping[str, str], options: type[Options], refuse
         if option is None:
             raise ConfigurationError(shown, text, client_reason(options.unknown(given_name), options))
         if name in values:
-            raise ConfigurationError(shown, text, f"{name} is given, too")
+            raise ConfigurationError(shown, text, f"{name} is also given")
         values[name] = _ANY_CASE.get(name, str)(text) if option.parse is None else option.parse(text.strip())
     if "bootstrap_servers" not in values:
         raise ConfigurationError(f"{CLIENT_PREFIX}bootstrap.servers", None, "it is required: host:port,host:port")

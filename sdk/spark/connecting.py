@@ -1,7 +1,8 @@
-"""How tasks and drivers start their clients: with retries, since brokers may be unavailable for a moment.
+"""How tasks and drivers start their clients: with retries, since brokers may be briefly unavailable.
 
-Starting an SDK client fails as soon as no bootstrap server can be reached, which suits programs. A query should survive
-the same outages as a running client, for as long as the client's own limit for a call or a delivery.
+An SDK client fails to start as soon as no bootstrap server can be reached, which suits programs. A query, however,
+should survive the outages that a running client survives, for as long as the client's own limit for a call or a
+delivery.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ __all__ = ["connect", "connected", "pause"]
 
 _log = logging.getLogger("kafkawire.spark")
 
-#: Pauses between attempts, the first and the longest, which gives fewer than 50 log lines in two minutes.
+#: The first and the longest pause between attempts; they lead to fewer than 50 log lines in two minutes.
 _PAUSE_MS: Final = 100
 _PAUSE_MAX_MS: Final = 3_000
 
 
 class _Client(Protocol):
-    """A client that is started, and closed at the end of a `with`."""
+    """A client that is started here, and closed at the end of a `with`."""
 
     def start(self) -> None: ...
 
@@ -45,7 +46,7 @@ def connected(client: Client, limit_ms: int) -> Iterator[Client]:
     """Start a client, and close it at the end.
 
     Args:
-        client: a client that was not started.
+        client: a client that has not been started.
         limit_ms: see `connect`.
 
     Raises:
@@ -61,12 +62,13 @@ def connect(start: Callable[[], object], limit_ms: int) -> None:
     """Start a client, retrying after pauses if no bootstrap server can be reached.
 
     Args:
-        start: starts it, and can be called again after a failure.
-        limit_ms: time after which no further attempt begins.
+        start: starts the client, and can be called again after a failure.
+        limit_ms: the time after which no further attempt begins.
 
     Raises:
-        ConnectFailed: the reason of the last attempt; raised at once if not retriable, such as a refused login.
-        KafkaWireError: another error, which the client has already retried if that may help.
+        ConnectFailed: the reason for the last attempt's failure; raised immediately if not retriable, such as a refused
+            login.
+        KafkaWireError: another error, which the client has already retried if that might help.
     """
     attempts = Attempts(Backoff(_PAUSE_MS, _PAUSE_MAX_MS, random_fraction), monotonic_ms() + limit_ms)
     while True:

@@ -19,28 +19,28 @@ __all__ = ["DamageLog", "Mode", "Place", "damage_of", "error_of", "parse_mode"]
 
 _log = logging.getLogger("kafkawire.spark")
 
-#: Log lines for one task, or one Arrow batch of a function of columns; the last line has the total.
+#: The maximum number of log lines per task, or per Arrow batch in a function of columns; the last line has the total.
 LOGGED_MAX = 100
 
 
 class Mode(StrEnum):
-    """How damage is handled."""
+    """What to do about damage."""
 
-    #: A row for each damage, with the column `_corrupt`.
+    #: A row for each damaged region, with the column `_corrupt`.
     PERMISSIVE = "PERMISSIVE"
     #: No row, but damage is counted and logged.
     DROPMALFORMED = "DROPMALFORMED"
-    #: An error that names the first damage.
+    #: An error that describes the first damage.
     FAILFAST = "FAILFAST"
 
 
 class Place(NamedTuple):
-    """The origin of bytes.
+    """Where bytes come from.
 
     Attributes:
-        topic: the topic; None if unknown.
-        partition: the partition; None if unknown.
-        path: the path of the file; None if they come from a column or a broker.
+        topic: the topic name; None if unknown.
+        partition: the partition number; None if unknown.
+        path: the path of the file; None if the bytes come from a column or a broker.
         row: the row's index, counted from 0 within the task, or within the Arrow batch passed to a column function;
             None if the damage is in a file or was read from a broker.
     """
@@ -66,11 +66,11 @@ def error_of(place: Place, damage: Damage) -> DecodeError:
 
 
 def damage_of(batch: Batch, position: int, error: DecodeError) -> Damage:
-    """Return the damage of a batch with unreadable content.
+    """Return a batch with unreadable content as damage.
 
     Args:
         batch: the batch, whose header is readable.
-        position: its position, in bytes; 0 if unknown.
+        position: its position in bytes; 0 if unknown.
         error: the error that occurred.
     """
     first = batch.base_offset if batch.magic == BATCH_MAGIC else None  # older headers do not contain it
@@ -110,4 +110,4 @@ class DamageLog:
     def finish(self) -> None:
         """Log the totals, as JSON."""
         if self.count:
-            _log.warning("dropped in all: %s", json.dumps({"damaged": self.count, "bytes": self.size_bytes}))
+            _log.warning("dropped in total: %s", json.dumps({"damaged": self.count, "bytes": self.size_bytes}))

@@ -15,7 +15,7 @@ _log = logging.getLogger("kafkawire.spark")
 
 
 def begins_later(partition: object, start: int, first: int, end: int | None = None) -> str:
-    """Return a text about the missing offsets of a partition that begins after the requested start.
+    """Return a message about the missing offsets of a partition that begins after the requested start.
 
     Args:
         partition: its name, or an object with that text.

@@ -1,7 +1,8 @@
-"""Decode batches and damaged bytes into Arrow batches with the columns that Spark gets.
+"""Decode batches and damaged bytes into Arrow batches with the columns that Spark receives.
 
-Rows of many batches, files and values share an Arrow batch; its size is about `ROWS_BYTES_MAX` for any record batches.
-Values common to all records of a batch are written once for each run of batches, and Arrow spreads them over the rows.
+Rows from many batches, files and values share an Arrow batch, whose size is about `ROWS_BYTES_MAX` for any record
+batches. Values common to all records of a batch are written once per run of batches, and Arrow spreads them over the
+rows.
 
 Source: `KafkaRecordToRowConverter` in Apache Spark.
 """
@@ -43,32 +44,32 @@ from kafkawire.sdk.spark.schema import COLUMNS, CORRUPT, arrow_schema
 
 __all__ = ["SEQUENCES", "Decoder"]
 
-#: Columns with separate values for each record.
+#: Columns with a separate value for each record.
 _OF_RECORDS = frozenset({"key", "value", "offset", "timestamp", "headers"})
 
-#: NO_TIMESTAMP_TYPE of Kafka's consumer, because magic 0 has no timestamps.
+#: NO_TIMESTAMP_TYPE in Kafka's consumer, because magic 0 has no timestamps.
 _NO_TIMESTAMP_TYPE = -1
 
 #: Sequence numbers wrap to 0 after the highest int32.
 SEQUENCES: Final = 2**31
 
-#: Most of its functions are created on import, where type checkers do not see them.
+#: Most of its functions are created at import time, where type checkers do not see them.
 _COMPUTE: Any = pyarrow.compute
 
 
 class _OfBatch(NamedTuple):
-    """A column whose value is the same for all records of a batch.
+    """A column with the same value for all records of a batch.
 
     Attributes:
-        fields: the fields of `BatchColumns` from which it is computed.
-        value: the function that computes it.
+        fields: the fields of `BatchColumns` from which the value is computed.
+        value: the function that computes the value.
     """
 
     fields: tuple[str, ...]
     value: Callable[..., Any]
 
     def values(self, batches: BatchColumns) -> list[Any]:
-        """Return the value of each batch; a single value if all are equal."""
+        """Return the value of each batch, or a single value if all are equal."""
         columns = [getattr(batches, field) for field in self.fields]
         if all(map(_is_constant, columns)):
             columns = [column[:1] for column in columns]
@@ -99,7 +100,7 @@ def _first_offset(magic: int, base_offset: int) -> int | None:
     return base_offset if magic == BATCH_MAGIC else None
 
 
-#: The columns of a batch; for sequence numbers, the first one.
+#: The columns of a batch; a sequence number is that of the first record.
 _OF_BATCHES = {
     "timestampType": _OfBatch(("magics", "attributes"), _timestamp_type),
     "leaderEpoch": _OfBatch(("leader_epochs",), int),
@@ -112,7 +113,7 @@ _OF_BATCHES = {
     "batchPosition": _OfBatch(("positions",), lambda position: None if position < 0 else position),
 }
 
-#: Columns whose value is the same for all records of a file or value.
+#: Columns with the same value for all records of a file or value.
 _OF_PLACES: dict[str, Callable[[Place], Any]] = {
     "topic": lambda place: place.topic,
     "partition": lambda place: place.partition,
@@ -121,13 +122,13 @@ _OF_PLACES: dict[str, Callable[[Place], Any]] = {
 
 
 class Decoder:
-    """Arrow batches that grow.
+    """Growing Arrow batches.
 
     Args:
-        names: the names of the columns, in order; see `schema.py`.
-        mode: how damage is handled. PERMISSIVE needs the column for it, and otherwise drops it.
-        rows_max: most rows of an Arrow batch.
-        bytes_max: most bytes of its keys, values and headers, unless one record has more.
+        names: the column names, in order; see `schema.py`.
+        mode: how damage is handled. PERMISSIVE needs a column for the damage; without one, it is dropped.
+        rows_max: the maximum number of rows in an Arrow batch.
+        bytes_max: the maximum total size of its keys, values and headers, unless a single record is larger.
         times_ms: the first wanted time, and the first time after the range; None for no limit. Damage has no time.
 
     Attributes:
@@ -160,7 +161,7 @@ class Decoder:
         self._rows = rows_builder(wanted, rows_max=rows_max, bytes_max=bytes_max)
         #: The origins of the rows, each with its first row.
         self._places: list[tuple[int, Place]] = []
-        #: Columns that repeat one value, with the last value by name.
+        #: Columns that repeat one value, by name, with the last value.
         self._repeated: dict[str, tuple[Any, pyarrow.Array]] = {}
         self._corrupt: list[tuple[Place, Damage]] = []
 
@@ -188,7 +189,7 @@ class Decoder:
             yield from self._take()
 
     def add_plain(self, place: Place, content: Buffer, plain: PlainBatches) -> tuple[int, int]:
-        """Add the plain batches at the beginning of some bytes at once, without an object for each.
+        """Add all plain batches at the beginning of some bytes together, without creating an object for each.
 
         Args:
             place: the origin of the bytes.
@@ -196,7 +197,7 @@ class Decoder:
             plain: which batches to add.
 
         Returns:
-            The number of bytes that were added; the offset after them, if there are any.
+            The number of bytes that were added; the offset after them, if any were added.
         """
         self._enter(place)
         return self._rows.add_plain(content, plain)
@@ -206,7 +207,7 @@ class Decoder:
 
         Args:
             place: the origin of the bytes.
-            damage: their description.
+            damage: a description of the bytes.
             expected: not needed here; see `BatchRows`.
 
         Raises:
@@ -222,11 +223,11 @@ class Decoder:
             self.dropped.add(place, damage)
 
     def add_tail(self, place: Place, tail: Damage, expected: int) -> Iterator[pyarrow.RecordBatch]:
-        """Add nothing: a tail is not a record, and not damage either, because a broker may still be writing it."""
+        """Add nothing: a tail is neither a record nor damage, because a broker may still be writing it."""
         return iter(())
 
     def flush(self) -> Iterator[pyarrow.RecordBatch]:
-        """Yield the rows that were added so far."""
+        """Yield the rows added so far."""
         if self._rows.count:
             yield from self._take()
         if self._corrupt:
@@ -238,9 +239,9 @@ class Decoder:
         self.dropped.finish()
 
     def _enter(self, place: Place) -> None:
-        """Set the origin of the next rows."""
+        """Set the origin of the rows that follow."""
         if self._places and self._places[-1][0] == self._rows.count:
-            self._places.pop()  # no row came from that origin
+            self._places.pop()  # no row has that origin
         if not self._places or self._places[-1][1] != place:
             self._places.append((self._rows.count, place))
 
@@ -250,7 +251,7 @@ class Decoder:
         self._places = [(0, self._places[-1][1])]
         rows = self._rows.take()
         arrays = arrow_arrays(rows)
-        # By the stored value, because the column is null for a time that Spark cannot represent.
+        # Compare the stored value, because the column is null for a time that Spark cannot represent.
         kept = None if self.times_ms == (None, None) else _in_time(arrays["timestamp"], *self.times_ms)
         for name in self._names:
             if name in _OF_BATCHES and name != "sequence":
@@ -286,7 +287,7 @@ class Decoder:
             yield pyarrow.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def _spread(self, name: str, values: Sequence[Any], ends: memoryview[int] | array[int]) -> pyarrow.Array:
-        """Return a column of values of batches or origins, each up to a row; a single value applies to all rows."""
+        """Return a column of values of batches or origins, each up to a given row; one value applies to all rows."""
         kind, count = COLUMNS[name].arrow, ends[-1]
         if len(values) == 1:
             value, (kept, column) = values[0], self._repeated.get(name, (None, None))
@@ -316,7 +317,7 @@ class Decoder:
 
 
 def _in_time(milliseconds: pyarrow.Array, start_ms: int | None, end_ms: int | None) -> pyarrow.Array:
-    """Return which timestamps are not before the start, and before the end."""
+    """Return which timestamps are at or after the start, and before the end."""
     numbers = milliseconds.cast(pyarrow.int64())
     start, end = (None if limit is None else min(limit, INT64_MAX) for limit in (start_ms, end_ms))
     is_late = True if start is None else _COMPUTE.greater_equal(numbers, start)
@@ -325,7 +326,7 @@ def _in_time(milliseconds: pyarrow.Array, start_ms: int | None, end_ms: int | No
 
 
 def _in_microseconds(milliseconds: pyarrow.Array) -> tuple[pyarrow.Array, list[int]]:
-    """Return timestamps in Spark's form, and the rows of those that it cannot represent, which are null."""
+    """Return timestamps in Spark's form, and the rows with timestamps that it cannot represent, which are null."""
     kind = pyarrow.timestamp("us", "UTC")
     try:
         return milliseconds.cast(kind), []

@@ -1,7 +1,7 @@
 """The batches that a reader of committed records sees.
 
 The selection follows Kafka's rules for aborted and unfinished transactions. The markers that end transactions are
-control batches between the batches of records, so the outcome of a batch is known only later. A fetch response names
+control batches among the batches of records, so the outcome of a batch only becomes known later. A fetch response lists
 the aborted transactions instead.
 
 Source: `CompletedFetch.isBatchAborted` in Apache Kafka; KIP-98.
@@ -31,7 +31,7 @@ class AbortedTransaction(NamedTuple):
     """An aborted transaction in a fetch response.
 
     Attributes:
-        producer_id: the id of its producer.
+        producer_id: the producer id.
         first_offset: the offset of its first record.
     """
 
@@ -43,7 +43,7 @@ def parse_committed_only(option: str, text: str) -> bool:
     """Return whether an isolation level, in any case, shows only committed records.
 
     Args:
-        option: the name of the option, for the error.
+        option: the name of the option, for the error message.
         text: the level.
 
     Raises:
@@ -65,14 +65,14 @@ def ends_transaction(batch: Batch) -> bool:
 
 
 class Outcomes:
-    """The outcomes of the transactions of one partition, by the markers in it.
+    """The outcomes of the transactions in one partition, according to its markers.
 
-    Batches of a producer up to an abort marker are aborted, those up to a commit marker are committed, and those after
+    A producer's batches up to an abort marker are aborted, those up to a commit marker are committed, and those after
     its last marker belong to a transaction that has not ended.
     """
 
     def __init__(self) -> None:
-        #: By producer, the offsets of its markers, in order, and whether they commit.
+        #: For each producer, the offsets of its markers, in order, and whether they commit.
         self._markers: dict[int, tuple[list[int], list[bool]]] = {}
 
     def add(self, batch: Batch) -> None:
@@ -93,17 +93,17 @@ class Outcomes:
         return not batch.is_transactional or bool(self.is_committed(batch.producer_id, batch.base_offset))
 
     def is_committed(self, producer_id: int, offset: int) -> bool | None:
-        """Return whether a producer's transaction at an offset was committed; None if no marker ends it yet."""
+        """Return whether a producer's transaction at an offset was committed; None if no marker has ended it yet."""
         offsets, commits = self._markers.get(producer_id, ((), ()))
         index = bisect_right(offsets, offset)
         return commits[index] if index < len(commits) else None
 
 
 class AbortedByResponse:
-    """The aborted batches of a fetch response, by its list of aborted transactions.
+    """The aborted batches of a fetch response, according to its list of aborted transactions.
 
     Args:
-        aborted: its aborted transactions, in any order.
+        aborted: the aborted transactions it lists, in any order.
     """
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
@@ -111,7 +111,7 @@ class AbortedByResponse:
         self._producers: set[int] = set()
 
     def is_visible(self, batch: Batch) -> bool:
-        """Return whether the next batch, in order, is visible; control batches must be passed, too.
+        """Return whether the next batch in order is visible; control batches must be passed, too.
 
         Raises:
             DecodeError: a control record is damaged.

@@ -1,4 +1,4 @@
-"""User and password in the form of Java's clients: `sasl.jaas.config`, which queries for Spark's connector use.
+"""User name and password in the form used by Java clients: `sasl.jaas.config`, which queries for Spark's connector use.
 
 Source: `JaasConfig` in Apache Kafka; `PlainLoginModule`, `ScramLoginModule`.
 """
@@ -14,7 +14,7 @@ from kafkawire.sdk.spark.option_values import CLIENT_PREFIX
 
 __all__ = ["parse_login", "with_login"]
 
-#: The option for user and password in Java's clients.
+#: The option for user name and password in Java clients.
 _JAAS: Final = "sasl.jaas.config"
 
 _CHARACTERS_MAX: Final = 10_000
@@ -23,19 +23,19 @@ _CHARACTERS_MAX: Final = 10_000
 _LOGIN = re.compile(r"(?:\w+\.)*(?:Plain|Scram)LoginModule\s+required\s+(.*?)\s*;", re.DOTALL)
 _ENTRY = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s";=]+))(?:\s+|$)', re.DOTALL)
 
-#: Names of the entries in our options.
+#: The options in which we expect the entries, by entry name.
 _NAMES: Final = {"username": "sasl_username", "password": "sasl_password"}
 
 
 def parse_login(option: str, text: str) -> dict[str, str]:
-    """Return user and password, by the names of the clients' options.
+    """Return user name and password under the names of the client options.
 
     Args:
         option: the name of the option.
-        text: such as `org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";`.
+        text: for example `org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";`.
 
     Raises:
-        ConfigurationError: the login is for another mechanism, or is malformed. The error does not show it.
+        ConfigurationError: the login is for another mechanism, or is malformed. The error does not reveal the text.
     """
     reason = 'expected PlainLoginModule or ScramLoginModule required username="…" password="…";'
     login = _LOGIN.fullmatch(text.strip()) if len(text) <= _CHARACTERS_MAX else None
@@ -55,18 +55,18 @@ def parse_login(option: str, text: str) -> dict[str, str]:
 
 
 def with_login(given: Mapping[str, str]) -> dict[str, str]:
-    """Return a client's options, with user and password of a login in the form of Java's clients as options.
+    """Return a client's options, with a Java client's login replaced by the options for user name and password.
 
     Args:
         given: text by names without the prefix.
 
     Raises:
-        ConfigurationError: see `parse_login`; or they are given in both ways.
+        ConfigurationError: see `parse_login`; or the login is given in both forms.
     """
     found = {name: text for name, text in given.items() if name != _JAAS}
     if _JAAS in given:
         for name, value in parse_login(f"{CLIENT_PREFIX}{_JAAS}", given[_JAAS]).items():
             if name in found:
-                raise ConfigurationError(f"{CLIENT_PREFIX}{_JAAS}", given[_JAAS], f"{name} is given, too")
+                raise ConfigurationError(f"{CLIENT_PREFIX}{_JAAS}", given[_JAAS], f"{name} is also given")
             found[name] = value
     return found

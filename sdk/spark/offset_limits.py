@@ -1,7 +1,7 @@
 """A limit on the number of offsets in a micro-batch.
 
-It is distributed over the partitions in proportion to their available offsets. A partition with data gets at least one
-offset, as in Spark's connector; otherwise it might never advance beside larger ones.
+It is distributed over the partitions in proportion to the offsets they have available. As in Spark's connector, a
+partition with data gets at least one offset; otherwise it might never advance while others are much larger.
 
 Source: `KafkaMicroBatchStream.rateLimit` in Apache Spark.
 """
@@ -15,7 +15,7 @@ __all__ = ["Ranges", "limited_by_offsets"]
 
 Key = TypeVar("Key")
 
-#: The available offsets: for each partition with data, where to begin and where it ends.
+#: The available offsets: for each partition with data, where to begin and where the data ends.
 Ranges = Mapping[str, tuple[int, int]]
 
 
@@ -23,8 +23,8 @@ def limited_by_offsets(ranges: Mapping[Key, tuple[int, int]], limit: int) -> dic
     """Return where each partition ends in a micro-batch with a limited number of offsets.
 
     Args:
-        ranges: for each partition, by any key, where to begin and where it ends.
-        limit: approximate number of offsets in all partitions together.
+        ranges: for each partition, by any key, where to begin and where the data ends.
+        limit: the approximate number of offsets across all partitions.
     """
     total = sum(end - start for start, end in ranges.values())
     if total <= limit:

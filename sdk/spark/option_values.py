@@ -1,7 +1,7 @@
-"""The options of the data sources: names as Spark writes them, in any case, and values as text.
+"""The options of the data sources: names as Spark spells them, in any case, and values as text.
 
-An unknown name is refused, although Spark would ignore it. Each function here reads one value: it takes the name of the
-option, for the error, and raises `ConfigurationError`, which says what was expected.
+An unknown name is refused, although Spark would ignore it. Each function here parses one value: it takes the name of
+the option for the error message, and raises `ConfigurationError`, which says what was expected.
 
 Source: `JavaUtils.timeStringAs`, `ByteUnit` in Apache Spark.
 """
@@ -40,16 +40,16 @@ __all__ = [
 
 _log = logging.getLogger("kafkawire.spark")
 
-#: The prefix of options for the clients of a query.
+#: The prefix of options for a query's clients.
 CLIENT_PREFIX: Final = "kafka."
 
-#: A reader of a value, given the name of an option and its text.
+#: A parser of a value, which is passed the name of an option and its text.
 Parser = Callable[[str, str], object]
 
 #: The maximum number of names that an error shows.
 _NAMED_MAX = 10
 
-#: Most suggestions for an unknown name.
+#: The maximum number of suggestions for an unknown name.
 _NEAR_MAX = 3
 
 #: Possible option names in a sentence; a single word may be an ordinary word, unless its position shows that it is a
@@ -67,7 +67,7 @@ class OptionTable:
     """The options of a data source.
 
     Args:
-        parsers: the reader of each option's value, by the option's name.
+        parsers: the parser of each option's value, by option name.
         clients: the options of the query's clients, which users may give without the prefix.
         advice: what to do instead, by lower-case names that are often mistaken for options.
         hint: text to add if no known name is similar.
@@ -86,7 +86,7 @@ class OptionTable:
         self._hint = hint
 
     def read(self, given: Mapping[str, str]) -> dict[str, Any]:
-        """Return values by option name in our spelling.
+        """Return values by option name, in our spelling.
 
         Args:
             given: text by names in any case.
@@ -120,12 +120,12 @@ class OptionTable:
 
 
 def client_error(error: ConfigurationError, options: type[Options], given: Mapping[str, object]) -> ConfigurationError:
-    """Return a client's error with the option names of queries.
+    """Return a client's error, with options named as in queries.
 
     Args:
         error: the client's error.
-        options: the options of the client.
-        given: values by names without the prefix, the client's or Kafka's.
+        options: the class of the client's options.
+        given: values by the client's or Kafka's names, without the prefix.
     """
     option = options.OPTIONS.get(error.option)
     name = error.option if option is None or option.kafka_name is None else option.kafka_name
@@ -134,11 +134,11 @@ def client_error(error: ConfigurationError, options: type[Options], given: Mappi
 
 
 def client_reason(reason: str, options: type[Options]) -> str:
-    """Return a client's reason about an option, with the option names of queries.
+    """Return a client's reason for refusing an option, with options named as in queries.
 
     Args:
         reason: a text that may name options as programs do, `ssl_key_password`, or as Kafka does.
-        options: the options of the client.
+        options: the class of the client's options.
     """
 
     def renamed(match: re.Match[str]) -> str:
@@ -150,7 +150,7 @@ def client_reason(reason: str, options: type[Options]) -> str:
 
 
 def split_client_options(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the options of a query's clients, by lower-case names without the prefix, and those of the data source."""
+    """Return a query's client options, by lower-case names without the prefix, and its data source options."""
     of_clients: dict[str, str] = {}
     own: dict[str, str] = {}
     for name, text in given.items():
@@ -162,20 +162,20 @@ def split_client_options(given: Mapping[str, str]) -> tuple[dict[str, str], dict
 
 
 def one_of(values: Mapping[str, Any], given: Mapping[str, str], names: tuple[str, ...]) -> str | None:
-    """Return which of some alternative options was given; None if none was given.
+    """Return which of several alternative options was given; None if none was given.
 
     Args:
-        values: the values that were read.
+        values: the parsed values.
         given: text by names in any case.
         names: the names of the options.
 
     Raises:
-        ConfigurationError: two were given.
+        ConfigurationError: two of them were given.
     """
     found = [name for name in names if name in values]
     if len(found) > 1:
         text = next(text for name, text in given.items() if name.lower() == found[0].lower())
-        raise ConfigurationError(found[0], text, f"{found[1]} is given, too; expected one")
+        raise ConfigurationError(found[0], text, f"{found[1]} is also given; expected only one")
     return found[0] if found else None
 
 
@@ -188,12 +188,12 @@ def parse_names(option: str, text: str) -> tuple[str, ...]:
 
 
 def parse_topics(option: str, text: str) -> frozenset[str]:
-    """Return the names of topics."""
+    """Return topic names."""
     return frozenset(parse_names(option, text))
 
 
 def parse_columns(option: str, text: str) -> tuple[str, ...]:
-    """Return the names of further columns, in any case."""
+    """Return the names of extra columns, in any case."""
     known = {name.lower(): name for name in schema.EXTRAS}
     return tuple(known.get(name.lower(), name) for name in parse_names(option, text))
 
@@ -206,7 +206,7 @@ def parse_flag(option: str, text: str) -> bool:
 
 
 def parse_size(low: int, high: int = INT64_MAX) -> Parser:
-    """Return a reader of sizes in bytes, such as 64m."""
+    """Return a parser of sizes in bytes, such as 64m."""
 
     def parse(option: str, text: str) -> int:
         match = _SIZE.fullmatch(text.strip())
@@ -219,7 +219,7 @@ def parse_size(low: int, high: int = INT64_MAX) -> Parser:
 
 
 def parse_number(low: int, high: int = INT64_MAX) -> Parser:
-    """Return a reader of integers."""
+    """Return a parser of integers."""
 
     def parse(option: str, text: str) -> int:
         number = int(text) if re.fullmatch(r"-?[0-9]{1,19}", text.strip(), re.ASCII) else low - 1
@@ -249,7 +249,7 @@ def warn_of_streams(values: Mapping[str, object]) -> None:
     """Warn about options that only streams use, as the connector does.
 
     Args:
-        values: by option name; None for an option that was not given.
+        values: values by option name; None for an option that was not given.
     """
     for option, value in values.items():
         if value is not None:
@@ -257,12 +257,12 @@ def warn_of_streams(values: Mapping[str, object]) -> None:
 
 
 def there_are(found: Iterable[Any], kind: str = "topics", asked: Iterable[Any] = ()) -> str:
-    """Return a text about existing names, for an error: the first ten by name, and the most similar ones.
+    """Return a text about existing names for an error message: the first ten in order, and the most similar ones.
 
     Args:
         found: names, in any order.
-        kind: the kind of thing that they name.
-        asked: requested names that are not among them.
+        kind: the kind of thing named.
+        asked: requested names that do not exist.
     """
     names = list(map(str, sorted(found)))
     if not names:

@@ -1,7 +1,7 @@
 """A stream with invalid options.
 
-PySpark closes the reader of a stream even if none could be created. An error of `streamReader` is then followed by an
-error about an unassigned variable, which is the last line that a user sees. So the error is raised by the first call
+PySpark closes the reader of a stream even if it could not be created. An error from `streamReader` is then followed by
+an error about an unassigned variable, which is the last line that a user sees. So the first call raises the error
 instead.
 """
 
@@ -17,7 +17,7 @@ __all__ = ["RefusedStream"]
 
 
 class RefusedStream(DataSourceStreamReader):
-    """Replaces the reader of a stream, and raises the reason.
+    """Stands in for the reader of a stream, and raises the reason.
 
     Args:
         error: the reason.
@@ -31,13 +31,13 @@ class RefusedStream(DataSourceStreamReader):
         raise self._error
 
     def latestOffset(self, start: dict[str, Any], limit: Any) -> NoReturn:
-        """Raise the error if a checkpoint contains the start of the stream."""
+        """Raise the error; called if a checkpoint contains the start of the stream."""
         raise self._error
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> NoReturn:
-        """Raise the error if a checkpoint has a micro-batch to repeat."""
+        """Raise the error; called if a checkpoint has a micro-batch to repeat."""
         raise self._error
 
     def read(self, partition: InputPartition) -> NoReturn:
-        """Raise the error; never reached."""
+        """Raise the error; never called."""
         raise self._error

@@ -1,4 +1,4 @@
-"""The columns of decoded records: those of Spark's Kafka connector, and further ones on request.
+"""The columns of decoded records: those of Spark's Kafka connector, and extra ones on request.
 
 A single table lists the name, the Spark type and the Arrow type of each column. Every column may be null, as in the
 connector's schema.
@@ -56,22 +56,20 @@ _CORRUPT = pyarrow.struct(
 )
 
 #: The column for bytes that are not records, in the mode PERMISSIVE: their position in the file or value, and the
-#: reason. Topic and partition of such a row are set; everything else is null.
+#: reason. In such a row, topic and partition are set, and everything else is null.
 CORRUPT: Final = "_corrupt"
 
-#: Included by the connector's option of this name, or requested as a column.
+#: Included if the connector's option of this name is set, or if requested as a column.
 HEADERS: Final = "headers"
 
-#: Every column by name.
+#: Every column, by name.
 COLUMNS: Final = {
     "key": Column("binary", pyarrow.binary(), "of the record"),
     "value": Column("binary", pyarrow.binary(), "of the record"),
-    "topic": Column("string", pyarrow.string(), "null if it is not known"),
-    "partition": Column("int", pyarrow.int32(), "null if it is not known"),
+    "topic": Column("string", pyarrow.string(), "null if unknown"),
+    "partition": Column("int", pyarrow.int32(), "null if unknown"),
     "offset": Column("bigint", pyarrow.int64(), "of the record"),
-    "timestamp": Column(
-        "timestamp_ltz", pyarrow.timestamp("us", "UTC"), "in microseconds, of which Kafka has thousands"
-    ),
+    "timestamp": Column("timestamp_ltz", pyarrow.timestamp("us", "UTC"), "in microseconds, in steps of a millisecond"),
     "timestampType": Column("int", pyarrow.int32(), "0 for create time, 1 for log append time, -1 for none (magic 0)"),
     HEADERS: Column("array<struct<`key`: string, `value`: binary>>", pyarrow.list_(_HEADER), "null if there are none"),
     "leaderEpoch": Column("int", pyarrow.int32(), "of the batch; -1 before magic 2"),
@@ -90,7 +88,7 @@ COLUMNS: Final = {
     ),
 }
 
-#: Columns of Spark's connector, in its order.
+#: The columns of Spark's connector, in its order.
 CONNECTOR: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 
 #: Columns that the connector does not have.
@@ -101,7 +99,7 @@ OF_FILES: Final = ("batchPosition", "path")
 
 
 def chosen(*, headers: bool = False, extra: Iterable[str] = (), corrupt: bool = False) -> tuple[str, ...]:
-    """Return the names of the columns of a result.
+    """Return the column names of a result.
 
     Args:
         headers: whether to include headers.
@@ -129,10 +127,10 @@ def arrow_schema(names: Sequence[str]) -> pyarrow.Schema:
 
 
 def checked(fields: Iterable[tuple[str, str, bool]], offered: Sequence[str] = tuple(COLUMNS)) -> tuple[str, ...]:
-    """Return the names of the columns in a schema.
+    """Return the column names in a schema.
 
     Args:
-        fields: for each column the name, the Spark type, and whether it may be null.
+        fields: the name, the Spark type, and whether it may be null, for each column.
         offered: the columns that an error about an unknown column lists.
 
     Raises:
@@ -162,7 +160,7 @@ def _shown(declared: str) -> str:
 
 
 def names_of(schema: StructType, offered: Sequence[str] = tuple(COLUMNS)) -> tuple[str, ...]:
-    """Return the names of the columns in a Spark schema.
+    """Return the column names in a Spark schema.
 
     Args:
         schema: the user's schema.

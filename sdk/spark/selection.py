@@ -1,7 +1,7 @@
-"""The requested partitions and offsets, as in the connector's options of these names.
+"""The requested partitions and offsets, as in the connector's options with these names.
 
-If files are read, partitions that a JSON does not name are read from the earliest offset or to the latest. At brokers
-all partitions are known, and the JSON must name all of them, as in Spark's connector.
+When files are read, partitions that a JSON option does not name are read from the earliest offset or to the latest.
+When brokers are read, all partitions are known, and the JSON option must name all of them, as in Spark's connector.
 
 Source: `ConsumerStrategy`, `JsonUtils` in Apache Spark.
 """
@@ -33,7 +33,7 @@ __all__ = [
     "place_text",
 ]
 
-#: Numbers that mean the ends of a partition, as in the connector's JSON.
+#: Numbers that denote the ends of a partition, as in the connector's JSON.
 LATEST: Final = -1
 EARLIEST: Final = -2
 
@@ -45,7 +45,7 @@ class Offsets(NamedTuple):
 
     Attributes:
         others: the end of a partition that is not named, `LATEST` or `EARLIEST`.
-        named: the offsets of the others, or `LATEST` or `EARLIEST`.
+        named: the offsets of the named partitions, or `LATEST` or `EARLIEST`.
     """
 
     others: int
@@ -57,11 +57,11 @@ class Offsets(NamedTuple):
 
 
 class Times(NamedTuple):
-    """Where to begin, or end, in each partition: at the first record with a given or a later time.
+    """Where to begin, or end, in each partition: at the first record with the given or a later time.
 
     Attributes:
         others: the time for a partition that is not named, in ms since the epoch; None if all are named.
-        named: the times for the others.
+        named: the times for the named partitions.
     """
 
     others: int | None
@@ -91,8 +91,8 @@ class Selection(NamedTuple):
     """The selected partitions; all existing ones by default.
 
     Attributes:
-        topics: the names of topics; None for any.
-        pattern: a regular expression for the whole name of a topic; None for any.
+        topics: topic names; None for any.
+        pattern: a regular expression for a whole topic name; None for any.
         partitions: individual partitions; None for any.
     """
 
@@ -114,7 +114,7 @@ def parse_offsets(option: str, text: str, others: int) -> Offsets:
 
     Args:
         option: the name of the option.
-        text: "earliest", "latest", or JSON such as {"orders":{"0":23,"1":-2}}; -1 is latest, -2 earliest.
+        text: "earliest", "latest", or JSON such as {"orders":{"0":23,"1":-2}}, where -1 is latest and -2 earliest.
         others: the end of partitions that are not named.
 
     Raises:
@@ -143,7 +143,7 @@ def parse_times(option: str, text: str) -> Times:
 
 
 def check_not_empty(option: str, offsets: Offsets, end: int) -> None:
-    """Refuse offsets with which a batch query would read nothing.
+    """Refuse offsets that would make a batch query read nothing.
 
     Args:
         option: the name of the option.
@@ -188,7 +188,7 @@ def check_order(starting: Bound, ending: Bound, partition: TopicPartition, start
 
 
 def _numbers(option: str, text: str, expected: str, lowest: int, allowed: str) -> dict[TopicPartition, int]:
-    """Return a number for each partition that JSON names."""
+    """Return a number for each partition named in JSON."""
     named: dict[TopicPartition, int] = {}
     for topic, partitions in _json(option, text, expected).items():
         if not isinstance(partitions, dict):
@@ -206,7 +206,7 @@ def _numbers(option: str, text: str, expected: str, lowest: int, allowed: str) -
 
 
 def parse_partitions(option: str, text: str) -> frozenset[TopicPartition]:
-    """Return the partitions that JSON names.
+    """Return the partitions named in JSON.
 
     Args:
         option: the name of the option.
@@ -227,7 +227,7 @@ def parse_partitions(option: str, text: str) -> frozenset[TopicPartition]:
 
 
 def parse_pattern(option: str, text: str) -> str:
-    """Return a regular expression, without surrounding blanks.
+    """Return a regular expression, without surrounding whitespace.
 
     Raises:
         ConfigurationError: the text is not a regular expression, or is empty.

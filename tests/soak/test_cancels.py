@@ -1,4 +1,4 @@
-"""A short storm of cancels runs to its end and finds no fault; faults are counted."""
+"""A short storm of cancellations runs to its end and finds no fault; faults are counted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_short_storm(seed: str, monkeypatch: pytest.MonkeyPatch, capsys: pytes
 
 
 def test_a_record_that_is_lost_is_noticed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """The producer replaces one record with another value, and reports the first as stored."""
+    """The producer replaces one record with another value, and reports the original as stored."""
     monkeypatch.setattr(cancels, "STORM_SECONDS", 0.3)
     send = Producer.send
 

@@ -48,12 +48,12 @@ def test_committed_ones_are_there_and_no_others(client: RawClient) -> None:
 def test_what_is_wrong_is_noticed(client: RawClient) -> None:
     transactor = worked(client, 1)
     transactor.committed.add(1_000)
-    with pytest.raises(Failure, match="1 committed ones are gone, 1000"):
+    with pytest.raises(Failure, match="1 committed transactions are gone, including 1000"):
         transactor.check(client)
 
     transactor = worked(client, 2)
     transactor.undecided.clear()
-    with pytest.raises(Failure, match="was not committed, but is there"):
+    with pytest.raises(Failure, match="was not committed, but exists"):
         transactor.check(client)
 
     transactor = worked(client, 3)

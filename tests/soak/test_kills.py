@@ -34,7 +34,7 @@ def test_what_is_missing_is_noticed(tmp_path, monkeypatch):
             lives.check(is_stopped=False)
         plain.acknowledged.clear()
         idempotent.checked_offset, idempotent.last_number = 0, -1
-        with pytest.raises(Failure, match="was stored and not answered"):
+        with pytest.raises(Failure, match="was stored, but not acknowledged"):
             lives.check(is_stopped=False)
         idempotent.checked_offset, idempotent.last_number = 0, 10
         with pytest.raises(Failure, match="0 at 0 comes after 10"):

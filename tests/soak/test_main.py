@@ -1,4 +1,4 @@
-"""A soak runs by its name."""
+"""A soak is run by its name."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A reference broker in a separate process, for soaks that kill it or watch its memory, and a client of it.
+"""A reference broker in a separate process, for soaks that kill it or watch its memory, and a client for it.
 
-The processes are forked from one that has already imported the broker, so a start takes milliseconds.
+The processes are forked from one that has already imported the broker, so starting one takes milliseconds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["FETCH_VERSION", "PRODUCE_VERSION", "BrokerProcess", "RawClient", "fetch_request", "produce_request"]
 
-#: Versions that name topics, so ids need not be looked up.
+#: Versions that name topics, so that ids need not be looked up.
 CREATE_TOPICS_VERSION = 7
 FETCH_VERSION = 12
 PRODUCE_VERSION = 9
@@ -59,13 +59,13 @@ class BrokerProcess:
 
     Args:
         data: the folder of its files; None for a broker that keeps everything in memory.
-        log: the file of its log lines; None for none.
-        files_max: limit of descriptors; None for that of this process.
+        log: the file for its log lines; None to discard them.
+        files_max: the maximum number of descriptors; None for the limit of this process.
         options: see `BrokerOptions`.
 
     Attributes:
-        bootstrap: the address to which clients connect.
-        pid: the id of the process.
+        bootstrap: the address that clients connect to.
+        pid: the process id.
     """
 
     def __init__(
@@ -80,12 +80,12 @@ class BrokerProcess:
         self.pid = self._process.pid or 0
 
     def kill(self) -> None:
-        """End the broker with SIGKILL."""
+        """Kill the broker with SIGKILL."""
         self._process.kill()
         self._process.join(_TIMEOUT_SECONDS)
 
     def stop(self) -> int:
-        """End the broker with SIGTERM, and return its exit status."""
+        """Stop the broker with SIGTERM, and return its exit status."""
         os.kill(self.pid, signal.SIGTERM)
         self._process.join(_TIMEOUT_SECONDS)
         status = self._process.exitcode
@@ -147,7 +147,7 @@ class RawClient:
         return self.receive(kind)
 
     def create(self, topics: Mapping[str, int], configs: Mapping[str, str] | None = None) -> None:
-        """Create topics with a number of partitions each."""
+        """Create topics, each with this number of partitions."""
         Topic, Config = CreateTopicsRequest.CreatableTopic, CreateTopicsRequest.CreatableTopicConfig
         given = [Config(*entry) for entry in (configs or {}).items()]
         request = CreateTopicsRequest([Topic(name, count, 1, configs=given) for name, count in topics.items()])
@@ -155,7 +155,7 @@ class RawClient:
         assert not any(topic.error_code for topic in response.topics), response
 
     def fetch(self, topic: str, partition: int, offset: int) -> memoryview:
-        """Return the records of a partition from an offset on, a few megabytes at most."""
+        """Return the records of a partition from an offset onward, at most a few megabytes."""
         response = self.ask(fetch_request(topic, partition, offset), FETCH_VERSION, FetchResponse)
         found = response.responses[0].partitions[0]
         assert not found.error_code, found

@@ -1,10 +1,10 @@
 """Cancel and break everything, by seed: `python -m tools.soak cancels [--seconds N] [--seed S] [--bootstrap …]`.
 
-In each round a producer and a consumer, with random options, are used by tasks that are cancelled at any await, while
-connections break and the broker is stopped, continued or killed, and callbacks, partitioners and listeners raise. It
-counts missing acknowledged records, records that were never handed out, deliveries that settled late or never, calls
-that ended after their limit, and leftover tasks and threads. A round prints its seed; `--rounds 1` with that seed
-repeats it.
+In each round, tasks use a producer and a consumer with random options, and are cancelled at any await, while
+connections break, the broker is stopped, continued or killed, and callbacks, partitioners and listeners raise. The soak
+counts missing acknowledged records, records that were never handed out, deliveries that were settled late or never,
+calls that ended after their limit, and leftover tasks and threads. Each round prints its seed; `--rounds 1` with that
+seed repeats it.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ PARTITIONS = 3
 #: Duration of the injected faults in each round.
 STORM_SECONDS = 5.0
 
-#: A call or a delivery may end this much after its limit, plus the delay of the event loop by the machine.
+#: How long after its limit a call or a delivery may end, in addition to the time by which the machine delays the event
+#: loop.
 GRACE_MS = 100
 
 #: Time for everything to finish after the faults.
 CALM_SECONDS = 60
 
-#: The limit of the calls that have no limit of their own.
+#: The limit for calls that have none of their own.
 API_TIMEOUT_MS = 2_000
 
 
@@ -49,11 +50,11 @@ class Round:
     Args:
         bootstrap: the broker.
         broker: its process; None if it must not be stopped.
-        seed: decides everything but the timing.
+        seed: determines everything but the timing.
 
     Attributes:
         faults: the failures, by kind.
-        counts: numbers of operations.
+        counts: the numbers of operations.
     """
 
     def __init__(self, bootstrap: str, broker: BrokerProcess | None, seed: str) -> None:
@@ -129,7 +130,7 @@ class Round:
     # Faults and time.
 
     async def _watch(self) -> None:
-        """Measure the delay of the event loop, which delays everything else, too."""
+        """Measure the delay of the event loop, which also delays everything else."""
         while True:
             due = time.monotonic() + 0.01
             await asyncio.sleep(0.01)
@@ -264,7 +265,7 @@ class Round:
             closing.cancel()
             await self._paused("cancelled close", closing, 0)
         if unsettled := len(self._given) - len(self._settled):
-            await asyncio.sleep(0.1)  # callbacks come one turn later
+            await asyncio.sleep(0.1)  # callbacks run one turn later
             if unsettled := len(self._given) - len(self._settled):
                 self._fault("unsettled deliveries", f"{unsettled} after close")
         self._has_produced.set()
@@ -285,7 +286,7 @@ class Round:
             self._found[record.partition, record.offset] += 1
 
     async def _read(self, consumer: Consumer) -> None:
-        """Read once; nothing is awaited between the end of the read and the count."""
+        """Read once, without awaiting anything between the end of the read and the count."""
         if self._way == "record":
             self._note([await anext(aiter(consumer))])
         elif self._way == "getmany":
@@ -334,14 +335,14 @@ class Round:
                 await self._call("committed", consumer.committed(partition), API_TIMEOUT_MS)
             elif fate < 0.13 and self._group is not None:
                 await self._paused("consumer close", consumer.close(timeout_ms=500), 500)
-                with suppress(Exception):  # a cancelled close continues where it was
+                with suppress(Exception):  # a cancelled close continues where it stopped
                     await consumer.close(timeout_ms=500)
                 consumer = await self._consumer()
         await self._finish(consumer)
 
     async def _finish(self, consumer: Consumer) -> None:
-        """Read the remaining records without faults; a listener that raised is replaced with its consumer."""
-        await self._has_produced.wait()  # every record that was acknowledged is below the ends from here on
+        """Read the remaining records without faults; if a listener raised, its consumer is replaced, too."""
+        await self._has_produced.wait()  # from here on, every acknowledged record is below the ends
         deadline = time.monotonic() + CALM_SECONDS
         self._ends_read = await self._ends()
         while self._missing(self._ends_read) and time.monotonic() < deadline:
@@ -369,7 +370,7 @@ class Round:
     # The result.
 
     async def _check(self) -> None:
-        """Compare acknowledged records with the stored ones, and with those that were read."""
+        """Compare acknowledged records with those that were stored, and with those that were read."""
         stored: dict[tuple[int, int], bytes | None] = {}
         async with Consumer(self._bootstrap, self._topic, auto_offset_reset="earliest") as reader:
             async for record in reader.records(stop_at_end=True):
@@ -424,12 +425,12 @@ async def _awaited(delivery: Delivery) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run rounds for a time and return the exit status: 1 if anything went wrong."""
+    """Run rounds for some time and return the exit status: 1 if anything went wrong."""
     parser = argparse.ArgumentParser(prog="python -m tools.soak cancels")
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", default="1")
     parser.add_argument("--rounds", type=int, default=1_000_000)
-    parser.add_argument("--bootstrap", help="of a broker to use; it is not stopped. By default the reference broker")
+    parser.add_argument("--bootstrap", help="the broker to use, which is not stopped; by default, the reference broker")
     given = parser.parse_args(arguments)
     faults: Counter[str] = Counter()
     counts: Counter[str] = Counter()

@@ -1,8 +1,9 @@
 """Hostile clients: `python -m tools.soak hostile [--seconds N] [--seed S]`.
 
-Mutated requests of every API and version, frames that never end, a hundred connections that announce 100 MiB each,
-clients that do not read, SASL, TLS and HTTP from clients on the wrong port; meanwhile others produce and fetch. The
-broker must continue, in bounded memory, and serve the others as fast as before; no request may trigger a defect.
+They send mutated requests of every API and version, frames that never end, a hundred connections whose length prefixes
+demand 100 MiB each, requests whose responses are not read, and SASL, TLS and HTTP to the wrong port; meanwhile, others
+produce and fetch. The broker must keep running in bounded memory, and serve the others as fast as before; no request
+may trigger a defect.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from tools.soak.broker_process import (
 
 __all__ = ["main"]
 
-#: Limits of the broker.
+#: Limits for the broker.
 RESIDENT_BYTES_MAX = 150_000_000
 P99_MS_MAX = 50.0
 
@@ -52,16 +53,16 @@ SLOW_READERS = 10
 STRANGERS = 4
 OTHERS = 4
 
-#: Limits for the others, clients that send twenty requests a second.
+#: Limits for the others: clients that send twenty requests a second.
 PAUSE_SECONDS = 0.05
 
-#: A request that creates thousands of topics is not hostile, only large; other soaks cover those.
+#: A request that creates thousands of topics is not hostile, just large; other soaks cover those.
 _NOT_SENT = (ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS)
 
 _LENGTH = struct.Struct(">i")
 _SAMPLE_SECONDS = 0.05
 
-#: First bytes of clients of other protocols.
+#: The first bytes sent by clients of other protocols.
 _WRONG_PORT = (
     b"GET / HTTP/1.1\r\nHost: kafka\r\n\r\n",
     bytes.fromhex("16030100a5010000a10303"),
@@ -76,8 +77,8 @@ class Strangers:
     Args:
         bootstrap: the broker.
         end: when to stop, on the clock of the event loop.
-        random: decides everything.
-        announcers: number of connections that announce large requests.
+        random: makes all the choices.
+        announcers: the number of connections whose length prefixes announce large requests.
     """
 
     def __init__(self, bootstrap: str, end: float, random: Random, announcers: int = ANNOUNCERS) -> None:
@@ -116,7 +117,7 @@ class Strangers:
         return await asyncio.open_connection(*self._address)
 
     async def _mutated(self) -> None:
-        """Send damaged requests of all APIs, one after another."""
+        """Send damaged requests for all APIs, one after another."""
         reader, writer = await self._connect()
         try:
             for _ in range(self._random.randint(1, 50)):
@@ -152,7 +153,7 @@ class Strangers:
             writer.transport.abort()
 
     async def _announced(self) -> None:
-        """Announce a large request, and send some of it."""
+        """Send the length prefix of a large request, and only part of the request."""
         _, writer = await self._connect()
         try:
             header = HEADER_START.pack(ApiKey.PRODUCE, PRODUCE_VERSION, 1) + b"\0\4soak\0"
@@ -166,7 +167,7 @@ class Strangers:
             writer.transport.abort()
 
     async def _slow_reader(self) -> None:
-        """Request much, and read little."""
+        """Request a lot, and read little."""
         reader, writer = await self._connect()
         writer.transport.set_write_buffer_limits(0)
         protocol = ClientConnection("slow")
@@ -198,7 +199,7 @@ class Strangers:
             writer.transport.abort()
 
     async def _other(self) -> None:
-        """Produce a record, fetch it, and note the duration of each."""
+        """Produce a record and fetch it, and note how long each takes."""
         reader, writer = await self._connect()
         protocol = ClientConnection("other")
         while not self._is_over():
@@ -217,7 +218,7 @@ class Strangers:
 
 
 def _requests() -> list[tuple[int, int, int, bytes]]:
-    """Return key, version, header version and body of every golden request."""
+    """Return the key, version, header version and body of every golden request."""
     found = []
     with gzip.open(VECTORS / "requests.jsonl.gz", "rt", encoding="utf-8") as lines:
         for vector in map(json.loads, lines):

@@ -1,8 +1,8 @@
-"""A producer of transactions on a broker that is killed.
+"""A transactional producer on a broker that gets killed.
 
-Each transaction must exist completely, in both topics and the offsets, or not at all. Transaction n sends the number n
-to two topics and commits n + 1 for a group. After a kill the producer restarts, which aborts the open transaction; then
-the committed records are compared with the acknowledged ones.
+Each transaction must exist completely, in both topics and in the offsets, or not at all. Transaction n sends the number
+n to two topics and commits n + 1 for a group. After a kill, the producer restarts, which aborts the open transaction;
+then the committed records are compared with the acknowledged ones.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["TOPICS", "Failure", "Transactor"]
 
 TOPICS = ("left", "right")
 
-#: The first versions in which the broker adds partitions to transactions, and EndTxn raises the epoch.
+#: The first versions in which the broker adds partitions to transactions and EndTxn raises the epoch.
 _PRODUCE_VERSION = 12
 _COMMIT_VERSION = 5
 _END_VERSION = 5
@@ -41,7 +41,7 @@ _FETCH_OFFSETS_VERSION = 8
 #: One transaction in this many is aborted.
 _ABORT_ONE_IN = 4
 
-#: Longest time until coordinators have loaded and markers are written.
+#: The longest time until coordinators have loaded and markers have been written.
 _PATIENCE_SECONDS = 30
 
 _PASSING = (
@@ -59,17 +59,17 @@ class Failure(Exception):
 
 
 class Transactor:
-    """A producer of transactions, over many lives of the broker.
+    """A transactional producer, over many lives of the broker.
 
     Args:
         name: its transactional id, and the group whose offsets it commits.
-        partition: a partition of both topics to which nothing else writes.
+        partition: the number of a partition in both topics that nothing else writes to.
 
     Attributes:
-        sent: number of transactions that were begun.
-        committed: transactions whose commit was acknowledged, but which have not been seen yet.
-        undecided: transactions whose commit was requested.
-        kept: number of transactions that were seen.
+        sent: the number of transactions begun.
+        committed: the transactions whose commit was acknowledged, but which have not been seen yet.
+        undecided: the transactions whose commit was requested.
+        kept: the number of transactions that have been seen.
     """
 
     def __init__(self, name: str, partition: int) -> None:
@@ -84,7 +84,7 @@ class Transactor:
         self._checked: dict[str, int] = dict.fromkeys(TOPICS, 0)
 
     def begin(self, client: RawClient) -> None:
-        """Get a producer id and an epoch, which aborts an open transaction."""
+        """Get a producer id and an epoch, which aborts any open transaction."""
         request = InitProducerIdRequest(self.name, 60_000)
         found = self._ask(client, request, _INIT_VERSION, InitProducerIdResponse, lambda answer: answer.error_code)
         self._is((found.producer_id, found.producer_epoch))
@@ -155,7 +155,7 @@ class Transactor:
     # The check.
 
     def check(self, client: RawClient) -> None:
-        """Compare transactions committed since the last check with acknowledged ones; none may be open.
+        """Compare the transactions committed since the last check with the acknowledged ones; none may be open.
 
         Raises:
             Failure: they differ.
@@ -167,10 +167,10 @@ class Transactor:
             if number <= self._last:
                 raise Failure(f"{self.name}: {number} comes after {self._last}")
             if number not in self.undecided:
-                raise Failure(f"{self.name}: {number} was not committed, but is there")
+                raise Failure(f"{self.name}: {number} was not committed, but exists")
             self._last = number
         if lost := self.committed - set(left):
-            raise Failure(f"{self.name}: {len(lost)} committed ones are gone, {min(lost)} among them")
+            raise Failure(f"{self.name}: {len(lost)} committed transactions are gone, including {min(lost)}")
         if (offset := self._offset(client)) != self._last + 1:
             raise Failure(f"{self.name}: the offset is {offset}, the last transaction is {self._last}")
         self.kept += len(left)

@@ -1,10 +1,10 @@
-"""Kill a broker under load, again and again: `python -m tools.soak kills [--kills N] [--seconds S] [--seed S]`.
+"""Keep killing a broker under load: `python -m tools.soak kills [--kills N] [--seconds S] [--seed S]`.
 
 Producers send numbers, some of them idempotently, some in transactions (`killed_transactions.py`); groups commit them.
-After a moment the process gets SIGKILL, one time in four SIGTERM; it is restarted on the same files, and the stored
-records are compared with the acknowledged ones: all of them must exist, in order and once. In addition, everything that
-an idempotent producer sent must exist after it has resent the rest; each transaction must be complete or absent; a
-cleanly stopped broker may have no unacknowledged records; and no commit may go back.
+After a moment, the process gets SIGKILL, or one time in four SIGTERM; it is restarted on the same files, and the stored
+records are compared with the acknowledged ones: all of them must exist, in order and exactly once. In addition,
+everything that an idempotent producer sent must exist after it has resent the rest; each transaction must be complete
+or absent; a cleanly stopped broker may have no unacknowledged records; and no commit may go back.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from tools.soak.killed_transactions import Failure, Transactor
 
 __all__ = ["main"]
 
-#: Lifetime of a broker before it is killed.
+#: How long a broker lives before it is killed.
 WORK_SECONDS = (0.005, 0.08)
 
-#: One end in this many is a SIGTERM.
+#: One kill in this many is a SIGTERM.
 TERM_EVERY = 4
 
-#: Kills on the same files; then everything is read once more, and new files are begun.
+#: Number of kills on the same files; then everything is read once more, and the next kill gets new files.
 KILLS_A_FOLDER = 50
 
 #: Unanswered requests of a producer: as many batches as a broker recognises, even after a crash.
 IN_FLIGHT = 5
 
-#: Small segments, so logs roll all the time.
+#: Small segments, so that logs roll all the time.
 TOPICS = {
     "plain": {"segment.bytes": str(1 << 20), "index.interval.bytes": "0"},
     "synced": {"flush.messages": "1"},
@@ -63,7 +63,7 @@ _COORDINATOR_VERSION = 4
 _FETCH_OFFSETS_VERSION = 8
 _PRODUCER_ID_VERSION = 4
 
-#: Time until the coordinator has loaded its part of the offsets topic.
+#: Time for the coordinator to load its part of the offsets topic.
 _RETRIABLE = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR)
 
 #: Errors of a connection whose broker has ended; a hang raises none of these.
@@ -71,11 +71,11 @@ _ENDS = (ConnectionError, ConnectionEnded)
 
 
 class Writer:
-    """A producer of one partition, over many lives of the broker.
+    """A producer for one partition, over many lives of the broker.
 
     Args:
-        topic: the topic to which it writes.
-        partition: the partition.
+        topic: the topic that it writes to.
+        partition: the partition number.
         is_idempotent: whether it resends unanswered batches.
     """
 
@@ -85,7 +85,7 @@ class Writer:
         self.partition = partition
         self.is_idempotent = is_idempotent
         self.sent = 0
-        #: Unanswered numbers, with the sequence number at which they began.
+        #: Unanswered numbers, with the sequence number at which they begin.
         self.in_flight: deque[tuple[int, int]] = deque()
         self.acknowledged: dict[int, int] = {}
         self.producer_id = -1
@@ -93,7 +93,7 @@ class Writer:
         self.last_number = -1
 
     def begin(self, client: RawClient) -> None:
-        """Get an id, and resend unanswered batches."""
+        """Get a producer id, and resend unanswered batches."""
         if not self.is_idempotent:
             self.in_flight.clear()
             return
@@ -106,7 +106,7 @@ class Writer:
             self._receive(client)
 
     def work(self, client: RawClient, size_bytes: int, count: int) -> None:
-        """Send a batch, and wait for a response if there are enough in flight."""
+        """Send a batch, and wait for a response if enough are in flight."""
         self._send(client, self.sent, count, size_bytes)
         self.in_flight.append((self.sent, count))
         self.sent += count
@@ -143,7 +143,7 @@ class Writer:
             self._receive(client)
 
     def check(self, client: RawClient, *, is_stopped: bool) -> None:
-        """Compare records stored since the last check with acknowledged ones.
+        """Compare the records stored since the last check with the acknowledged ones.
 
         Raises:
             Failure: they differ.
@@ -155,7 +155,7 @@ class Writer:
                 raise Failure(f"{self.name}: {number} at {offset} was never sent")
             expected = self.acknowledged.pop(offset, None)
             if expected is None and (is_stopped or self.is_idempotent):
-                raise Failure(f"{self.name}: {number} at {offset} was stored and not answered")
+                raise Failure(f"{self.name}: {number} at {offset} was stored, but not acknowledged")
             if expected not in (None, number):
                 raise Failure(f"{self.name}: {number} at {offset}, where {expected} was acknowledged")
             if self.is_idempotent and number != self.last_number + 1:
@@ -166,7 +166,9 @@ class Writer:
             raise Failure(f"{self.name}: {self.last_number} is the last, {self.sent - 1} was sent")
         if self.acknowledged:
             offset, number = next(iter(self.acknowledged.items()))
-            raise Failure(f"{self.name}: {len(self.acknowledged)} acknowledged ones are gone, {number} at {offset}")
+            raise Failure(
+                f"{self.name}: {len(self.acknowledged)} acknowledged ones are gone, including {number} at {offset}"
+            )
 
     def _stored(self, client: RawClient) -> Iterator[tuple[int, int]]:
         offset = self.checked_offset
@@ -185,7 +187,7 @@ class Committer:
     """A group whose offset only increases.
 
     Args:
-        group: its id.
+        group: the group id.
     """
 
     def __init__(self, group: str) -> None:
@@ -207,7 +209,7 @@ class Committer:
             raise Failure(f"{self.group}: a commit was refused: {ErrorCode(code).name}")
 
     def check(self, client: RawClient) -> None:
-        """Compare the committed offset.
+        """Compare the committed offset with the acknowledged ones.
 
         Raises:
             Failure: the offset is older than an acknowledged one.
@@ -228,16 +230,16 @@ class Committer:
             raise Failure(f"{self.group}: {offset} is committed, {self.acknowledged} was acknowledged of {self.sent}")
 
 
-#: Workers with their own thread and connection.
+#: Workers with a thread and a connection of their own.
 Worker = Writer | Transactor | list[Committer]
 
 
 class Lives:
-    """The lives of one broker.
+    """The lives of a single broker.
 
     Args:
-        folder: the folder of its files.
-        random: decides everything.
+        folder: the folder for its files.
+        random: makes all the choices.
     """
 
     def __init__(self, folder: Path, random: Random) -> None:
@@ -301,7 +303,7 @@ class Lives:
                 transactor.check(client)
 
     def counts(self) -> tuple[int, int, int]:
-        """Return the numbers of records, commits and transactions that were kept."""
+        """Return the numbers of records, commits and transactions kept."""
         records = sum(writer.last_number + 1 for writer in self.writers)
         commits = sum(committer.acknowledged for committer in self.committers)
         return records, commits, sum(transactor.kept for transactor in self.transactors)
@@ -345,7 +347,7 @@ class Lives:
 def main(arguments: list[str]) -> int:
     """Kill, print what was kept, and return the exit status: 1 if something was lost."""
     parser = argparse.ArgumentParser(prog="python -m tools.soak kills")
-    parser.add_argument("--kills", type=int, help="how often; the default is as often as there is time for")
+    parser.add_argument("--kills", type=int, help="number of kills; by default, as many as there is time for")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--bootstrap", help="not for this one, which starts its own")

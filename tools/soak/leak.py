@@ -1,6 +1,6 @@
-"""Produce and consume for a long time, and watch the memory: `python -m tools.soak leak [--seconds N] [--bootstrap …]`.
+"""Produce and consume for a long time, and watch memory: `python -m tools.soak leak [--seconds N] [--bootstrap …]`.
 
-One process with a producer and two consumers, only one of them in a group, reads and writes continuously, in every way,
+A process with a producer and two consumers, only one of them in a group, continuously reads and writes in every way,
 and opens a client of each kind every second. Its resident memory after two minutes is compared with that at the end.
 """
 
@@ -21,10 +21,10 @@ from tests.kafka.apache import ApacheKafka
 
 __all__ = ["main", "resident_bytes"]
 
-#: Growth after the first part that is not a leak: pages that the allocator has not given back.
+#: Growth after the first part that is not a leak: pages that the allocator has not returned.
 GROWTH_MAX = 0.05
 
-#: Warm-up time in a run of ten minutes; the same fraction of a shorter one.
+#: Warm-up time in a ten-minute run; a shorter run has a proportional one.
 WARM_UP = 0.2
 
 PARTITIONS = 4
@@ -52,7 +52,7 @@ class Work:
         self.clients = 0
 
     async def produce(self) -> None:
-        """Send in each way."""
+        """Send in every way."""
         async with Producer(self._bootstrap, compression="lz4") as producer:
             while time.monotonic() < self._end:
                 for number in range(RECORDS_A_TURN):
@@ -63,7 +63,7 @@ class Work:
                 await asyncio.sleep(0.02)
 
     async def iterate(self) -> None:
-        """Read record after record, in a group."""
+        """Read record by record, in a group."""
         async with Consumer(self._bootstrap, "leak", group_id="leak", auto_commit_interval_ms=500) as consumer:
             async for _ in consumer:
                 self.iterated += 1
@@ -120,7 +120,7 @@ async def _run(bootstrap: str, seconds: float) -> tuple[float, float]:
     tasks = [asyncio.create_task(each()) for each in (work.produce, work.iterate, work.take, work.come_and_go)]
     measured = await work.measure(seconds)
     await asyncio.gather(*tasks[2:], tasks[0])
-    tasks[1].cancel()  # the consumer waits for a record that is no longer sent
+    tasks[1].cancel()  # the consumer waits for a record that will not be sent
     await asyncio.gather(tasks[1], return_exceptions=True)
     return measured
 
@@ -130,7 +130,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.soak leak")
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", help="nothing is random here")
-    parser.add_argument("--bootstrap", help="of an Apache Kafka; by default one is started")
+    parser.add_argument("--bootstrap", help="address of an Apache Kafka; by default, one is started")
     given = parser.parse_args(arguments)
     with ExitStack() as stack:
         bootstrap = given.bootstrap or stack.enter_context(ApacheKafka()).bootstrap

@@ -1,8 +1,8 @@
 """A broker under heavy load: `python -m tools.soak load [--partitions N] [--connections N] [--commits N]`.
 
-Ten thousand partitions, a thousand connections and five hundred groups at once: memory, CPU while they only send
-heartbeats, and the duration of a produce request meanwhile. Then the broker is stopped and restarted, killed and
-restarted, and loads the groups' commits; and it starts with as few descriptors as it ran with.
+With ten thousand partitions, a thousand connections and five hundred groups, it measures memory, CPU while they only
+send heartbeats, and how long a produce request takes in the meantime. Then the broker is stopped and restarted, killed
+and restarted, and loads the groups' commits; finally, it starts with as few descriptors as it ran with.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ COMMIT_PARTITIONS = 20
 
 _IN_FLIGHT = 20
 
-#: Interval between checks whether the groups are loaded, as in clients (`retry.backoff.ms`).
+#: Interval between checks that the groups have been loaded, as in clients (`retry.backoff.ms`).
 _BACKOFF_SECONDS = 0.1
 
-#: Limits of the broker.
+#: Limits for the broker.
 RESTART_SECONDS_MAX = 5.0
 
-#: Descriptors of a broker with this many partitions, all of which have been written to.
+#: The number of descriptors of a broker with this many partitions, all of which have been written to.
 FEW_DESCRIPTORS = 400
 FEW_PARTITIONS = 300
 
-#: The last versions in which a member needs no second JoinGroup, and in which names are not ids.
+#: The last versions in which a member needs no second JoinGroup, and in which topics have names rather than ids.
 _JOIN_VERSION = 3
 _SYNC_VERSION = 3
 _HEARTBEAT_VERSION = 3
@@ -162,7 +162,7 @@ async def _together(broker: BrokerProcess, given: argparse.Namespace) -> None:
 
 
 def _commit(broker: BrokerProcess, count: int, groups: int) -> None:
-    """Commit offsets of every group in turn, for all its partitions at once."""
+    """Commit offsets for every group in turn, each for all its partitions in one request."""
     Topic, Place = OffsetCommitRequest.OffsetCommitRequestTopic, OffsetCommitRequest.OffsetCommitRequestPartition
     begun = time.monotonic()
     with RawClient(broker.bootstrap) as client:
@@ -231,7 +231,7 @@ def _few_descriptors(folder: Path) -> None:
 def main(arguments: list[str]) -> int:
     """Measure, print, and return the exit status: 1 if a restart takes too long."""
     parser = argparse.ArgumentParser(prog="python -m tools.soak load")
-    parser.add_argument("--seconds", type=float, default=15, help="of heartbeats, and of producing")
+    parser.add_argument("--seconds", type=float, default=15, help="duration of heartbeats, and of producing")
     parser.add_argument("--seed", help="nothing is random here")
     parser.add_argument("--partitions", type=int, default=10_000)
     parser.add_argument("--connections", type=int, default=1_000)

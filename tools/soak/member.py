@@ -1,6 +1,6 @@
 """A member of a group in a separate process: `python -m tools.soak.member BOOTSTRAP TOPIC FILE OPTIONS`.
 
-Each record that is handed out is written to the file before the next one is asked for, in a form that survives SIGKILL:
+Each record that is handed out is written to the file before the next one is requested, in a form that survives SIGKILL:
 partition, offset, time. SIGTERM closes the consumer and ends the process.
 """
 
@@ -20,8 +20,8 @@ from kafkawire import Consumer, TopicPartition
 
 __all__ = ["ASSIGNED", "ENTRY", "LOST", "main"]
 
-#: A record that was handed out: partition, offset, time in seconds of the system's monotonic clock. A negative offset
-#: means a partition that was assigned, or lost.
+#: A record that was handed out: partition, offset, and the time in seconds on the system's monotonic clock. A negative
+#: offset means that a partition was assigned or lost.
 ENTRY = Struct(">iqd")
 ASSIGNED, LOST = -1, -2
 

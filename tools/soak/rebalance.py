@@ -1,8 +1,8 @@
 """Members that join, leave, are killed and restart: `python -m tools.soak rebalance [--seconds N] [--seed S] …`.
 
-Eight processes read 24 partitions of an Apache Kafka, with each protocol for a time, while a million records are
-written. Every record must be handed out. Records that are handed out twice are counted: after a graceful change there
-may be one per assigned partition, after a SIGKILL those that the dead member had not committed.
+Eight processes read 24 partitions of an Apache Kafka, using each protocol for some time, while a million records are
+written. Every record must be handed out. Records handed out twice are counted: after a graceful change, there may be
+one per assigned partition; after a SIGKILL, those that the dead member had not committed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ WINDOW_SECONDS = COMMIT_INTERVAL_MS / 1000 + 1.5
 #: Interval between changes; a rebalance takes a second or two.
 PAUSES_SECONDS = (0.3, 2, 5)
 
-#: Time for the rest of the records after the changes; a dead KIP-848 member is removed after its session.
+#: Time to read the rest of the records after the changes; a dead KIP-848 member is removed after its session.
 PATIENCE_SECONDS = 120
 
 _SESSION_MS = 6_000
@@ -60,7 +60,7 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
     "consumer": {"group_protocol": "consumer"},
 }
 
-#: KIP-848 leaves these to the broker.
+#: With KIP-848, the broker sets these.
 BROKER_SETTINGS = {
     "group.consumer.session.timeout.ms": str(_SESSION_MS),
     "group.consumer.min.session.timeout.ms": str(_SESSION_MS),
@@ -70,11 +70,11 @@ BROKER_SETTINGS = {
 
 
 class Member:
-    """One process that reads, from its start to its end.
+    """A process that reads, from its start to its end.
 
     Attributes:
-        path: the file of the records that it was handed.
-        killed: the time of SIGKILL; None if it was not killed.
+        path: the file with the records handed to it.
+        killed: the time of the SIGKILL; None if it was not killed.
     """
 
     def __init__(self, bootstrap: str, topic: str, path: Path, options: dict[str, Any]) -> None:
@@ -87,7 +87,7 @@ class Member:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process runs."""
+        """Whether the process is running."""
         return self.process.poll() is None
 
     def end(self, number: signal.Signals) -> None:
@@ -98,21 +98,21 @@ class Member:
         self.process.wait(30)
 
     def entries(self) -> Iterator[tuple[int, int, float]]:
-        """Yield the records that it was handed, without one that SIGKILL cut off."""
+        """Yield the records handed to it, without one that SIGKILL cut off."""
         data = self.path.read_bytes()
         yield from ENTRY.iter_unpack(data[: len(data) // ENTRY.size * ENTRY.size])
 
 
 class Result(NamedTuple):
-    """The result of one protocol.
+    """The result for one protocol.
 
     Attributes:
-        found: number of different records that were handed out.
-        assigned: number of assignments of partitions.
+        found: the number of distinct records handed out.
+        assigned: the number of partition assignments.
         graceful: records handed out again although their first member had neither died nor lost the partition.
-        lost: records whose first member was considered dead by the coordinator, and learned of the loss later.
+        lost: records whose first member the coordinator considered dead, and which learned of the loss later.
         crashed: records whose first member was killed before they were handed out again.
-        oldest_seconds: the longest time between such a record and the SIGKILL.
+        oldest_seconds: the longest time between handing out such a record and the SIGKILL.
     """
 
     found: int
@@ -124,7 +124,7 @@ class Result(NamedTuple):
 
 
 def counted(members: list[Member]) -> Result:
-    """Count the records that the members were handed."""
+    """Count the records handed to the members."""
     places: dict[tuple[int, int], list[tuple[float, Member]]] = {}
     losses: dict[tuple[Member, int], float] = {}
     assigned = 0
@@ -158,7 +158,7 @@ class Soak:
         bootstrap: the broker.
         protocol: one of `PROTOCOLS`.
         folder: the folder of the members' files.
-        random: decides the changes.
+        random: chooses the changes.
     """
 
     def __init__(self, bootstrap: str, protocol: str, folder: Path, random: Random) -> None:
@@ -177,7 +177,7 @@ class Soak:
         self.failures: list[str] = []
 
     async def run(self, seconds: float, records: int) -> Result:
-        """Run for a time, then wait until everything is read."""
+        """Run for some time, then wait until everything has been read."""
         async with Admin(self._bootstrap) as admin:
             await admin.create_topics(NewTopic(self._topic, PARTITIONS, 1))
         for slot in range(MEMBERS):
@@ -199,7 +199,7 @@ class Soak:
         return result
 
     async def _produce(self, seconds: float, records: int) -> None:
-        """Write all records within the time, evenly."""
+        """Write all records evenly over the time."""
         begun, sent = time.monotonic(), 0
         async with Producer(self._bootstrap) as producer:
             while sent < records:
@@ -229,7 +229,7 @@ class Soak:
             member.end(signal.SIGKILL if dies else signal.SIGTERM)
             self._slots[slot] = None
             self.changes["killed" if dies else "left"] += 1
-            if slot < STATIC:  # it returns before its session is over
+            if slot < STATIC:  # it returns before its session expires
                 time.sleep(self._random.choice([0, 1]))
                 self._start(slot)
                 self.changes["static came back"] += 1
@@ -246,11 +246,11 @@ class Soak:
 def main(arguments: list[str]) -> int:
     """Run the protocols one after another and return the exit status: 1 if a promise was broken."""
     parser = argparse.ArgumentParser(prog="python -m tools.soak rebalance")
-    parser.add_argument("--seconds", type=float, default=180, help="for each protocol")
+    parser.add_argument("--seconds", type=float, default=180, help="duration for each protocol")
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--seed", default="1")
     parser.add_argument("--protocol", choices=PROTOCOLS, action="append", help="repeatable; all by default")
-    parser.add_argument("--bootstrap", help="of an Apache Kafka; by default one is started")
+    parser.add_argument("--bootstrap", help="address of an Apache Kafka; by default, one is started")
     given = parser.parse_args(arguments)
     results: dict[str, Result] = {}
     is_good = True
@@ -264,7 +264,7 @@ def main(arguments: list[str]) -> int:
             print(f"{protocol}: {given.records - result.found:,} of {given.records:,} lost; {changes}")
             print(f"  twice after graceful changes: {result.graceful:,}, partitions assigned: {result.assigned:,}")
             print(f"  twice after SIGKILL: {result.crashed:,}, read up to {result.oldest_seconds:.1f} s before")
-            print(f"  twice after the coordinator took a member for dead: {result.lost:,}")
+            print(f"  twice after the coordinator considered a member dead: {result.lost:,}")
             print(f"  members that failed: {len(soak.failures)}", flush=True)
             for failure in soak.failures:
                 print(failure)

@@ -1,8 +1,9 @@
 """Ten partitions against ten thousand: `python -m tools.soak scale [--seconds N] [--partitions N] [--bootstrap …]`.
 
-One process reads ten partitions, another ten thousand, of which ten get records. In turns they are idle for a time and
-read the same records; the result is the CPU time per record, and per idle second. The records are also spread over all
-partitions, for information, because their batches are smaller. Bytes of fetch requests are shown.
+One process reads ten partitions, another reads ten thousand, of which ten get records. They take turns being idle for
+some time and reading the same records; the results are the CPU time per record, and per idle second. For information,
+the records are also spread over all partitions, which makes their batches smaller. The sizes of fetch requests are
+shown.
 """
 
 from __future__ import annotations
@@ -35,21 +36,21 @@ RECORDS = 200_000
 VALUE = b"x" * 100
 ROUNDS = 5
 
-#: The controller does not create all at once.
+#: The controller cannot create all of them at once.
 TOPIC_PARTITIONS = 1_000
 
-#: A broker creates a few hundred logs a second.
+#: A broker creates a few hundred logs per second.
 START_TIMEOUT_MS = 600_000
 
-#: Limit for the CPU ratio of many partitions to few.
+#: Limit for the ratio of the CPU time with many partitions to that with few.
 RATIO_MAX = 1.2
 
-#: Ten thousand logs with the usual indexes of 10 MiB each are more than a small machine can map.
+#: With the usual indexes of 10 MiB each, ten thousand logs are more than a small machine can map.
 BROKER_SETTINGS = {"log.index.size.max.bytes": "4096", "auto.create.topics.enable": "false"}
 
 
 class _MeasuringNetwork(TcpNetwork):
-    """TCP that notes the size of each fetch request."""
+    """A TCP transport that notes the size of each fetch request."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,14 +77,14 @@ class _MeasuringNetwork(TcpNetwork):
 
 
 def places(name: str, count: int) -> list[TopicPartition]:
-    """Return a number of partitions, of as many topics as necessary."""
+    """Return a number of partitions, in as many topics as necessary."""
     return [TopicPartition(f"{name}-{at // TOPIC_PARTITIONS}", at % TOPIC_PARTITIONS) for at in range(count)]
 
 
 async def read(bootstrap: str, name: str, partitions: int) -> None:
-    """Execute the lines of standard input, and answer each with a line of JSON.
+    """Execute the commands on standard input, and answer each with a line of JSON.
 
-    `idle SECONDS` returns the CPU ms per second; `mark` begins to count; `read COUNT` returns the CPU µs per record
+    `idle SECONDS` returns the CPU ms per second; `mark` starts counting; `read COUNT` returns the CPU µs per record
     since then; `bytes` returns the sizes of the fetch requests.
     """
     network = _MeasuringNetwork()
@@ -159,11 +160,11 @@ async def _produce(bootstrap: str, name: str, count: int, records: int) -> None:
 def main(arguments: list[str]) -> int:
     """Measure, print and return the exit status: 1 if many partitions take too much CPU."""
     parser = argparse.ArgumentParser(prog="python -m tools.soak scale")
-    parser.add_argument("--seconds", type=float, default=60, help="of idling, for each of the two")
+    parser.add_argument("--seconds", type=float, default=60, help="idle time for each of the two")
     parser.add_argument("--seed", help="nothing is random here")
     parser.add_argument("--partitions", type=int, default=10_000)
     parser.add_argument("--records", type=int, default=RECORDS)
-    parser.add_argument("--bootstrap", help="of an Apache Kafka; by default one is started")
+    parser.add_argument("--bootstrap", help="address of an Apache Kafka; by default, one is started")
     given = parser.parse_args(arguments)
     with ExitStack() as stack:
         bootstrap = given.bootstrap or stack.enter_context(ApacheKafka(settings=BROKER_SETTINGS)).bootstrap

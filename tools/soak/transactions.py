@@ -1,9 +1,10 @@
 """Copy a topic exactly once while everything dies: `python -m tools.soak transactions [--seconds N] [--seed S] …`.
 
-There are three nodes of Apache Kafka. A feeder writes numbered records; workers, each a process, read them as one group
-and write them to another topic in transactions, including offsets. By seed, workers are killed, or stopped for longer
-than their session, and restarted, transactions are abandoned halfway, and one broker after another is killed and
-restarted. In the end readers of committed records must find each number in the other topic exactly once.
+The cluster is three nodes of Apache Kafka. A feeder writes numbered records; workers, each a process, read them as one
+group and write them to another topic in transactions that include the offsets. Depending on the seed, workers are
+killed, or stopped for longer than their session, and restarted; transactions are abandoned halfway; and one broker
+after another is killed and restarted. At the end, readers of committed records must find each number in the other topic
+exactly once.
 """
 
 from __future__ import annotations
@@ -31,24 +32,24 @@ SOURCE, TARGET, GROUP = "soak-source", "soak-target", "soak"
 PARTITIONS = 6
 WORKERS = 3
 
-#: Records that the feeder writes per second; the copy keeps up with it between the faults.
+#: Records that the feeder writes per second; the copy keeps up with this between faults.
 RECORDS_PER_SECOND = 1_000
 
-#: Session timeout of a killed worker; a stopped one stays away longer.
+#: The session timeout of a killed worker; a stopped one stays away longer.
 SESSION_TIMEOUT_MS = 6_000
 STOPPED_SECONDS = 9.0
 
-#: Time between two faults.
+#: The time between two faults.
 FAULT_SECONDS = (1.0, 5.0)
-#: One fault in this many kills a broker, one stops a worker; the others kill workers.
+#: One fault in this many kills a broker, and one stops a worker; the others kill workers.
 FAULT_KINDS = 6
-#: Downtime of a broker.
+#: How long a broker is down.
 BROKER_AWAY_SECONDS = 6.0
 
 #: The application abandons one transaction in this many.
 GIVEN_UP_ONE_IN = 40
 
-#: Time after the last fault to copy the rest, which waits for sessions and transactions to time out.
+#: Time after the last fault to copy the rest, which has to wait for sessions and transactions to time out.
 CALM_SECONDS = 120.0
 
 
@@ -57,13 +58,13 @@ class GivenUp(Exception):
 
 
 class Worker:
-    """Copy records in transactions until SIGTERM, as an application would: on any error, from the committed offsets.
+    """Copy records in transactions until SIGTERM; after any error, continue from the committed offsets.
 
     Args:
-        bootstrap: the cluster.
+        bootstrap: the address of the cluster.
         name: the transactional id.
         protocol: the group protocol.
-        seed: decides which transactions are abandoned.
+        seed: determines which transactions are abandoned.
     """
 
     def __init__(self, bootstrap: str, name: str, protocol: str, seed: str) -> None:
@@ -90,7 +91,7 @@ class Worker:
                             auto_offset_reset="earliest",
                             enable_auto_commit=False,
                             isolation_level="read_committed",
-                            **session,  # type: ignore[arg-type]  # not for KIP-848 groups
+                            **session,  # not for KIP-848 groups
                         )
                     )
                     producer = await stack.enter_async_context(
@@ -144,10 +145,10 @@ class Soak:
     Args:
         cluster: three nodes.
         protocol: the group protocol.
-        seed: decides the faults.
+        seed: determines the faults.
 
     Attributes:
-        counts: numbers of operations.
+        counts: the numbers of operations.
     """
 
     def __init__(self, cluster: KafkaCluster, protocol: str, seed: int) -> None:
@@ -161,7 +162,7 @@ class Soak:
         self.counts: Counter[str] = Counter()
 
     async def run(self, seconds: float) -> Counter[str]:
-        """Return the failures, by kind, after a period of faults and the copy of the rest."""
+        """Return the failures, by kind, after a period of faults and after copying the rest."""
         async with Admin(self._cluster.bootstrap) as admin:
             await admin.create_topics([NewTopic(SOURCE, PARTITIONS, 3), NewTopic(TARGET, PARTITIONS, 3)])
         end = time.monotonic() + seconds
@@ -178,7 +179,7 @@ class Soak:
         return faults
 
     async def _feed(self, end: float) -> None:
-        """Write numbers; all of them are acknowledged before this returns."""
+        """Write numbers; all of them have been acknowledged when this returns."""
         async with Producer(self._cluster.bootstrap, delivery_timeout_ms=300_000) as producer:
             while time.monotonic() < end:
                 for _ in range(RECORDS_PER_SECOND // 20):
@@ -188,12 +189,12 @@ class Soak:
             await producer.flush()
 
     async def _break(self, end: float) -> None:
-        """Kill and stop, by seed, until the time is over; in the end everything runs."""
+        """Kill and stop, depending on the seed, until the time has run out; at the end, everything is running."""
         restarts: list[asyncio.Task[None]] = []
         while time.monotonic() < end:
             await asyncio.sleep(self._random.uniform(*FAULT_SECONDS))
             kind, number = self._random.randrange(FAULT_KINDS), self._random.randrange(WORKERS)
-            if kind == 0 and all(task.done() for task in restarts):  # two nodes of three must be up
+            if kind == 0 and all(task.done() for task in restarts):  # two of the three nodes must be up
                 restarts.append(asyncio.create_task(self._restart(self._random.choice(NODES))))
             elif kind == 1:
                 restarts.append(asyncio.create_task(self._suspend(number)))
@@ -247,7 +248,7 @@ class Soak:
                 await self._kill(number)
 
     async def _await_copy(self) -> bool:
-        """Wait until the group has committed everything; return whether it did."""
+        """Wait until the group has committed everything; return whether it has."""
         places = [TopicPartition(SOURCE, number) for number in range(PARTITIONS)]
         deadline = time.monotonic() + CALM_SECONDS
         async with Consumer(self._cluster.bootstrap, group_id=GROUP, enable_auto_commit=False) as watcher:
@@ -260,7 +261,7 @@ class Soak:
         return False
 
     async def _compare(self) -> Counter[str]:
-        """Return how many numbers are missing, duplicated or unknown in the copy."""
+        """Return how many numbers in the copy are missing, duplicated or unknown."""
         found: Counter[int] = Counter()
         reader = Consumer(
             self._cluster.bootstrap, TARGET, isolation_level="read_committed", auto_offset_reset="earliest"
@@ -284,9 +285,9 @@ async def run(
     """Run one soak on its own cluster; return failures and numbers of operations, by kind.
 
     Args:
-        seconds: duration of the faults.
-        seed: decides the faults.
-        protocol: the group protocol: classic or consumer.
+        seconds: the duration of the faults.
+        seed: determines the faults.
+        protocol: the group protocol, classic or consumer.
         version: the level of transaction.version.
     """
     with KafkaCluster() as cluster:
@@ -300,7 +301,7 @@ async def run(
 
 def main(arguments: list[str]) -> int:
     """Run the soak, or one of its workers, and return the exit status: 1 if anything went wrong."""
-    logging.getLogger("kafkawire").setLevel(logging.CRITICAL)  # every fault would log a page
+    logging.getLogger("kafkawire").setLevel(logging.CRITICAL)  # every fault would log a page of text
     if arguments[:1] == ["worker"]:
         worker = Worker(*arguments[1:])
         asyncio.run(worker.run())

@@ -1,4 +1,4 @@
-"""Faults by seed: a network that refuses and cuts connections, a broker that is stopped, continued and killed."""
+"""Faults by seed: a network that refuses and cuts connections, and a broker that is stopped, continued and killed."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ __all__ = ["BrokerProcess", "StormyNetwork"]
 
 
 class StormyNetwork:
-    """TCP that refuses a fraction of the connections, and cuts others on demand; for event loops of any thread.
+    """A TCP transport that refuses a fraction of connections, and cuts others on demand; for event loops in any thread.
 
     Args:
-        random: decides.
+        random: makes the choices.
 
     Attributes:
         storm: the fraction of connections and writes that fail, from 0 to 1.
-        opened: number of connections that were opened.
-        requests: number of requests that were written, by API key.
+        opened: the number of connections opened.
+        requests: the number of requests written, by API key.
     """
 
     def __init__(self, random: Random) -> None:
@@ -78,7 +78,7 @@ class StormyNetwork:
 
 
 class _StormyWire:
-    """A wire that some writes cut, before or after the bytes."""
+    """A wire on which some writes cut the connection, before or after the bytes."""
 
     def __init__(self, wire: Wire, network: StormyNetwork) -> None:
         self._wire = wire
@@ -162,7 +162,7 @@ class BrokerProcess:
             self._process.send_signal(number)
 
     def kill(self) -> None:
-        """End the broker at once."""
+        """Kill the broker immediately."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

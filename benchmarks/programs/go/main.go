@@ -1,4 +1,4 @@
-// Times the message codec of franz-go for benchmarks/languages.py, which says how the two talk to each other.
+// Times the message codec of franz-go for benchmarks/languages.py, which describes how the two communicate.
 package main
 
 import (
@@ -26,7 +26,7 @@ type message interface {
 	AppendTo([]byte) []byte
 }
 
-// task is a message that was read once, and the bytes it was read from.
+// task is a message that was parsed once, and the bytes it was parsed from.
 type task struct {
 	version int16
 	empty   func() message
@@ -48,7 +48,7 @@ func open(folder, name string, version int16) (*task, error) {
 		return nil, err
 	}
 	if !bytes.Equal(opened.build(), data) {
-		return nil, fmt.Errorf("%s %d: builds other bytes", name, version)
+		return nil, fmt.Errorf("%s %d: builds different bytes", name, version)
 	}
 	return opened, nil
 }
@@ -63,7 +63,7 @@ func (t *task) build() []byte {
 	return t.value.AppendTo(make([]byte, 0, 512))
 }
 
-// Results go here, so that no compiler leaves out the work.
+// Results go here, so that no compiler optimizes the work away.
 var (
 	parsed message
 	built  []byte

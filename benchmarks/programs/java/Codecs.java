@@ -15,7 +15,7 @@ import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.protocol.ObjectSerializationCache;
 
-/** Times the message codec of Apache Kafka for benchmarks/languages.py, which says how the two talk to each other. */
+/** Times the message codec of Apache Kafka for benchmarks/languages.py, which describes how the two communicate. */
 public final class Codecs {
     interface Parser {
         ApiMessage parse(ByteBufferAccessor bytes, short version);
@@ -28,16 +28,16 @@ public final class Codecs {
         "OffsetCommitRequest", OffsetCommitRequestData::new,
         "ApiVersionsResponse", ApiVersionsResponseData::new);
 
-    /** Results go here, so that no compiler leaves out the work. */
+    /** Results go here, so that no compiler optimizes the work away. */
     private static volatile Object result;
 
-    /** A message that was read once, and the bytes it was read from. */
+    /** A message that was parsed once, and the bytes it was parsed from. */
     private record Task(Parser parser, short version, byte[] data, ApiMessage value) {
         static Task open(Path folder, String name, short version) throws Exception {
             byte[] data = Files.readAllBytes(folder.resolve(name + "-" + version));
             Task task = new Task(PARSERS.get(name), version, data, parse(PARSERS.get(name), data, version));
             if (!Arrays.equals(task.build().array(), data)) {
-                throw new IllegalStateException(name + " " + version + ": builds other bytes");
+                throw new IllegalStateException(name + " " + version + ": builds different bytes");
             }
             return task;
         }

@@ -1,1 +1,1 @@
-"""The audit of stored topics: from segments to tables of facts, and to a report about them."""
+"""The audit of stored topics: from segments to tables of facts, and from those to a report."""

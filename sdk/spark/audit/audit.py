@@ -1,8 +1,8 @@
 """The audit itself: collect new facts, build tables from all facts, and write the report.
 
-New facts come from segments or brokers. The audit works the same way on a laptop and on a cluster: tasks, each on its
-part of the data, and Spark's sorts and sums, which spill to disk, do all work that grows with the data. The driver sees
-one row per partition.
+New facts come from segments or brokers. The audit works the same way on a laptop and on a cluster: all work that grows
+with the data is done by tasks, each on its part of the data, and by Spark's sorts and sums, which spill to disk. The
+driver sees one row per partition.
 """
 
 from __future__ import annotations
@@ -32,14 +32,16 @@ if TYPE_CHECKING:
 
 __all__ = ["AuditResult", "audit", "audit_brokers"]
 
-#: Most tables are small, and Spark takes as long to plan a table as to build it: other tables are built meanwhile.
+#: Most tables are small, and planning one takes Spark as long as building it, so other tables are built in the
+#: meantime.
 _TABLES_AT_A_TIME: Final = 4
 
-#: Maximum number of facts for a single task. With more, one task would take longer than passing them between stages;
-#: each table has several stages, and each stage takes a tenth of a second.
+#: Maximum number of facts for a single task. Beyond that, one task would take longer than passing the facts between
+#: stages; each table has several stages, and each stage takes a tenth of a second.
 _SMALL_BYTES: Final = 8 * 1024 * 1024
 
-#: Partitions at brokers are split into this many tasks, so no core is idle for long while another runs the last task.
+#: Partitions read from brokers are split into this many tasks, so that no core idles for long while another runs the
+#: last task.
 _TASKS_FOR_EACH_CORE: Final = 2
 
 
@@ -47,13 +49,13 @@ class AuditResult(NamedTuple):
     """The outcome of an audit.
 
     Attributes:
-        folder: the folder of the audit; `tables` in it leads to the tables.
+        folder: the folder of the audit; its `tables` link leads to the tables.
         version: the number of completed audits into the folder.
         numbers: sums over all topics. Counts: `topics`, `partitions`, `records`, `batches`, `groups`, `lostRecords`
-            (those that are probably lost), `corruptRegions`, `gaps`, `unknownGaps` (the unexplained ones),
-            `duplicateRecords`, `abortedTransactions` and `openTransactions`. `sizeBytes`: bytes of batches on disk.
-            `compressionRatio`: bytes before compression for each byte on disk; None if that is not known.
-        findings: the problems to look at, the worst first.
+            (probably lost), `corruptRegions`, `gaps`, `unknownGaps` (unexplained gaps), `duplicateRecords`,
+            `abortedTransactions` and `openTransactions`. `sizeBytes`: total size of the batches on disk.
+            `compressionRatio`: bytes before compression per byte on disk; None if unknown.
+        findings: the problems to look at, worst first.
         report: the path of the report; None if none was requested.
     """
 
@@ -87,21 +89,22 @@ def audit(
 
     Args:
         spark: the session; its workers need `kafkawire`, `pyarrow`, and the same paths.
-        path: a folder with segments anywhere below it, or a segment; or several of them.
+        path: a folder with segments anywhere below it, or a segment; or a list of either.
         out: the folder of the audit; created if it does not exist.
-        topics: their names, as a list or separated by commas; all by default, Kafka's own too.
-        since_ms: batches count whose highest timestamp is this or higher, in ms since the epoch; all by default.
-        until_ms: batches count whose highest timestamp is lower than this, likewise.
-        split_bytes: bytes of segments that a task reads, at least 1 MiB; 128 MiB by default. The tables do not depend
-            on it.
-        reread: whether to read everything again instead of only new data: data that was read before may be damaged by
-            now, and partitions may have been recreated. Data that no longer exists disappears from the tables, too.
+        topics: topic names, as a list or separated by commas; all topics by default, including Kafka's own.
+        since_ms: count only batches whose highest timestamp is at least this, in ms since the epoch; all by default.
+        until_ms: count only batches whose highest timestamp is lower than this, in ms since the epoch; all by default.
+        split_bytes: the number of segment bytes that a task reads, at least 1 MiB; 128 MiB by default. It does not
+            affect the tables.
+        reread: whether to read everything again instead of only new data, because data read earlier may have been
+            damaged since, or partitions may have been recreated. Data that no longer exists also disappears from the
+            tables.
         with_report: whether to write `report.html`.
-        on_step: called with a few words at the beginning of each step.
+        on_step: called with a short description at the beginning of each step.
 
     Raises:
-        ConfigurationError: there are no segments, or the folder cannot be continued, for example because a partition
-            ends before the offset that was reached.
+        ConfigurationError: there are no segments, or the audit in the folder cannot be continued, for example because a
+            partition ends before the offset that was reached.
         OSError: a file cannot be read or written.
     """
     from kafkawire.sdk.spark.audit.continuation import check_continuation
@@ -149,19 +152,19 @@ def audit_brokers(
 
     Args:
         spark: the session; its workers need `kafkawire` and `pyarrow`, and must reach the brokers.
-        bootstrap_servers: brokers to connect to first: `host:port,host:port`.
+        bootstrap_servers: the brokers to connect to first: `host:port,host:port`.
         out: the folder of the audit; created if it does not exist.
-        topics: their names, as a list or separated by commas; all by default, Kafka's own too.
-        since_ms: batches count whose highest timestamp is this or higher, in ms since the epoch; all by default.
-        until_ms: batches count whose highest timestamp is lower than this, likewise.
-        client: further options of the clients, by the names of Kafka's documentation: `security.protocol`.
+        topics: topic names, as a list or separated by commas; all topics by default, including Kafka's own.
+        since_ms: count only batches whose highest timestamp is at least this, in ms since the epoch; all by default.
+        until_ms: count only batches whose highest timestamp is lower than this, in ms since the epoch; all by default.
+        client: further client options, named as in Kafka's documentation: `security.protocol`.
         reread: whether to read everything again, as in `audit`.
         with_report: whether to write `report.html`.
-        on_step: called with a few words at the beginning of each step.
+        on_step: called with a short description at the beginning of each step.
 
     Raises:
-        ConfigurationError: there are no such topics, an option is refused, or the folder cannot be continued, for
-            example because a topic was recreated.
+        ConfigurationError: there are no such topics, an option is refused, or the audit in the folder cannot be
+            continued, for example because a topic was recreated.
         KafkaWireError: a request to the brokers failed.
         OSError: a file cannot be written.
     """
@@ -207,14 +210,14 @@ def _asked(topics: Iterable[str] | None, since_ms: int | None, until_ms: int | N
 def _segments(
     texts: dict[str, str], topics: Sequence[str] | None, before: Manifest
 ) -> tuple[SegmentFiles, list[FoundSegment], dict[TopicPartition, PartitionFacts]]:
-    """Return the files of a query, all segments among them, and the facts about each selected partition.
+    """Return the files of a query, including all segments, and the facts about each selected partition.
 
-    The query continues where the last audit stopped.
+    The query continues where the previous audit stopped.
 
-    Topics that have been deleted since then are left out of the names and of the offsets.
+    Topics that have been deleted since then are omitted from the names and the offsets.
 
     Raises:
-        ConfigurationError: an option is refused, or there are no segments, or none of a named topic.
+        ConfigurationError: an option is refused, there are no segments at all, or a named topic has none.
         OSError: a folder cannot be read.
     """
     from kafkawire.sdk.spark.audit.continuation import still_there
@@ -242,7 +245,7 @@ def _segments(
 
 
 def _check_report(with_report: bool) -> None:
-    """Refuse a report that could not be written, before hours have been spent on what it shows.
+    """Refuse to write a report if that is impossible, before spending hours on its content.
 
     Raises:
         ConfigurationError: the package that reads its templates is not installed.
@@ -261,7 +264,7 @@ def _complete(
     on_step: Callable[[str], None],
     topic_ids: Mapping[str, str] = MappingProxyType({}),
 ) -> AuditResult:
-    """Write the new facts, the tables of all facts, and the report; then make this version the current one."""
+    """Write the new facts, the tables built from all facts, and the report; then make this version the current one."""
     noted = _note(spark, store, facts)
     written = _write_tables(spark, store, noted, known(), on_step)
     result = _finish(store, written, source, with_report, on_step)
@@ -270,7 +273,7 @@ def _complete(
 
 
 def _note(spark: SparkSession, store: AuditStore, facts: DataFrame) -> Manifest:
-    """Write the new facts; return the runs that count now, and the offsets up to which partitions were read."""
+    """Write the new facts; return the runs that now count, and the offset up to which each partition has been read."""
     run = store.next_run
     facts.write.partitionBy("kind").parquet(store.uri(store.facts_of(run)))
     next_offsets, last_batches = _ends(_facts(spark, store, [run]), store.before)
@@ -296,7 +299,7 @@ def _ends(facts: DataFrame, before: Manifest) -> tuple[dict[str, dict[str, int]]
 
 
 def _merge(spark: SparkSession, store: AuditStore, runs: tuple[int, ...]) -> tuple[int, ...]:
-    """Write the facts of several runs as those of one, if there are too many of them; return the runs that count."""
+    """Merge the facts of several runs into one run if there are too many runs; return the runs that count."""
     from kafkawire.sdk.spark.audit.merging import RUNS_MAX, merged
 
     if len(runs) <= RUNS_MAX:
@@ -318,7 +321,7 @@ def _facts(spark: SparkSession, store: AuditStore, runs: Sequence[int]) -> DataF
 
 
 def _gathered(store: AuditStore, runs: Sequence[int], frame: DataFrame) -> DataFrame:
-    """Return rows in a single partition if the facts of some runs are few, because they are then not moved again."""
+    """Return rows in a single partition if there are few facts, because Spark then need not move them again."""
     return frame.coalesce(1) if store.facts_bytes(runs) <= _SMALL_BYTES else frame
 
 
@@ -333,7 +336,7 @@ def _write_tables(
     from kafkawire.sdk.spark.audit.partition_facts import loss_rows, partition_fact_rows
     from kafkawire.sdk.spark.audit.tables import LOSSES_DDL, PARTITION_FACTS_DDL, TABLES, Tables
 
-    schemas: dict[str, StructType] = {}  # Spark would run a job to find each of these in a file
+    schemas: dict[str, StructType] = {}  # otherwise Spark would run a job to read each schema from a file
 
     def written(name: str) -> DataFrame:
         table = spark.read.schema(schemas[name]).parquet(store.uri(store.table(name)))
@@ -348,7 +351,7 @@ def _write_tables(
         rows(partition_fact_rows(known), PARTITION_FACTS_DDL),
         rows(loss_rows(known, noted.next_offsets), LOSSES_DDL),
     )
-    keys = tables.keys  # once, before several threads need them
+    keys = tables.keys  # created once, before several threads need them
 
     def write(name: str) -> None:
         table = tables.make(name)

@@ -19,21 +19,21 @@ def read_batches(
     reads_records: bool = False,
     **options: object,
 ) -> DataFrame:
-    """Return the batches in log segments as a DataFrame with a row for each, including control batches.
+    """Return the batches in log segments as a DataFrame with one row per batch, including control batches.
 
     Args:
         spark: the session; its workers need `kafkawire` and `pyarrow`.
-        path: a folder with segments anywhere below it, or a segment; or several of them.
-        reads_records: whether to read the records, too, for `plainBytes`, `minTimestampMs` and `backwards`.
+        path: a folder with segments anywhere below it, or a segment; or a list of either.
+        reads_records: whether to also read the records, for `plainBytes`, `minTimestampMs` and `backwards`.
         options: the options of the data source `kafka_segments`; see docs/spark_segments.md. With `startingTimestamp`
-            and `endingTimestamp`, batches from other times are included, with `isCounted` false.
+            and `endingTimestamp`, batches outside that time range are included, with `isCounted` false.
 
     Returns:
         topic, partition; baseOffset, lastOffset, position, sizeBytes, plainBytes (without compression), records,
         magic, compression, timestampType, minTimestampMs, maxTimestampMs, backwards (records that are older than an
         earlier one in the batch), producerId, producerEpoch, baseSequence, isTransactional, isControl, controlType
         (such as ABORT), leaderEpoch, isCounted, lacksRecords (because of compaction), path; and in mode PERMISSIVE
-        reason: why bytes are not a valid batch. `records` counts those that were not deleted; `tail` is for the audit.
+        reason: why bytes are not a valid batch. `records` excludes deleted records; `tail` is for the audit.
 
     Raises:
         ConfigurationError: an option is refused.

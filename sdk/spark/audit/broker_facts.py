@@ -1,6 +1,7 @@
-"""The facts about topics as read from their brokers, by a data source beside the one for segments.
+"""The facts about topics as read from their brokers, by a data source like the one for segments.
 
-The driver decides once which partitions are read, and up to where. Records written meanwhile are left to the next run.
+The driver decides once which partitions are read, and up to which offset. Records written in the meantime are left to
+the next run.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ class BrokerInput(NamedTuple):
 
     Attributes:
         options: the options of the query.
-        topic_ids: topic ids by name; left out if brokers have no ids.
-        log_starts: where each partition begins now.
+        topic_ids: topic ids by name; omitted if brokers have no ids.
+        log_starts: the offset at which each partition now begins.
     """
 
     options: dict[str, str]
@@ -65,10 +66,10 @@ def broker_input(
     """Return the new data at brokers.
 
     Args:
-        settings: options of the clients, by the names of Kafka's documentation.
-        topics: their names; None for all.
-        before: the last audit; partitions that it did not read are read from their beginning.
-        out: the folder of the audit, for errors.
+        settings: client options, named as in Kafka's documentation.
+        topics: topic names; None for all.
+        before: the previous audit; partitions that it did not read are read from their beginning.
+        out: the folder of the audit, for error messages.
 
     Raises:
         ConfigurationError: there are no such topics, an option is refused, a topic was recreated, or a partition ends
@@ -101,12 +102,12 @@ def broker_input(
 def partition_facts_of_brokers(
     settings: Mapping[str, str], texts: Mapping[str, str], log_starts: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, PartitionFacts]:
-    """Return facts from brokers besides batches: where partitions begin, and up to where they are compacted.
+    """Return facts from brokers other than batches: where partitions begin, and up to which offset they are compacted.
 
     Args:
-        settings: options of the clients.
-        texts: options of the query.
-        log_starts: where the partitions begin.
+        settings: client options.
+        texts: query options.
+        log_starts: the offset at which each partition begins.
 
     Raises:
         KafkaWireError: a request to the brokers failed.
@@ -118,11 +119,11 @@ def partition_facts_of_brokers(
 def compacted(settings: Mapping[str, str], texts: Mapping[str, str]) -> dict[TopicPartition, int]:
     """Return the partitions of compacted topics, and where they end.
 
-    Topics whose configuration the brokers do not reveal are left out, which is logged.
+    Topics whose configuration the brokers do not reveal are omitted and logged.
 
     Args:
-        settings: options of the clients.
-        texts: options of the query.
+        settings: client options.
+        texts: query options.
 
     Raises:
         KafkaWireError: a request to the brokers failed.
@@ -143,7 +144,7 @@ def compacted(settings: Mapping[str, str], texts: Mapping[str, str]) -> dict[Top
 
 
 def _topic_ids(client: ClientSettings, topics: Collection[str] | None, before: Manifest) -> dict[str, str]:
-    """Return the ids of the topics to read, by name; an empty id if the broker knows none."""
+    """Return the ids of the topics to read, by name; the id is empty if the broker knows none."""
     with connected(client.admin(), client.api_timeout_ms) as admin:
         there = admin.list_topics(include_internal=True)
     names = sorted(there) if topics is None else still_there(sorted(set(topics)), there, before.next_offsets)
@@ -154,7 +155,7 @@ def _topic_ids(client: ClientSettings, topics: Collection[str] | None, before: M
     if denied and (topics is not None or len(denied) == len(names)):
         raise ConfigurationError("topics", ", ".join(denied), "this user may not read them: the right READ is missing")
     if denied:
-        _log.warning("left out, this user may not read them: %s", ", ".join(denied))
+        _log.warning("skipped, because this user may not read them: %s", ", ".join(denied))
         names = [name for name in names if name not in denied]
     ids = {name: there[name].topic_id for name in names}
     return {name: "" if topic_id == ZERO_UUID else format_uuid(topic_id) for name, topic_id in ids.items()}
@@ -168,7 +169,7 @@ def _by_topic(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]
 
 
 class BrokerFacts(DataSource):
-    """The wide table of all facts. Its options are those of `kafkawire`, plus `since_ms` and `until_ms`."""
+    """The wide table of all facts. It takes the options of `kafkawire`, plus `since_ms` and `until_ms`."""
 
     @classmethod
     def name(cls) -> str:
@@ -194,8 +195,8 @@ class _Part(NamedTuple):
     """The part of a partition that a task reads.
 
     Attributes:
-        range: its offsets.
-        is_first: whether it is the first part of the partition, to which a batch across its beginning belongs.
+        range: the range of offsets.
+        is_first: whether it is the first part of the partition, which includes a batch that spans its beginning.
     """
 
     range: PartitionRange

@@ -1,4 +1,4 @@
-"""Offsets that groups committed, read from records of `__consumer_offsets`; does not need Spark.
+"""Offsets committed by groups, read from records of `__consumer_offsets`; does not need Spark.
 
 Source: `GroupCoordinatorRecordSerde`, `OffsetCommitKey`, `OffsetCommitValue` in Apache Kafka.
 """
@@ -17,7 +17,7 @@ __all__ = ["OFFSETS_TOPIC", "Commit", "commits"]
 #: The topic in which group coordinators keep commits.
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 
-#: The record types of commits, by name; the older type has the same fields.
+#: The record types of commits, by name; the older type has identical fields.
 _COMMITS: Final = {"OffsetCommit", "LegacyOffsetCommit"}
 _COMMIT_TYPES: Final = (0, 1)
 
@@ -26,11 +26,11 @@ class Commit(NamedTuple):
     """An offset that a group committed.
 
     Attributes:
-        log_offset: offset of the record that holds the commit.
-        group: id of the group.
+        log_offset: the offset of the record that holds the commit.
+        group: the group id.
         topic: topic of the partition that the group reads.
-        partition: number of that partition.
-        offset: offset of the next record to read; None if the commit was deleted.
+        partition: the number of that partition.
+        offset: the offset of the next record to read; None if the commit was deleted.
         timestamp_ms: the time of the commit, since the epoch; None if the commit was deleted.
     """
 
@@ -43,19 +43,19 @@ class Commit(NamedTuple):
 
 
 def commits(records: Iterable[tuple[int, bytes | None, bytes | None]]) -> list[Commit]:
-    """Return the commits among records of `__consumer_offsets`, except undecodable ones.
+    """Return the commits among records of `__consumer_offsets`, skipping undecodable ones.
 
-    The marks of the sink `kafkawire` are left out, too: their offsets count micro-batches, and they belong to no real
+    The marks of the sink `kafkawire` are also skipped: their offsets count micro-batches, and they belong to no real
     group.
 
     Args:
-        records: offset, key and value of each.
+        records: the offset, key and value of each record.
     """
     found = []
     for offset, key, value in records:
         try:
             if KAFKA_RECORDS.envelope(OFFSETS_TOPIC, key, value)[0] not in _COMMIT_TYPES:
-                continue  # most records of some groups describe their members, and are large
+                continue  # most records of some groups describe members, and are large
             record = decode_record(OFFSETS_TOPIC, key, value)
         except DecodeError:
             continue

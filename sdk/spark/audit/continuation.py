@@ -1,8 +1,8 @@
-"""Check that partitions in files are still those that an earlier audit read; does not need Spark.
+"""Check that partitions in files are still the ones that an earlier audit read; does not need Spark.
 
-In each partition it looks for the batch that was read last, by headers, starting from the index entry before it. A
-topic that was deleted and recreated, an older backup, and a truncated log have nothing at that position, or a different
-batch. The tables would mix both, so such a partition is refused.
+In each partition, find the last batch that was read, by its header, starting from the index entry before it. If a topic
+was deleted and recreated, the files are an older backup, or the log was truncated, there is no batch at that position,
+or a different one. The tables would then mix old and new data, so such a partition is refused.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ __all__ = ["LAST_BATCH", "WAY_OUT", "check_continuation", "check_end", "still_th
 
 _log = logging.getLogger("kafkawire.spark")
 
-#: Facts that distinguish the last batch of a partition from another batch at the same offsets. Cleaning changes those
-#: after `baseSequence` if it removes records.
+#: Facts that distinguish the last batch of a partition from another batch at the same offsets. If log cleaning removes
+#: records, the facts after `baseSequence` change.
 LAST_BATCH: Final = ("baseOffset", "producerId", "producerEpoch", "baseSequence", "maxTimestampMs", "records")
 
-#: Advice for a partition that is not the one that was read.
+#: Advice if a partition is not the one that was read.
 WAY_OUT: Final = "choose another folder, or use reread, which starts over"
 
 _NOT_CLEANED: Final = LAST_BATCH.index("baseSequence") + 1
@@ -44,18 +44,18 @@ def check_continuation(
     last_batches: Mapping[str, Mapping[str, Sequence[int]]],
     out: str,
 ) -> None:
-    """Check that partitions continue from where they were read.
+    """Check that each partition continues from where it was read.
 
     Args:
-        files: the files of the segments.
+        files: the segment files.
         segments: all segments, sorted by topic, partition and offset.
-        next_offsets: the offset up to which each partition was read, `[topic][partition]`; those without an entry are
-            new.
-        last_batches: the `LAST_BATCH` facts of the batch that was read last, likewise.
-        out: the folder of the audit, for errors.
+        next_offsets: the offset up to which each partition was read, `[topic][partition]`; partitions without an entry
+            are new.
+        last_batches: the `LAST_BATCH` facts of the last batch read from each partition, `[topic][partition]`.
+        out: the folder of the audit, for error messages.
 
     Raises:
-        ConfigurationError: a partition ends earlier, or has another batch there.
+        ConfigurationError: a partition ends before that offset, or has a different batch there.
         OSError: a file cannot be read.
     """
 
@@ -65,7 +65,7 @@ def check_continuation(
         next_offset = next_offsets.get(partition.topic, {}).get(number, 0)
         noted = last_batches.get(partition.topic, {}).get(number)
         index = bisect_left(its_segments, next_offset, key=lambda each: each.base_offset) - 1
-        if index >= 0:  # otherwise everything that was read is removed, or nothing was read
+        if index >= 0:  # otherwise all data that was read has been removed, or none was read
             _check_segment(files, its_segments[index], next_offset, noted, out)
 
     partitions = [(partition, [*each]) for partition, each in groupby(segments, lambda segment: segment.folder)]
@@ -78,13 +78,13 @@ def check_end(partition: TopicPartition, next_offset: int, end_offset: int, out:
     """Check that a partition does not end before the offset that was reached.
 
     Args:
-        partition: the partition.
+        partition: the partition to check.
         next_offset: the offset up to which it was read.
-        end_offset: where it ends.
-        out: the folder of the audit, for errors.
+        end_offset: the offset at which it ends.
+        out: the folder of the audit, for error messages.
 
     Raises:
-        ConfigurationError: the partition ends earlier.
+        ConfigurationError: the partition ends before that offset.
     """
     if next_offset > end_offset:
         reason = f"{partition} was read up to offset {next_offset} and ends at {end_offset} now; {WAY_OUT}"
@@ -94,7 +94,7 @@ def check_end(partition: TopicPartition, next_offset: int, end_offset: int, out:
 def still_there(
     topics: Sequence[str], there: Container[str], next_offsets: Mapping[str, Mapping[str, int]]
 ) -> list[str]:
-    """Return the topics that can be read; facts about topics that have been deleted since remain in the audit.
+    """Return the topics that can be read; facts about topics that have since been deleted remain in the audit.
 
     Args:
         topics: the requested names.
@@ -103,18 +103,18 @@ def still_there(
     """
     gone = [name for name in topics if name not in there and name in next_offsets]
     if gone:
-        _log.warning("deleted since, facts that were read before stay in the audit: %s", ", ".join(gone))
+        _log.warning("deleted since the last audit, their facts are kept: %s", ", ".join(gone))
     return [name for name in topics if name not in gone]
 
 
 def _check_segment(
     files: SegmentFiles, segment: FoundSegment, next_offset: int, noted: Sequence[int] | None, out: str
 ) -> None:
-    """Check the batch before an offset; without one, cleaning has removed it if other segments follow."""
+    """Check the batch before an offset; if there is none but other segments follow, cleaning has removed it."""
     try:
         start = start_position(files, segment, next_offset - 1)
         file = files.open(segment)
-    except FileNotFoundError:  # retention has removed the segment meanwhile
+    except FileNotFoundError:  # retention has removed the segment in the meantime
         return
     with file:
         source = file.leaps()
@@ -125,7 +125,7 @@ def _check_segment(
                 batch = batch_at(source, header.position) if end_offset == next_offset else None
                 is_another = batch is not None and noted is not None and not _is_noted(batch, noted)
                 if is_another or header.base_offset < next_offset <= header.last_offset:
-                    reason = f"has another batch there now; {WAY_OUT}"
+                    reason = f"has a different batch there now; {WAY_OUT}"
                     reason = f"{segment.folder} was read up to offset {next_offset} and {reason}"
                     raise ConfigurationError("out", out, reason)
                 return
@@ -134,7 +134,7 @@ def _check_segment(
 
 
 def _is_noted(batch: Batch, noted: Sequence[int]) -> bool:
-    """Return whether a batch is the one that was noted, or its remainder after cleaning."""
+    """Return whether a batch is the noted one, or what cleaning has left of it."""
     if batch.magic != BATCH_MAGIC:  # cleaning may change all of it
         return True
     said = (batch.base_offset, batch.producer_id, batch.producer_epoch, batch.base_sequence)

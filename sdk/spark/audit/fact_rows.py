@@ -1,7 +1,7 @@
 """Turn batches into facts; does not need Spark.
 
-Each batch becomes a row. Its records are read for facts that the header lacks, and summed by key and minute. Memory
-holds no more than the records of one batch, one Arrow batch of records, and sums of limited size.
+Each batch becomes a row. Its records are read for facts that are not in the header, and summed by key and minute.
+Memory use is bounded: the records of one batch, one Arrow batch of records, and sums of limited size.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _BATCHES_MAX: Final = 16 * 1024
 
 _BATCH_COLUMNS: Final = COLUMNS_OF[FactKind.BATCH]
 
-#: The fields of a `Commit`, in its order, and two fields of its batch.
+#: The fields of a `Commit`, in that order, and two fields of its batch.
 _COMMIT_COLUMNS: Final = (
     *("lastOffset", "group", "ofTopic", "ofPartition", "committedOffset", "commitTimestampMs"),
     *("producerId", "isTransactional"),
@@ -45,15 +45,15 @@ _COMMIT_COLUMNS: Final = (
 
 
 class NotedFacts(NamedTuple):
-    """Selection of the facts to note.
+    """Which facts to note.
 
     Attributes:
         mode: how damage is handled.
         reads_records: whether the records of batches are read.
-        has_all_kinds: whether there are facts of every `FactKind`, in the wide table; otherwise only those about
-            batches, in a separate table.
-        since_ms: batches whose highest timestamp is lower are not counted, and their records not read; None for all.
-        until_ms: likewise, batches whose highest timestamp is this or higher.
+        has_all_kinds: whether to note facts of every `FactKind` in the wide table, or only facts about batches in a
+            separate table.
+        since_ms: do not count batches whose highest timestamp is lower, or read their records; None for all.
+        until_ms: do not count batches whose highest timestamp is this or higher; None for all.
     """
 
     mode: Mode = Mode.PERMISSIVE
@@ -75,7 +75,7 @@ class FactRows:
 
     Args:
         noted: which facts to collect.
-        batches_max: most batch rows waiting to be written.
+        batches_max: the maximum number of batch rows waiting to be written.
 
     Attributes:
         dropped: damage without a row.
@@ -90,7 +90,7 @@ class FactRows:
         self._place: tuple[str | None, int | None] = None, None
         self._batches: list[dict[str, Any]] = []
         self._rows = rows_builder(("key", "value", "offset", "timestamp"))
-        #: Batches whose records are in `_rows`, and where the records begin.
+        #: Batches whose records are in `_rows`, and the positions at which their records begin.
         self._runs: list[tuple[dict[str, Any], int]] = []
         self._sums = Sums()
 
@@ -101,9 +101,9 @@ class FactRows:
 
         Args:
             place: the origin of the batch.
-            batch: a batch of any magic, with a valid checksum.
+            batch: a batch of any magic with a valid checksum.
             position: its position in the file; None if it was fetched from a broker.
-            wanted: which of its records were not deleted; None for all.
+            wanted: which of its records have not been deleted; None for all.
 
         Raises:
             DecodeError: the batch is damaged, and the mode is FAILFAST.
@@ -132,7 +132,7 @@ class FactRows:
                 self._runs.append((row, 0))
 
     def add_plain(self, place: Place, content: Buffer, plain: PlainBatches) -> tuple[int, int]:
-        """Add nothing, because every batch is handled separately."""
+        """Do nothing, because every batch is handled separately."""
         return 0, 0
 
     def add_damage(self, place: Place, damage: Damage, expected: int | None = None) -> Iterator[pyarrow.RecordBatch]:
@@ -140,8 +140,8 @@ class FactRows:
 
         Args:
             place: the origin of the bytes.
-            damage: their description.
-            expected: the offset with which a batch should begin there; None if unknown.
+            damage: a description of the bytes.
+            expected: the offset at which a batch should begin there; None if unknown.
 
         Raises:
             DecodeError: the mode is FAILFAST.
@@ -182,7 +182,7 @@ class FactRows:
         self._batches.append({**row, **more})
 
     def _move(self, place: Place) -> Iterator[pyarrow.RecordBatch]:
-        """Finish a partition when another one begins, because sums are per partition."""
+        """Finish the current partition when another one begins, because sums are per partition."""
         if self._place != place[:2]:
             yield from self._finish_partition()
             self._place = place[:2]
@@ -216,7 +216,7 @@ class FactRows:
     def _note_commits(
         self, runs: list[tuple[dict[str, Any], int]], columns: list[list[Any]]
     ) -> Iterator[pyarrow.RecordBatch]:
-        """Yield the commits among records, with the producer and transaction of their batches."""
+        """Yield the commits among records, with the producer and transaction of each commit's batch."""
         ends = [*(start for _, start in runs[1:]), None]
         found = [
             (*commit, row["producerId"], row["isTransactional"])
@@ -282,14 +282,14 @@ def _opened(batch: Batch) -> tuple[Batch, int]:
 
 
 def _note_times(runs: list[tuple[dict[str, Any], int]], times: numpy.ndarray[Any, numpy.dtype[numpy.int64]]) -> None:
-    """Note the lowest timestamp of each batch, and how many of its records are older than an earlier record.
+    """Note the lowest timestamp of each batch, and how many of its records are older than a record before them.
 
     Args:
-        runs: batches, and where their records begin.
+        runs: batches, and the positions at which their records begin.
         times: the timestamps of all records, in ms.
     """
     starts = [start for _, start in runs] + [len(times)]
-    falls = numpy.flatnonzero(times[1:] < times[:-1]) + 1  # positions where a record is older than the previous one
+    falls = numpy.flatnonzero(times[1:] < times[:-1]) + 1  # positions at which a record is older than the previous one
     for number, (row, start) in enumerate(runs):
         end = starts[number + 1]
         if end == start:

@@ -1,8 +1,8 @@
-"""Facts, which the audit notes in one pass over the segments, and from which it builds all tables.
+"""Facts: the audit notes them in one pass over the segments, and builds all tables from them.
 
-There are four kinds. All can be added up or concatenated, so those of a later run extend those of an earlier one, and
-the split of a run into tasks does not matter. They share one wide table, because a Spark data source has only one: the
-columns of other kinds are null.
+There are four kinds. Facts of every kind can be added up or concatenated, so the facts of a later run extend earlier
+ones, and it does not matter how a run is split into tasks. They share one wide table, because a Spark data source has
+only one: the columns of other kinds are null.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ __all__ = ["COLUMNS_OF", "FACTS", "NOTED_RUN", "FactKind", "fact_ddl", "fact_row
 
 
 class FactKind(StrEnum):
-    """The subject of a row."""
+    """What a row describes."""
 
     #: A batch, or bytes that are not a valid batch.
     BATCH = "batch"
     #: The records with a key, in a part of a partition.
     KEY = "key"
-    #: The records of a minute, in a part of a partition.
+    #: The records with timestamps in one minute, in a part of a partition.
     MINUTE = "minute"
     #: An offset that a group committed.
     COMMIT = "commit"
@@ -59,14 +59,14 @@ FACTS: Final = {
     "reason": ("string", pyarrow.string()),
     # For bytes after the last batch of a partition: `zeros`, or `cut` for the beginning of a batch.
     "tail": ("string", pyarrow.string()),
-    # For a key: the key itself, the bytes of the keys and values of its records, and facts about the last record.
+    # For a key: the key itself, the total size of its records' keys and values, and facts about the last record.
     "key": ("binary", pyarrow.binary()),
     "recordBytes": ("bigint", pyarrow.int64()),
     "lastBytes": ("bigint", pyarrow.int64()),
     "lastIsTombstone": ("boolean", pyarrow.bool_()),
     # For a minute: its number, counted from the epoch.
     "minute": ("bigint", pyarrow.int64()),
-    # For a commit, besides the producer of its batch; the offset is null if the commit was deleted.
+    # For a commit, in addition to the producer of its batch; the offset is null if the commit was deleted.
     "group": ("string", pyarrow.string()),
     "ofTopic": ("string", pyarrow.string()),
     "ofPartition": ("int", pyarrow.int32()),
@@ -89,10 +89,10 @@ COLUMNS_OF: Final = {
     ),
 }
 
-#: The first column of the wide table; each kind is written into its own folder.
+#: The first column of the wide table; each kind is written to its own folder.
 _KIND = "kind"
 
-#: The last column: the run that noted the fact, if several runs were merged.
+#: The last column: the run that noted the fact, once several runs have been merged.
 NOTED_RUN: Final = "notedRun"
 
 
@@ -112,12 +112,12 @@ def fact_schema(kind: FactKind | None = None) -> pyarrow.Schema:
 
 
 def fact_rows(kind: FactKind, columns: Mapping[str, Iterable[Any]], *, is_wide: bool = True) -> pyarrow.RecordBatch:
-    """Return facts in the form that Spark gets.
+    """Return facts in the form that Spark receives.
 
     Args:
         kind: the kind of all facts.
         columns: their values, by the names in `COLUMNS_OF`; a missing column is null.
-        is_wide: whether to add the columns of other kinds.
+        is_wide: whether to add the columns of the other kinds.
     """
     schema = fact_schema(None if is_wide else kind)
     arrays = {name: _array(values, FACTS[name][1]) for name, values in columns.items()}

@@ -1,4 +1,4 @@
-"""Findings: the audit's numbers, put into words for an engineer on call."""
+"""Findings: the audit's numbers, worded for an engineer on call."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ __all__ = ["Finding", "Severity", "findings_of", "gini"]
 #: A key with this share of a topic's records dominates the load of its partition.
 _HOT_KEY_SHARE: Final = 0.2
 
-#: With fewer records, shares are not meaningful.
+#: With fewer records than this, shares are not meaningful.
 _RECORDS_MIN: Final = 1000
 
-#: A partition is large if it has more than this many times the mean of its topic.
+#: A partition is large if it is more than this many times the mean size in its topic.
 _LARGE_PARTITION: Final = 2.0
 
-#: With a lower ratio a topic is hardly compressed.
+#: A topic with a lower ratio is considered hardly compressed.
 _COMPRESSION_MIN: Final = 1.1
 
-#: A topic is worth compacting if it has this many bytes, and this share of them is superseded.
+#: A topic is worth compacting if it has at least this many bytes, and at least this share of them is superseded.
 _COMPACTION_MIN: Final = 0.5
 _COMPACTION_BYTES_MIN: Final = 1 << 16
 
 #: Smaller delays are common if several producers write to a partition.
 _LATE_MS: Final = 60_000
 
-#: The maximum number of names in one line.
+#: The maximum number of names on one line.
 _NAMES_MAX: Final = 3
 
 
 class Severity(StrEnum):
-    """The severity of a finding, the worst first."""
+    """The severity of a finding, worst first."""
 
     #: Data is damaged or missing.
     BAD = "bad"
@@ -51,9 +51,9 @@ class Finding(NamedTuple):
 
     Attributes:
         severity: its severity; also a string: `"bad"`, `"warning"` or `"note"`.
-        text: a description in one line: `1 corrupt region, 2.00 KiB`.
-        detail: the location and a possible meaning: `orders-3: a wrong checksum, or no batch at all`. It names three
-            partitions, groups or topics at most, and counts the others; the tables have all of them.
+        text: a one-line description: `1 corrupt region, 2.00 KiB`.
+        detail: the location and a possible meaning: `orders-3: a wrong checksum, or no batch at all`. It names at most
+            three partitions, groups or topics, and counts the others; the tables list all of them.
     """
 
     severity: Severity
@@ -62,7 +62,7 @@ class Finding(NamedTuple):
 
 
 def findings_of(summary: Summary) -> list[Finding]:
-    """Return the findings, the worst first."""
+    """Return the findings, worst first."""
     order = list(Severity)
     found = [
         *_of_losses(summary),
@@ -77,11 +77,11 @@ def findings_of(summary: Summary) -> list[Finding]:
 
 
 def gini(counts: Sequence[tuple[int, int]]) -> float:
-    """Return the Gini coefficient of keys: 0 if all have the same number of records, near 1 if one has nearly all.
+    """Return the Gini coefficient of the keys: 0 if all have equally many records, near 1 if one has nearly all.
 
     Args:
-        counts: for each group of keys with the same number of records, the number of keys and their total number of
-            records; the rarest keys first.
+        counts: for each group of keys with equally many records, the number of keys and their total number of records;
+            rarest keys first.
     """
     keys = sum(number for number, _ in counts)
     records = sum(together for _, together in counts)
@@ -96,16 +96,16 @@ def gini(counts: Sequence[tuple[int, int]]) -> float:
 
 
 def _of_losses(summary: Summary) -> Iterator[Finding]:
-    """Report the total loss, then the losses that the files beside the segments reveal."""
+    """Report the total loss, then the losses that files other than segments reveal."""
     lost = _with(summary, "lostRecords")
     if lost:
         records = sum(row["lostRecords"] for row in lost)
         worst = sorted(lost, key=lambda row: -row["lostRecords"])
         each = [f"{row['topic']}-{row['partition']} ({count_text(row['lostRecords'])})" for row in worst]
-        detail = f"{_listed(each)}; counted by offsets: markers, and records that compaction removed, may be among them"
+        detail = f"{_listed(each)}; counted by offsets, which may include markers and records that compaction removed"
         yield Finding(Severity.BAD, f"{_many(records, 'record')} probably lost", detail)
     for column, one, many, why in (
-        ("lostAltogether", "has no segment", "have no segment", "other files of it are left, or a checkpoint names it"),
+        ("lostAltogether", "has no segment", "have no segment", "other files of it remain, or a checkpoint names it"),
         ("lostAtStart", "lacks its first segment", "lack their first segment", "the leader epochs begin before it"),
         (
             "lostAtEnd",
@@ -122,7 +122,7 @@ def _of_losses(summary: Summary) -> Iterator[Finding]:
 
 
 def _of_ends(summary: Summary) -> Iterator[Finding]:
-    """Report bytes after the last batch of partitions, and other states in which no broker leaves a log."""
+    """Report bytes after the last batch of partitions, and other states in which a broker never leaves a log."""
     cut = _with(summary, "cutBytes")
     if cut:
         size = sum(row["cutBytes"] for row in cut)
@@ -132,7 +132,7 @@ def _of_ends(summary: Summary) -> Iterator[Finding]:
     if zeros:
         size = sum(row["zeroBytes"] for row in zeros)
         text = f"{_many(len(zeros), 'partition')} with zeros at the end ({size:,} bytes)"
-        detail = f"{_names(zeros)}: left by a crash, or room that log.preallocate made"
+        detail = f"{_names(zeros)}: left by a crash, or space reserved by log.preallocate"
         yield Finding(Severity.WARNING, text, detail)
     steps = _with(summary, "epochSteps")
     if steps:
@@ -141,7 +141,7 @@ def _of_ends(summary: Summary) -> Iterator[Finding]:
         yield Finding(Severity.WARNING, text, f"{_names(steps)}: {times}; segments of several copies may be mixed")
     unnamed = [row for row in summary.partitions if row["isNamed"] is False]
     if unnamed:
-        text = f"{_many(len(unnamed), 'partition')} that the high watermarks do not name"
+        text = f"{_many(len(unnamed), 'partition')} missing from the high watermarks"
         yield Finding(
             Severity.NOTE, text, f"{_names(unnamed)}: copied or renamed, or made seconds before the files were copied"
         )
@@ -162,19 +162,19 @@ def _of_logs(summary: Summary) -> Iterator[Finding]:
         offsets = sum(row["unknownGapOffsets"] for row in unknown)
         yield Finding(
             Severity.BAD,
-            f"{_many(len(unknown), 'partition')} with gaps that nothing explains",
+            f"{_many(len(unknown), 'partition')} with unexplained gaps",
             f"{_names(unknown)}: {count_text(offsets)} offsets; a segment may be missing, "
             "or compaction removed whole batches and left no trace",
         )
     explained = [row for row in _with(summary, "gaps") if not row["unknownGaps"] and not row["corruptRegions"]]
     cleaned = [row for row in explained if row["gaps"] > row["removedGaps"]]
     if cleaned:
-        text = f"{_many(len(cleaned), 'partition')} with gaps that compaction left"
+        text = f"{_many(len(cleaned), 'partition')} with gaps left by compaction"
         yield Finding(Severity.NOTE, text, _names(cleaned))
     removed = _with(summary, "removedGaps")
     if removed:
         text = f"{_many(len(removed), 'partition')} from which records were removed before they were audited"
-        yield Finding(Severity.NOTE, text, f"{_names(removed)}: retention came before the next audit")
+        yield Finding(Severity.NOTE, text, f"{_names(removed)}: retention removed them before the next audit")
     twice = _with(summary, "duplicateBatches")
     if twice:
         yield Finding(
@@ -207,7 +207,7 @@ def _of_transactions(summary: Summary) -> Iterator[Finding]:
 
 
 def _of_groups(summary: Summary) -> Iterator[Finding]:
-    behind = [row for row in summary.groups if row["lag"]]  # the groups with the largest lag, which comes first
+    behind = [row for row in summary.groups if row["lag"]]  # the groups with the largest lag, largest first
     if behind:
         names = list(dict.fromkeys(row["group"] for row in behind))
         worst = behind[0]
@@ -244,7 +244,7 @@ def _of_topics(summary: Summary) -> Iterator[Finding]:
 
 
 def _of_compaction(summary: Summary) -> Iterator[Finding]:
-    """Report topics that would shrink; segments do not reveal which topics are compacted."""
+    """Report topics that compaction would shrink; segments do not reveal which topics are compacted."""
     found = []
     for topic in summary.topics:
         rows = [row for row in summary.partitions if row["topic"] == topic]

@@ -1,8 +1,8 @@
-"""Tables about groups: their commits and lags.
+"""Tables about groups: commits and lags.
 
-The end of a partition at the time of a commit is not stored. It is derived from the timestamps of its batches, as
-accurately as the producers' clocks: the log end is the end of the batches whose highest timestamp is not after the
-commit.
+The end of a partition at the time of a commit is not stored. It is derived from the timestamps of the partition's
+batches, and is as accurate as the producers' clocks: the log end is the end of the batches whose highest timestamp is
+not after the commit.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _PARTITION: Final = ("topic", "partition")
 
 
 def applied(commits: DataFrame, batches: DataFrame) -> DataFrame:
-    """Return the commits that count; a commit in a transaction counts once the transaction has ended with `COMMIT`."""
+    """Return the commits that count; one in a transaction counts once a `COMMIT` marker has ended the transaction."""
     is_transactional = f.coalesce("isTransactional", f.lit(False))
     ends = sound(batches.where(f.col("topic") == OFFSETS_TOPIC)).where(f.col("controlType").isin("COMMIT", "ABORT"))
     both = commits.where(is_transactional).unionByName(
         ends.select(*_PARTITION, "producerId", "lastOffset", "controlType"), allowMissingColumns=True
     )
-    # In reverse log order, because frames that grow from the beginning are cheap in Spark.
+    # In reverse log order, because window frames that grow from the beginning are cheap in Spark.
     behind = (
         Window.partitionBy(*_PARTITION, "producerId")
         .orderBy(f.desc("lastOffset"))
@@ -42,7 +42,7 @@ def applied(commits: DataFrame, batches: DataFrame) -> DataFrame:
 
 
 def group_commits(commits: DataFrame, batches: DataFrame) -> DataFrame:
-    """Return the history: each commit that counts, the log end at that time, and the lag.
+    """Return the history: each commit that counts, with the log end at that time and the lag.
 
     Log end and lag are null for partitions that were not read.
     """
@@ -86,7 +86,7 @@ def group_commits(commits: DataFrame, batches: DataFrame) -> DataFrame:
 
 
 def groups(commits: DataFrame, batches: DataFrame) -> DataFrame:
-    """Return the last commit of each group, and its lag; deleted commits are left out."""
+    """Return the last commit of each group, with its lag; deleted commits are omitted."""
     last = (
         applied(commits, batches)
         .groupBy("group", "ofTopic", "ofPartition")

@@ -1,7 +1,7 @@
 """Tables about keys: the most frequent ones, their skew, and the effect of compaction.
 
-The keys of a topic are never collected in one place: records are counted by key, and then keys by that count, of which
-there are few.
+The keys of a topic are never collected in one place: records are counted per key, and keys are then counted per record
+count, of which there are few.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TOP_KEYS", "compaction", "key_counts", "keys_of_partitions", "top_keys"]
 
-#: Rows of each topic in `top_keys`.
+#: Number of rows per topic in `top_keys`.
 TOP_KEYS: Final = 20
 
 _PARTITION: Final = ("topic", "partition")
@@ -27,7 +27,7 @@ def keys_of_partitions(keys: DataFrame, *more: Column) -> DataFrame:
 
     Args:
         keys: the facts.
-        more: further aggregates of each key.
+        more: further aggregates to compute for each key.
     """
     return keys.groupBy(*_PARTITION, "key").agg(
         f.sum("records").alias("records"),
@@ -38,7 +38,7 @@ def keys_of_partitions(keys: DataFrame, *more: Column) -> DataFrame:
 
 
 def compaction(keys: DataFrame) -> DataFrame:
-    """Return what compaction would keep of each partition: the last record of each key.
+    """Return what compaction would keep of each partition: the last record for each key.
 
     Args:
         keys: the result of `keys_of_partitions`.
@@ -59,7 +59,7 @@ def compaction(keys: DataFrame) -> DataFrame:
 
 
 def key_counts(keys: DataFrame) -> DataFrame:
-    """Return the number of keys of a topic by number of records: its complete skew in few rows.
+    """Return how many keys of a topic have each record count: the topic's complete skew in few rows.
 
     Args:
         keys: the result of `keys_of_partitions`.
@@ -69,7 +69,7 @@ def key_counts(keys: DataFrame) -> DataFrame:
 
 
 def top_keys(keys: DataFrame) -> DataFrame:
-    """Return the most frequent keys of each topic, and their share of the topic's records that have a key.
+    """Return the most frequent keys of each topic, each with its share of the topic's records that have a key.
 
     Args:
         keys: the result of `keys_of_partitions`.

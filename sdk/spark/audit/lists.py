@@ -14,7 +14,7 @@ from kafkawire.sdk.spark.audit.summary import ROWS_SHOWN, Row, Summary
 
 __all__ = ["Column", "FoldedList", "folded_list", "lists"]
 
-#: The maximum number of lines in the list of partitions, the largest first.
+#: The maximum number of lines in the list of partitions, which shows the largest.
 _PARTITIONS_SHOWN: Final = 1000
 
 
@@ -29,21 +29,21 @@ _CAUSES: Final = {
 
 
 class Column(NamedTuple):
-    """A column of a list; numbers are aligned to the right."""
+    """A column of a list; numbers are right-aligned."""
 
     name: str
     is_number: bool
 
 
 class FoldedList(NamedTuple):
-    """A list that can be folded; a list without rows is not shown.
+    """A collapsible list; a list without rows is not shown.
 
     Attributes:
-        title: its title.
-        columns: its columns, from the left.
+        title: the title of the list.
+        columns: the columns, from left to right.
         rows: the text of each cell.
         size: the number of rows shown, and whether there are more.
-        is_open: whether it is unfolded at first.
+        is_open: whether it is initially expanded.
     """
 
     title: str
@@ -127,14 +127,14 @@ def _losses(losses: Sequence[Row]) -> FoldedList:
 def folded_list(
     title: str, names: Sequence[str], rows: Sequence[Sequence[str]], *, is_open: bool = False, limit: int = ROWS_SHOWN
 ) -> FoldedList:
-    """Return a list that can be folded.
+    """Return a collapsible list.
 
     Args:
         title: the title of the list.
         names: the titles of its columns; a column whose title ends with `#` contains numbers.
         rows: the text of each cell.
-        is_open: whether it is unfolded at first.
-        limit: most rows to show; if there are more, `size` says so.
+        is_open: whether it is initially expanded.
+        limit: the maximum number of rows to show; if there are more, `size` says so.
     """
     columns = [Column(name.removesuffix("#"), name.endswith("#")) for name in names]
     size = f"{min(len(rows), limit):,}{' and more' if len(rows) > limit else ''}"
@@ -168,7 +168,7 @@ def _partitions(partitions: Sequence[Row]) -> FoldedList:
 
 
 def _missing(row: Row) -> tuple[str, ...]:
-    """Return the texts of missing offsets: the partition, start, end, and number."""
+    """Return a row of text about missing offsets: partition, start, end and count."""
     return _place(row), *(number_text(row[name]) for name in ("startOffset", "endOffset", "offsets"))
 
 

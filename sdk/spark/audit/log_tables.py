@@ -36,17 +36,17 @@ _PARTITION: Final = ("topic", "partition")
 #: Lower bounds of the lateness of batches, in ms: the rows of `lateness`.
 LATE_MS: Final = (1, 1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000)
 
-#: Times that Spark can represent: in microseconds they fit 64 bits.
+#: The times that Spark can represent: the microseconds fit in 64 bits.
 _TIME_MS_MAX: Final = 9_000_000_000_000_000
 
 
 def sound(batches: DataFrame) -> DataFrame:
-    """Return the facts about batches that are valid."""
+    """Return the facts about valid batches."""
     return batches.where(f.col("reason").isNull())
 
 
 def counted(batches: DataFrame) -> DataFrame:
-    """Return the batches that count: those in the requested time range, without control batches."""
+    """Return the batches that count: those in the requested time range, excluding control batches."""
     return sound(batches).where(f.col("isCounted") & ~f.col("isControl"))
 
 
@@ -70,17 +70,18 @@ def compression(batches: DataFrame) -> DataFrame:
 
 
 def gaps(batches: DataFrame, cleaned: DataFrame) -> DataFrame:
-    """Return offsets that no batch has, and the cause as indicated by the surrounding batches.
+    """Return the offsets that no batch has, and the cause as indicated by the surrounding batches.
 
     The cause is `damage` if there are damaged bytes in between; `cleaning` if batches of the partition lack records
     because of compaction, or if the partition is known to be compacted up to there; `retention` if a run found nothing
-    where the previous one had ended; `unknown` otherwise.
+    where the previous one had ended; otherwise `unknown`.
 
     Args:
         batches: the facts.
-        cleaned: topic, partition and `cleanedOffset`, up to which the partition was compacted, among other columns.
+        cleaned: topic, partition and `cleanedOffset`, the offset up to which the partition has been compacted, among
+            other columns.
     """
-    # Damage has the offset that was expected there, so it is sorted before the following batch.
+    # Damage has the offset expected there, so it sorts before the following batch.
     in_order = Window.partitionBy(*_PARTITION).orderBy("baseOffset", f.col("reason").isNull(), "position")
     before = in_order.rowsBetween(Window.unboundedPreceding, -1)
     lacks_records = f.col("lacksRecords").cast("int")
@@ -114,15 +115,15 @@ def gaps(batches: DataFrame, cleaned: DataFrame) -> DataFrame:
 def duplicates(batches: DataFrame) -> DataFrame:
     """Return batches with sequence numbers that the same producer has used before in the partition.
 
-    `sequenceBefore` is the highest number used before, `followsOffset` the last offset of the newest batch that ends
-    with it, and `records` counts the records of the batch whose numbers are not above it. Batches that coordinators
-    write into their own topics for a producer are left out: each begins with 0, and no broker checks that.
+    `sequenceBefore` is the highest number used before, `followsOffset` is the last offset of the newest batch that ends
+    with it, and `records` counts those records of the batch whose numbers are not above it. Batches that coordinators
+    write to their own topics on behalf of a producer are omitted: each begins with 0, and no broker checks that.
     """
     producer = Window.partitionBy(*_PARTITION, "producerId", "producerEpoch").orderBy("baseOffset")
     upwards = producer.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     before = producer.rowsBetween(Window.unboundedPreceding, -1)
-    # Counted upwards from the previous batch. A step of more than half of all numbers is a step back, unless that many
-    # offsets are in between.
+    # Counted upwards from the previous batch. A step of more than half the number range is a step back, unless that
+    # many offsets are in between.
     ahead = f.pmod(f.col("baseSequence") - f.lag("baseSequence").over(producer), f.lit(SEQUENCES))
     goes_back = (ahead > SEQUENCES // 2) & (ahead > f.col("baseOffset") - f.lag("baseOffset").over(producer))
     found = (
@@ -155,7 +156,7 @@ def _sequence(name: str) -> Column:
 
 
 def transactions(batches: DataFrame) -> DataFrame:
-    """Return transactions with their batches and outcome: `COMMIT` or `ABORT` by the marker, otherwise `OPEN`."""
+    """Return transactions with their batches and outcome: `COMMIT` or `ABORT` as the marker says, otherwise `OPEN`."""
     before = Window.partitionBy(*_PARTITION, "producerId").orderBy("baseOffset")
     is_marker = f.col("controlType").isin("COMMIT", "ABORT")
     numbered = (
@@ -185,10 +186,10 @@ def transactions(batches: DataFrame) -> DataFrame:
 
 
 def lateness(batches: DataFrame) -> DataFrame:
-    """Return the number of batches with a record that is older than the newest record before them, by lateness.
+    """Return, by lateness, the number of batches with a record older than the newest record before them.
 
-    A row counts the batches that are late by at least its `lateMs` and by less than the next bound of `LATE_MS`; if
-    `lateMs` is null, those in time.
+    A row counts the batches that are late by at least `lateMs` and by less than the next bound in `LATE_MS`; the row
+    with a null `lateMs` counts batches that are not late.
     """
     before = Window.partitionBy(*_PARTITION).orderBy("baseOffset").rowsBetween(Window.unboundedPreceding, -1)
     late = f.max("maxTimestampMs").over(before) - f.col("minTimestampMs")
@@ -224,12 +225,12 @@ def rates(minutes: DataFrame) -> DataFrame:
 def last_damage(batches: DataFrame) -> DataFrame:
     """Return the facts about damage, once for each position.
 
-    Every run sees the damage at the end of a partition, which may have grown or shrunk: the last fact counts. If a
-    later run finds a batch there instead, the broker has truncated the damage, as it does with an incompletely written
+    Every run sees the damage at the end of a partition, which may have grown or shrunk since, so the last fact counts.
+    If a later run finds a batch there instead, the broker has truncated the damage, as it does with a partially written
     batch. Damage from a broker has no position, only the expected offset.
     """
     offset = f.when(f.col("position").isNull(), f.col("baseOffset"))
-    file = f.substring_index("path", "/", -1)  # a folder may have been renamed by then
+    file = f.substring_index("path", "/", -1)  # the folder may have been renamed by then
     said = f.struct("run", "path", "sizeBytes", "baseOffset", "reason", "tail")
     last = (
         batches.where(f.col("reason").isNotNull())
@@ -237,7 +238,7 @@ def last_damage(batches: DataFrame) -> DataFrame:
         .agg(f.max_by(said, "run").alias("last"))
         .select(*_PARTITION, "position", "last.*")
     )
-    # A run begins where the previous one ended: everything that it finds comes after earlier damage.
+    # A run begins where the previous one ended, so everything it finds comes after earlier damage.
     place = [f.col(name).alias(f"{name}After") for name in _PARTITION]
     after = sound(batches).groupBy(*place, f.col("run").alias("runAfter")).agg(f.min("baseOffset").alias("first"))
     is_mended = (f.col("run") < f.col("runAfter")) & (
@@ -255,7 +256,7 @@ def corrupt(batches: DataFrame) -> DataFrame:
 
 
 def losses(gaps: DataFrame, noted: DataFrame) -> DataFrame:
-    """Return the lost offsets, as shown by batches and by the files beside them.
+    """Return the lost offsets, as shown by batches and by the files next to them.
 
     Args:
         gaps: the table of gaps.

@@ -1,4 +1,4 @@
-"""Facts of many runs, merged as if one run had noted them, so an audit that is continued every hour remains fast."""
+"""Facts of many runs, merged as if one run had noted them, so that an audit continued every hour stays fast."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 __all__ = ["RUNS_MAX", "merged"]
 
-#: The maximum number of runs whose facts are kept separately; each run adds a file for each of its tasks.
+#: The maximum number of runs whose facts are kept separately; each run adds one file per task.
 RUNS_MAX: Final = 16
 
 
 def merged(facts: DataFrame) -> DataFrame:
-    """Return facts as one run would have noted them, without repeated facts of several runs.
+    """Return facts as one run would have noted them, without duplicates from several runs.
 
     Facts about batches keep the number of the run that noted them.
 

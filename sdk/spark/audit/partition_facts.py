@@ -1,10 +1,10 @@
-"""Start and reached offsets of partitions, from the files beside their segments; does not need Spark.
+"""Start and reached offsets of partitions, from the files next to their segments; does not need Spark.
 
-A log that lost a segment, or its end, looks like one that retention has shortened. But a broker records the extent of a
-log elsewhere: `replication-offset-checkpoint` and `recovery-point-offset-checkpoint` have an offset that each partition
-has reached, and so have the names of producer snapshots; the first epoch of `leader-epoch-checkpoint` begins where the
-log begins. These records follow the log and are never ahead of it: if they mention offsets that the segments lack, data
-is missing.
+A log that has lost a segment, or its end, looks like one that retention has shortened. But a broker records the extent
+of a log elsewhere: `replication-offset-checkpoint`, `recovery-point-offset-checkpoint` and the names of producer
+snapshots contain offsets that a partition has reached, and the first epoch in `leader-epoch-checkpoint` begins where
+the log begins. These records never run ahead of the log, so if they mention offsets that the segments lack, data is
+missing.
 
 Source: `ReplicaManager.checkpointHighWatermarks`, `LogManager`, `LeaderEpochFileCache`, `ProducerStateManager`.
 """
@@ -50,7 +50,7 @@ __all__ = [
 #: Files of a data directory whose older segments may exist only in tiered storage.
 _TIERED: Final = re.compile(r".*/(?:remote-log-index-cache|__remote_log_metadata-\d+)/.*", re.DOTALL)
 
-#: Checkpoints of a data directory with an offset that each partition has reached.
+#: Checkpoints of a data directory that contain an offset reached by each partition.
 _REACHED: Final = (HIGH_WATERMARKS, RECOVERY_POINTS, LOG_START_OFFSETS)
 
 
@@ -62,18 +62,19 @@ class CheckpointedOffset(NamedTuple):
 
 
 class PartitionFacts(NamedTuple):
-    """Facts about a partition besides its batches.
+    """Facts about a partition other than its batches.
 
     Attributes:
-        first_base: the base offset in the name of its first segment; None without a segment.
-        last_base: likewise for its last segment.
-        start: where its log begins, by its leader epochs; None if unknown.
-        reached: an offset that it has reached; None if unknown.
-        log_start: where it begins if the first segment also has deleted records; None if unknown.
-        cleaned: the offset up to which it was compacted; None if unknown.
-        is_named: whether the high watermarks of its data directory name it; None if there are none.
+        first_base: the base offset in the name of its first segment; None if it has no segment.
+        last_base: the base offset in the name of its last segment; None if it has no segment.
+        start: where its log begins, according to its leader epochs; None if unknown.
+        reached: an offset that the partition has reached; None if unknown.
+        log_start: where it begins, if the first segment also contains deleted records; None if unknown.
+        cleaned: the offset up to which it has been compacted; None if unknown.
+        is_named: whether the high-watermark checkpoint of its data directory names it; None if there is no such
+            checkpoint.
         is_tiered: whether older segments may be in tiered storage.
-        unindexed: the number of segments with records, before the last one, without an index.
+        unindexed: the number of segments with records, before the last one, that have no index.
     """
 
     first_base: int | None = None
@@ -87,7 +88,7 @@ class PartitionFacts(NamedTuple):
     unindexed: int = 0
 
     def agreeing_with(self, later: Self) -> Self:
-        """Return the facts that both this reading and a later one show, because a broker may have written meanwhile."""
+        """Return the facts that this and a later reading both show, because a broker may have written in between."""
         bases = [base for base in (self.first_base, later.first_base) if base is not None]
         starts, ends = (self.start, later.start), (self.reached, later.reached)
         return self._replace(
@@ -103,7 +104,7 @@ class PartitionFacts(NamedTuple):
 
 
 class Cause(StrEnum):
-    """The appearance of a loss."""
+    """How a loss shows."""
 
     #: The partition no longer has a segment.
     PARTITION = "partition"
@@ -113,7 +114,7 @@ class Cause(StrEnum):
     GAP = "gap"
     #: The batches that had these offsets are damaged.
     DAMAGE = "damage"
-    #: The log reached farther than its last batch.
+    #: The log once reached beyond its last batch.
     END = "end"
 
 
@@ -122,8 +123,8 @@ class Loss(NamedTuple):
 
     Attributes:
         start: the first offset.
-        end: the offset after the last one that is lost.
-        cause: the appearance of the loss.
+        end: the offset after the last lost one.
+        cause: how the loss shows.
         file: the name of the file that reveals it; empty if the segments alone do.
     """
 
@@ -134,9 +135,9 @@ class Loss(NamedTuple):
 
 
 def losses(facts: PartitionFacts, reached: int | None) -> list[Loss]:
-    """Return the offsets of a partition that existed, according to its files, and that no segment has.
+    """Return the offsets that a partition once had according to its files, but that no segment has.
 
-    Gaps and damage between batches are not included, because the batches themselves show these.
+    Gaps and damage between batches are not included, because the batches themselves reveal them.
 
     Args:
         facts: the facts from the files.
@@ -154,8 +155,8 @@ def losses(facts: PartitionFacts, reached: int | None) -> list[Loss]:
         if begin < first:
             found.append(Loss(begin, first, Cause.START, facts.start.file))
     end = max(first, log_start, 0 if reached is None else reached)
-    # No gap between batches reveals data missing before an empty segment, which may also have a wrong name: use the
-    # files.
+    # No gap between batches reveals data missing before an empty segment, and the segment's name may also be wrong, so
+    # use the files.
     behind = last if facts.reached is None else min(last, noted.offset)
     if end < behind and (facts.cleaned or 0) < behind:
         found.append(Loss(end, behind, Cause.GAP))
@@ -168,7 +169,7 @@ def losses(facts: PartitionFacts, reached: int | None) -> list[Loss]:
 def agreeing_facts(
     before: Mapping[TopicPartition, PartitionFacts], later: Mapping[TopicPartition, PartitionFacts]
 ) -> dict[TopicPartition, PartitionFacts]:
-    """Return the facts on which two readings agree: a partition that was deleted meanwhile has lost nothing."""
+    """Return the facts on which two readings agree: a partition that was deleted in between has lost nothing."""
     return {
         partition: facts.agreeing_with(later[partition]) for partition, facts in before.items() if partition in later
     }
@@ -177,12 +178,12 @@ def agreeing_facts(
 def read_partition_facts(
     files: SegmentFiles, segments: Iterable[FoundSegment], listed: Iterable[ListedFile]
 ) -> dict[TopicPartition, PartitionFacts]:
-    """Return the facts about each partition that has a file, or that the high watermarks name.
+    """Return the facts about each partition that has a file, or that the high-watermark checkpoint names.
 
     Args:
-        files: the files.
+        files: the segment files.
         segments: the segments that were found; see `SegmentFiles.look`.
-        listed: all files, likewise.
+        listed: all files; see `SegmentFiles.look`.
 
     Raises:
         OSError: a file cannot be read.
@@ -199,7 +200,7 @@ def read_partition_facts(
     epochs = _epochs(files, layout)
     found: dict[TopicPartition, PartitionFacts] = {}
     for path, folder in layout.folders.items():
-        # A partition may be in two data directories while it is moved: the one with segments counts.
+        # A partition may be in two data directories while it is being moved: the one with segments counts.
         if folder.partition not in found or of_path[path]:
             facts = checkpoints[folder.directory].facts(folder.partition)
             found[folder.partition] = _with_folder(facts, folder, of_path[path], epochs.get(path, []))
@@ -231,7 +232,8 @@ def loss_rows(
 
     Args:
         known: the facts from the files.
-        next_offsets: where each partition ends, `[topic][partition]`; those without a batch are left out.
+        next_offsets: the offset at which each partition ends, `[topic][partition]`; partitions without a batch are
+            omitted.
     """
     return [
         (*partition, loss.start, loss.end, loss.end - loss.start, loss.cause.value, loss.file)
@@ -241,7 +243,7 @@ def loss_rows(
 
 
 def _log_start(facts: PartitionFacts) -> int | None:
-    """Return where a log begins; None if its files do not show it."""
+    """Return where a log begins; None if its files do not show this."""
     said = [each for each in (facts.log_start, facts.start and facts.start.offset) if each is not None]
     return max(said, default=None)
 
@@ -251,10 +253,10 @@ class _Folder(NamedTuple):
 
     Attributes:
         path: its path.
-        directory: the data directory that it is in.
+        directory: the data directory that contains it.
         partition: the partition.
-        names: the names of the files in it.
-        meant: the names of files that a path or a pattern matches; if there are any, only these were requested.
+        names: the names of its files.
+        meant: the file names that a path or a pattern matches; if there are any, only these were requested.
     """
 
     path: str
@@ -269,10 +271,10 @@ class _Layout:
 
     Attributes:
         folders: the folders of partitions, by path.
-        directories: the data directories that contain them.
+        directories: the data directories that contain these folders.
         whole: the directories that were listed completely, with their high watermarks.
-        has_tiers: whether any of them indicates tiered storage of older segments.
-        set_aside: partitions of a data directory that are being deleted or moved, or were left over.
+        has_tiers: whether any of them indicates that older segments are in tiered storage.
+        set_aside: the partitions of a data directory that are being deleted or moved, or are stray.
     """
 
     def __init__(self, listed: Iterable[ListedFile]) -> None:
@@ -330,14 +332,14 @@ class _Checkpoints:
 def _with_folder(
     facts: PartitionFacts, folder: _Folder, segments: list[FoundSegment], epochs: list[tuple[int, int]]
 ) -> PartitionFacts:
-    """Return the facts about a partition from the checkpoints beside its folder and from the files in it."""
+    """Return the facts about a partition from the checkpoints next to its folder and from the files in it."""
     segment_facts = _segment_facts(segments)
     facts = facts._replace(first_base=segment_facts.first_base, last_base=segment_facts.last_base)
     if folder.meant:
         return facts._replace(reached=None, is_named=None)
     snapshots, indexes = (_offsets_in(folder.names, suffix) for suffix in (SNAPSHOT_SUFFIX, INDEX_SUFFIX))
     bases = {segment.base_offset for segment in segments}
-    # Some brokers write the index of a segment only when the segment is complete.
+    # Some brokers write a segment's index only once the segment is complete.
     sealed = {each.base_offset for each in segments if each.size_bytes and each.end_offset is not None}
     reached = [] if facts.reached is None else [facts.reached]
     reached += [CheckpointedOffset(start, LEADER_EPOCHS) for _, start in epochs[-1:]]
@@ -360,12 +362,12 @@ def _segment_facts(segments: Iterable[FoundSegment]) -> PartitionFacts:
 
 
 def _highest(offsets: Iterable[CheckpointedOffset]) -> CheckpointedOffset | None:
-    """Return the entry with the highest offset, the first of several."""
+    """Return the first entry with the highest offset."""
     return max(offsets, key=lambda each: each.offset, default=None)
 
 
 def _epochs(files: SegmentFiles, layout: _Layout) -> dict[str, list[tuple[int, int]]]:
-    """Return the leader epochs by folder of the partition; none for a damaged file, which brokers recreate."""
+    """Return the leader epochs by partition folder; none for a damaged file, which brokers recreate."""
 
     def read(path: str) -> list[tuple[int, int]]:
         content = files.read(f"{path}/{LEADER_EPOCHS}")

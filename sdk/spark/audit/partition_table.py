@@ -1,4 +1,4 @@
-"""The table of partitions: one row for each, with the sums of the other tables."""
+"""The table of partitions: one row per partition, with the sums of the other tables."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _PARTITION: Final = ("topic", "partition")
 
 
 def partitions(batches: DataFrame, partition_facts: DataFrame, written: Callable[[str], DataFrame]) -> DataFrame:
-    """Return the facts about each partition, including those without a batch.
+    """Return the facts about each partition, including partitions without a batch.
 
     Args:
         batches: the facts.
-        partition_facts: facts from other files, one row for each partition.
+        partition_facts: facts from other files, one row per partition.
         written: returns one of the other tables.
     """
     known = partition_facts.drop("cleanedOffset").withColumnRenamed("unindexed", "segmentsWithoutIndex")
@@ -40,7 +40,7 @@ def partitions(batches: DataFrame, partition_facts: DataFrame, written: Callable
     )
 
 
-#: Columns that are null without batches.
+#: Columns that are null for a partition without batches.
 _MAY_BE_NULL: Final = (
     *("partition", "startOffset", "endOffset", "leaderEpoch", "plainBytes"),
     *("logStartOffset", "reachedOffset"),
@@ -48,7 +48,7 @@ _MAY_BE_NULL: Final = (
 
 
 def _extents(batches: DataFrame) -> DataFrame:
-    """Return the extent of partitions, from all batches."""
+    """Return the extent of each partition, from all batches."""
     return (
         sound(batches)
         .groupBy(*_PARTITION)
@@ -126,11 +126,11 @@ def _sums_of(written: Callable[[str], DataFrame]) -> list[DataFrame]:
 
 
 def _epoch_steps(batches: DataFrame) -> DataFrame:
-    """Return how often the leader epoch of a batch is lower than the previous one, which no leader writes."""
+    """Return how often a batch has a lower leader epoch than the batch before it, which no leader writes."""
     before = f.lag("leaderEpoch").over(Window.partitionBy(*_PARTITION).orderBy("baseOffset"))
     placed = (
         sound(batches)
-        .where(f.col("leaderEpoch") >= 0)  # batches of old formats have none
+        .where(f.col("leaderEpoch") >= 0)  # batches in old formats have none
         .select(*_PARTITION, (f.col("leaderEpoch") < before).cast("bigint").alias("step"))
     )
     return placed.groupBy(*_PARTITION).agg(f.sum("step").alias("epochSteps"))

@@ -1,4 +1,4 @@
-"""Plots for the report: places of marks and texts, with titles on hover. The template `plot.svg.jinja` draws them."""
+"""Plots for the report: positions of marks and text, and hover titles. The template `plot.svg.jinja` draws them."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ __all__ = [
     "stacked",
 ]
 
-#: The widths of a plot across half of the page and across all of it, about as many pixels, so text has the same size in
-#: all plots.
+#: The widths of a plot that spans half the page or all of it, in approximate pixels, so text has the same size in all
+#: plots.
 _WIDTH: Final = 540
 WIDE: Final = 1110
 _SMALL: Final = 340
 _HEIGHT: Final = 180
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 10, 10, 24
 
-#: Distances between marks of a time axis, in ms.
+#: Distances between the marks of a time axis, in ms.
 _TIME_STEPS: Final = tuple(
     1000 * seconds
     for seconds in (
@@ -52,7 +52,7 @@ class Series(NamedTuple):
 
     Attributes:
         name: the name in the legend.
-        points: times in ms, and numbers.
+        points: times in ms, with a number for each.
         style: the CSS class of their colour.
     """
 
@@ -67,7 +67,7 @@ class TimeFrame(NamedTuple):
     Attributes:
         start_ms: its start.
         end_ms: its end.
-        step_ms: the time that a point stands for.
+        step_ms: the time span that a point covers.
     """
 
     start_ms: int
@@ -76,10 +76,10 @@ class TimeFrame(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A bar with its name.
+    """A labelled bar.
 
     Attributes:
-        name: the text beside it.
+        name: the label.
         value: its length.
         text: the value in readable form.
         title: the text on hover.
@@ -112,7 +112,7 @@ class Part(NamedTuple):
 
 
 class Rect(NamedTuple):
-    """A rectangle, `x` and `y` being its upper left corner; `title` is shown on hover, as with the other marks."""
+    """A rectangle whose upper left corner is at `x` and `y`; `title` is shown on hover, as with the other marks."""
 
     style: str
     x: float
@@ -124,7 +124,7 @@ class Rect(NamedTuple):
 
 
 class Path(NamedTuple):
-    """A line or an area, `steps` being its path in SVG's commands."""
+    """A line or an area, whose path is given in `steps` as SVG commands."""
 
     style: str
     steps: str
@@ -132,7 +132,7 @@ class Path(NamedTuple):
 
 
 class Circle(NamedTuple):
-    """A dot; `x` and `y` are its centre."""
+    """A dot centred at `x` and `y`."""
 
     style: str
     x: float
@@ -142,7 +142,7 @@ class Circle(NamedTuple):
 
 
 class Text(NamedTuple):
-    """A text on its base line; the style determines which end of the text is at `x`."""
+    """A text on its baseline; the style determines which end of the text is at `x`."""
 
     style: str
     x: float
@@ -161,7 +161,7 @@ Mark = Rect | Path | Circle | Text | Group
 
 
 class LegendEntry(NamedTuple):
-    """What a colour stands for; `value` and `share` are empty where the axes of a plot show them."""
+    """What a colour stands for; `value` and `share` are empty if the axes of a plot show them."""
 
     style: str
     name: str
@@ -170,12 +170,12 @@ class LegendEntry(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """A plot, in units of about a pixel.
+    """A plot, in units of approximately one pixel.
 
     Attributes:
         width: the total width.
         height: the total height.
-        marks: the marks, from the lowest layer to the uppermost.
+        marks: the marks, from the bottom layer to the top.
         legend: the legend below the plot.
     """
 
@@ -188,7 +188,7 @@ class Plot(NamedTuple):
 def stacked(
     series: Sequence[Series], frame: TimeFrame, unit: Callable[[float], str], width: int = _WIDTH, height: int = _HEIGHT
 ) -> Plot:
-    """Return numbers over time as stacked columns, one for each step."""
+    """Return numbers over time as stacked columns, one per step."""
     count = max((frame.end_ms - frame.start_ms) // frame.step_ms, 1)
     totals = [0.0] * count
     layers: list[tuple[str, list[float], list[float]]] = []
@@ -249,7 +249,7 @@ def lines(
 
 
 def bars(items: Sequence[Bar], name_width: int = 150, width: int = _WIDTH) -> Plot:
-    """Return bars below each other, each with its name and value."""
+    """Return bars one below the other, each with its name and value."""
     top = max((max(item.value, item.outline) for item in items), default=0) or 1
     room = width - name_width - 104
     groups = []
@@ -292,7 +292,7 @@ def columns(items: Sequence[Bar], unit: Callable[[float], str]) -> Plot:
 
 
 def lorenz(points: Sequence[tuple[float, float]], title: str) -> Plot:
-    """Return a Lorenz curve: the share of records (upwards) of each share of the keys, rarest first."""
+    """Return a Lorenz curve: the share of records (upwards) held by each share of the keys, rarest first."""
     width, size = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
 
     def place(keys: float, records: float) -> str:
@@ -313,7 +313,7 @@ def lorenz(points: Sequence[tuple[float, float]], title: str) -> Plot:
 
 
 def split(parts: Sequence[Part]) -> Plot:
-    """Return a whole as one bar of its parts, with a legend below."""
+    """Return a whole as a single bar divided into its parts, with a legend below."""
     total = sum(part.value for part in parts) or 1
     x, marks, legend = 0.0, [], []
     for part in parts:
@@ -360,7 +360,7 @@ def _hover(x: float, width: float, height: int, title: str) -> Rect:
 
 
 def _ceiling(value: float, unit: Callable[[float], str]) -> float:
-    """Return a round number not below a value; for bytes, one that is round in KiB, MiB and so on."""
+    """Return a round number that is at least the value; for bytes, one that is round in KiB, MiB and so on."""
     if value <= 0:
         return 1
     scale = 1.0

@@ -25,14 +25,14 @@ NONE: Final = "\N{EN DASH}"
 _THOUSANDS: Final = ("", " k", " M", " G", " T", " P", " E")
 _BYTES: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
-#: Pairs of units for a span, each with its ms, and the maximum of the larger unit.
+#: Pairs of units for a span, each with its length in ms, and the maximum of the larger unit.
 _SPANS: Final = (
     ((60_000, "min"), (1_000, "s"), 60),
     ((3_600_000, "h"), (60_000, "min"), 24),
     ((86_400_000, "d"), (3_600_000, "h"), None),
 )
 
-#: The range of `datetime`.
+#: The range that `datetime` can represent.
 _TIME_MS_MAX: Final = 253_402_300_799_000
 
 
@@ -52,7 +52,7 @@ def number_text(number: int | None) -> str:
 
 
 def range_text(first: int | None, last: int | None) -> str:
-    """Return two numbers with a dash between them; only a dash if one is None."""
+    """Return two numbers with a dash between them; just a dash if either is None."""
     return NONE if first is None or last is None else f"{first:,} \N{EN DASH} {last:,}"
 
 
@@ -93,10 +93,10 @@ def time_text(milliseconds: int | None) -> str:
 
 
 def day_text(milliseconds: int, step_ms: float) -> str:
-    """Return a time for a mark on an axis.
+    """Return a time as the label of a mark on an axis.
 
     Args:
-        milliseconds: the time since the epoch.
+        milliseconds: the time in ms since the epoch.
         step_ms: the distance between marks.
     """
     time = datetime.fromtimestamp(min(max(milliseconds, 0), _TIME_MS_MAX) / 1000, UTC)
@@ -109,7 +109,7 @@ def day_text(milliseconds: int, step_ms: float) -> str:
 
 
 def partitions_text(count: int, first: int) -> str:
-    """Return the partition if there is only one, otherwise the number of partitions.
+    """Return the partition number if there is only one partition, otherwise the number of partitions.
 
     Args:
         count: the number of partitions.
@@ -119,7 +119,7 @@ def partitions_text(count: int, first: int) -> str:
 
 
 def _scaled(number: float, base: int, units: tuple[str, ...]) -> str:
-    """Return a number in the smallest unit in which its rounded value is below the base."""
+    """Return a number in the smallest unit that keeps its rounded value below the base."""
     scaled = float(number)
     for unit in units:
         digits = 0 if unit == units[0] and scaled == int(scaled) else _digits(scaled)
@@ -130,5 +130,5 @@ def _scaled(number: float, base: int, units: tuple[str, ...]) -> str:
 
 
 def _digits(number: float) -> int:
-    """Return the number of decimals that gives three digits in total after rounding."""
+    """Return the number of decimals that leaves three digits in total after rounding."""
     return next((digits for digits in (2, 1) if abs(round(number, digits)) < 10 ** (3 - digits)), 0)

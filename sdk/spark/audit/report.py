@@ -1,7 +1,7 @@
-"""The report: one self-contained HTML page, which a browser shows without a network.
+"""The report: one self-contained HTML page, which a browser can display offline.
 
-It begins with the numbers and the findings, continues with plots of all topics, of each topic and of groups, and ends
-with lists. Its HTML is in `templates/`.
+It begins with the numbers and the findings, continues with plots for all topics, for each topic and for groups, and
+ends with lists. Its HTML is in `templates/`.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from kafkawire.sdk.spark.audit.topic_section import Card, topic_section
 
 __all__ = ["lag_series", "numbers_of", "report"]
 
-#: The colours of series, as CSS classes; all further series share the last colour.
+#: The colours of series, as CSS classes; any further series share the last colour.
 STYLES: Final = ("c1", "c2", "c3", "c4", "c5", "c6")
 OTHERS_STYLE: Final = "c7"
 
 
 class _Tile(NamedTuple):
-    """A number at the top of the page, and a few words about it."""
+    """A number at the top of the page, with a short caption."""
 
     name: str
     value: str
@@ -41,7 +41,7 @@ class _Tile(NamedTuple):
 
 
 class _AllTopics(NamedTuple):
-    """The section about all topics; `about` states how many topics are not shown."""
+    """The section about all topics; `about` says how many topics are not shown."""
 
     about: str
     cards: Sequence[Card]
@@ -55,10 +55,10 @@ class _Groups(NamedTuple):
 
 
 def report(summary: Summary, source: str) -> str:
-    """Return the page.
+    """Return the report as an HTML page.
 
     Args:
-        summary: the content.
+        summary: the content of the report.
         source: the paths that were read, or the brokers.
     """
     from kafkawire.sdk.spark.audit.pages import rendered  # imports jinja2, which only the report needs
@@ -178,7 +178,7 @@ def _groups(summary: Summary) -> _Groups:
 
 
 def lag_series(lags: Iterable[Row]) -> list[Series]:
-    """Return the lag of each group and topic over time, the worst first."""
+    """Return the lag of each group and topic over time, worst first."""
     points: dict[tuple[str, str], list[tuple[int, float]]] = {}
     for row in lags:
         points.setdefault((row["group"], row["topic"]), []).append((row["time"], row["lag"]))

@@ -1,7 +1,7 @@
 """The audit's data sources for segments: one for batches, and one for all facts about them.
 
-Both read segments like `kafka_segments`, with its options. Instead of a row for each record, these have a row for each
-batch, or the wide table of `facts.py`.
+Both read segments like `kafka_segments`, with its options. They have a row per batch, or the wide table of `facts.py`,
+instead of a row per record.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ __all__ = ["AuditFacts", "FactReader", "KafkaBatches", "OpenedBatches", "read_so
 
 
 class KafkaBatches(DataSource):
-    """A row for each batch in the log segments of a broker, by their headers.
+    """A row per batch in a broker's log segments, from the batch headers.
 
     Attributes:
-        noted: which facts to note, for any time range.
-        mode: how damage is handled; None if a user decides.
-        logs_loss: whether files that are removed meanwhile are only logged, and never a row.
+        noted: which facts to note, regardless of the time range.
+        mode: how damage is handled; None if the user decides.
+        logs_loss: whether files that are removed during the query are only logged, and never become a row.
     """
 
     noted = NotedFacts(reads_records=False, has_all_kinds=False)
@@ -71,7 +71,7 @@ class KafkaBatches(DataSource):
 
 
 class OpenedBatches(KafkaBatches):
-    """A row for each batch, with further facts that only the records of the batch reveal."""
+    """A row per batch, with further facts that only the records of the batch reveal."""
 
     noted = KafkaBatches.noted._replace(reads_records=True)
 
@@ -84,8 +84,8 @@ class OpenedBatches(KafkaBatches):
 class AuditFacts(KafkaBatches):
     """The wide table of all facts.
 
-    Damage is always included. Records that retention removed while the audit ran are not, because they would stay in
-    the tables as damage when a later audit continues it.
+    Damage is always included. Records that retention removed while the audit ran are not, because they would remain in
+    the tables as damage when a later audit continues this one.
     """
 
     noted = NotedFacts()
@@ -108,7 +108,7 @@ class FactReader(SegmentReader):
     Args:
         options: the user's options.
         noted: which facts to note.
-        logs_loss: whether files that are removed meanwhile are only logged, and never a row.
+        logs_loss: whether files that are removed during the query are only logged, and never become a row.
 
     Raises:
         ConfigurationError: a path is invalid.
@@ -120,17 +120,17 @@ class FactReader(SegmentReader):
         self._noted = noted
 
     def check_found(self, segments: Sequence[FoundSegment], listed: Iterable[ListedFile]) -> None:
-        """Accept paths without segments that an earlier audit has read, because it knows their former content."""
+        """Accept paths without segments if an earlier audit has read them, because it knows their former content."""
         if not self._noted.has_all_kinds:
             super().check_found(segments, listed)
 
     def check_there(self, segments: Iterable[FoundSegment]) -> None:
-        """Accept topics without a segment that an earlier audit has read, because it knows their former content."""
+        """Accept topics without a segment if an earlier audit has read them, because it knows their former content."""
         if not self._noted.has_all_kinds:
             super().check_there(segments)
 
     def wanted(self, segment: FoundSegment) -> Wanted | None:
-        """Return the wanted offsets of a partition, for any time, because omitted ones would look like a gap."""
+        """Return a partition's wanted offsets regardless of time, because omitted offsets would look like a gap."""
         wanted = super().wanted(segment)
         return None if wanted is None else wanted._replace(start_timestamp_ms=None, end_timestamp_ms=None)
 
@@ -138,7 +138,7 @@ class FactReader(SegmentReader):
         """Yield the facts of a task.
 
         Raises:
-            DecodeError: damage, and the mode is FAILFAST.
+            DecodeError: data is damaged, and the mode is FAILFAST.
             OSError: a file cannot be read.
         """
         parts: Iterable[SegmentPart] = partition.value or ()

@@ -7,7 +7,7 @@
     facts/run=7/                  the facts that a run noted
 
 A run writes its facts and its version, and then replaces the link `current` in one step. So if it is killed at any
-time, either the old state or the new one is complete. The next run removes the leftovers of a killed run.
+point, either the old state or the new one is complete. The next run removes the leftovers of a killed run.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _FORMAT: Final = 3
 
 _CURRENT, _VERSIONS, _FACTS, _MANIFEST, _LOCK = "current", "versions", "facts", "manifest.json", ".lock"
 
-#: Public links beside `current`, which lead through it.
+#: Public links next to `current`, which lead through it.
 _LINKS: Final = {"tables": f"{_CURRENT}/tables", "report.html": f"{_CURRENT}/report.html"}
 
 
-#: Characters that Hadoop always interprets as a pattern in a path.
+#: Characters that Hadoop always interprets as part of a pattern in a path.
 _PATTERN: Final = re.compile(r"[*?\[\]{}\\]")
 
 
@@ -41,12 +41,12 @@ class Manifest(NamedTuple):
     """The state of a complete version.
 
     Attributes:
-        version: its number; 0 before the first.
+        version: its number; 0 before the first version.
         options: the user's options; different options need a different folder.
         runs: the runs whose facts count.
         next_offsets: where each partition continues, `[topic][partition]`.
-        last_batches: facts that distinguish the batch before that from others, likewise.
-        topic_ids: the ids of topics at brokers, by topic.
+        last_batches: facts that distinguish the batch before that position from others, `[topic][partition]`.
+        topic_ids: the topic ids at the brokers, by topic.
     """
 
     version: int = 0
@@ -66,9 +66,9 @@ class AuditStore:
 
     Attributes:
         folder: its absolute path.
-        before: the last complete version, reset by `forget`.
-        version: the number of the version that is being written.
-        next_run: the number of the next run; no earlier one has it.
+        before: the last complete version; `forget` resets it.
+        version: the number of the version being written.
+        next_run: the number of the next run, which no earlier run has used.
 
     Raises:
         ConfigurationError: the folder contains other files or an audit with other options, or another audit is running.
@@ -77,9 +77,9 @@ class AuditStore:
 
     def __init__(self, folder: str | os.PathLike[str], options: Mapping[str, Any]) -> None:
         if "://" in str(folder):
-            raise ConfigurationError("out", str(folder), "a folder is needed that driver and workers share")
+            raise ConfigurationError("out", str(folder), "the driver and the workers must share the folder")
         if found := _PATTERN.search(str(Path(folder).resolve())):
-            raise ConfigurationError("out", str(folder), f"Spark would read a pattern in its path: {found[0]}")
+            raise ConfigurationError("out", str(folder), f"Spark would treat part of its path as a pattern: {found[0]}")
         self.folder = Path(folder).resolve()
         self._options = dict(options)
         self.before = self._read()
@@ -88,12 +88,12 @@ class AuditStore:
 
     @property
     def facts_folder(self) -> Path:
-        """The folder of the facts of all runs."""
+        """The folder that contains the facts of all runs."""
         return self.folder / _FACTS
 
     @property
     def version_folder(self) -> Path:
-        """The folder of the version that is being written."""
+        """The folder of the version being written."""
         return self.folder / _VERSIONS / str(self.version)
 
     def facts_of(self, run: int) -> Path:
@@ -101,15 +101,15 @@ class AuditStore:
         return self.facts_folder / f"run={run}"
 
     def facts_bytes(self, runs: Iterable[int]) -> int:
-        """Return the size of the facts of some runs, in bytes."""
+        """Return the total size of the facts of some runs, in bytes."""
         return sum(path.stat().st_size for run in runs for path in self.facts_of(run).rglob("*.parquet"))
 
     def table(self, name: str) -> Path:
-        """Return the folder of a table of the version that is being written."""
+        """Return the folder of a table of the version being written."""
         return self.version_folder / "tables" / name
 
     def uri(self, path: Path) -> str:
-        """Return a path below the folder as a URI, because Spark's default file system may be another."""
+        """Return a path below the folder as a URI, because Spark's default file system may not be the local one."""
         return f"file://{path}"
 
     def __enter__(self) -> Self:
@@ -128,7 +128,7 @@ class AuditStore:
         return self
 
     def forget(self) -> None:
-        """Let the next version start over; this version is kept until the next one is complete."""
+        """Let the next version start over; the current version is kept until the next one is complete."""
         self.before = Manifest(version=self.before.version, options=self.before.options)
 
     def __exit__(self, *error: object) -> None:
@@ -138,7 +138,7 @@ class AuditStore:
         """Make the written version the current one.
 
         Args:
-            noted: its state; number and options are taken from the store.
+            noted: its state; the store supplies the version number and the options.
 
         Raises:
             OSError: the manifest cannot be written.
@@ -166,7 +166,7 @@ class AuditStore:
         except (FileNotFoundError, NotADirectoryError):
             foreign = sorted({each.name for each in self._listed()} - self._own_names())
             if foreign:
-                reason = f"it is not an audit, and not empty: it holds {', '.join(foreign[:3])}"
+                reason = f"it is neither empty nor an audit: it contains {', '.join(foreign[:3])}"
                 raise ConfigurationError("out", str(self.folder), reason) from None
             return Manifest()
         except ValueError as error:
@@ -175,12 +175,14 @@ class AuditStore:
             raise ConfigurationError("out", str(self.folder), "its audit was made by another release of kafkawire")
         manifest = Manifest(**found)
         if dict(manifest.options) != json.loads(json.dumps(self._options)):
-            reason = f"its audit was made with {json.dumps(manifest.options)}; other options need another folder"
+            reason = (
+                f"its audit was made with {json.dumps(manifest.options)}; different options need a different folder"
+            )
             raise ConfigurationError("out", str(self.folder), reason)
         return manifest._replace(runs=tuple(manifest.runs))
 
     def _own_names(self) -> set[str]:
-        """Return the names that killed runs may have left before the first version; none without a mark."""
+        """Return the names that killed runs may have left behind before the first version; none without a mark."""
         mark = _Lock.mark_of(self.folder)
         if mark == _Lock.MARK:
             return {_LOCK, _VERSIONS, _FACTS, *(f".{name}.new" for name in (_CURRENT, *_LINKS))}
@@ -201,7 +203,7 @@ class AuditStore:
         os.replace(new, self.folder / name)
 
     def _clean(self, manifest: Manifest) -> None:
-        """Remove versions and facts that do not count."""
+        """Remove versions and facts that no longer count."""
         kept = {str(manifest.version), *(f"run={run}" for run in manifest.runs)}
         for name in (_VERSIONS, _FACTS):
             for path in (self.folder / name).glob("*"):
@@ -210,17 +212,17 @@ class AuditStore:
 
 
 class _Lock:
-    """Keeps other processes away from a folder until it is closed or the process ends.
+    """Keeps other processes out of a folder until it is closed or the process ends.
 
-    Its file marks the folder as that of an audit, so other `facts` are not mistaken for leftovers of a run.
+    Its file marks the folder as an audit's, so that an unrelated `facts` folder is not mistaken for leftovers of a run.
     """
 
     MARK: Final = b"kafkawire audit\n"
 
     def __init__(self, folder: Path) -> None:
-        import fcntl  # not on Windows, where Spark has no workers in Python either
+        import fcntl  # not available on Windows, where Spark has no Python workers either
 
-        self._file = (folder / _LOCK).open("ab")  # the content is kept: it may be the mark, or another program's
+        self._file = (folder / _LOCK).open("ab")  # keep the content: it may be the mark, or belong to another program
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BaseException as error:
@@ -231,7 +233,7 @@ class _Lock:
 
     @classmethod
     def mark_of(cls, folder: Path) -> bytes:
-        """Return the beginning of the lock file of a folder; empty if there is none."""
+        """Return the beginning of a folder's lock file; empty if there is none."""
         try:
             with (folder / _LOCK).open("rb") as file:
                 return file.read(len(cls.MARK) + 1)
@@ -239,7 +241,7 @@ class _Lock:
             return b""
 
     def mark(self) -> None:
-        """Mark the folder as that of an audit."""
+        """Mark the folder as an audit's."""
         if not self._file.tell():
             self._file.write(self.MARK)
             self._file.flush()

@@ -1,7 +1,7 @@
 """The content of the report, taken from the tables.
 
-It has a row for each partition, and at most about ten thousand rows of everything else, for any number of keys, groups
-and commits. It has only numbers and text; times are in ms since the epoch.
+It has a row per partition, and at most about ten thousand rows of everything else, regardless of the number of keys,
+groups and commits. It consists of numbers and text only; times are in ms since the epoch.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 __all__ = ["GROUPS_SHOWN", "ROWS_SHOWN", "TOPICS_SHOWN", "Row", "Summary", "frame_of", "shown_topics", "summary_of"]
 
-#: Number of topics with separate plots, the largest first.
+#: Number of topics with plots of their own, which are the largest.
 TOPICS_SHOWN: Final = 12
 
-#: The maximum number of lines in a list, such as gaps; the tables have all of them.
+#: The maximum number of lines in a list, for example of gaps; the tables have all of them.
 ROWS_SHOWN: Final = 200
 
-#: One more row shows that a list is incomplete.
+#: One extra row shows that a list is incomplete.
 _ROWS_READ: Final = ROWS_SHOWN + 1
 
-#: Number of pairs of group and topic whose lag has a line.
+#: Number of pairs of group and topic whose lag is plotted.
 GROUPS_SHOWN: Final = 8
 
 #: The maximum number of points in a plot over time.
@@ -37,10 +37,10 @@ _STEPS_MS: Final = tuple(
     60_000 * minutes for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 10080, 43200, 525600)
 )
 
-#: Record counts with this many common leading bits are merged: none below 32, and larger ones differ by 6 % at most.
+#: Record counts that share this many leading bits are merged: none below 32, and larger ones differ by at most 6 %.
 _COUNT_BITS: Final = 5
 
-#: The share of all records that plots leave out at each end, so one wrong clock does not stretch them.
+#: The share of all records that plots omit at each end, so that one wrong clock does not stretch them.
 _OUTSIDE: Final = 0.001
 
 Row = Mapping[str, Any]
@@ -50,24 +50,24 @@ class Summary(NamedTuple):
     """The content of the report.
 
     Attributes:
-        partitions: a row for each, by topic and partition.
+        partitions: one row each, by topic and partition.
         frame: the time axis of plots; None if no record has a timestamp.
-        rates: records and bytes by topic and step; a topic that is not shown is None.
-        compression: the sums of the table by shown topic and codec.
-        lateness: likewise, by lateness of batches.
-        key_counts: for each shown topic, groups of keys with about the same number of records, the rarest first: number
-            of keys, and their total number of records.
+        rates: records and bytes by topic and step; the topic is None for topics that are not shown.
+        compression: the sums of the `compression` table, by shown topic and codec.
+        lateness: sums by shown topic and lateness of batches.
+        key_counts: for each shown topic, groups of keys with about equally many records, rarest first: the number of
+            keys, and their total number of records.
         top_keys: rows of the table, for shown topics.
-        groups: rows of the table, the largest lag first.
-        groups_count: the number of groups, regardless of `groups`.
+        groups: rows of the table, largest lag first.
+        groups_count: the total number of groups, including those not in `groups`.
         groups_behind: the number of groups with a lag.
         lag: the total lag of all groups in all partitions.
         lag_frame: the time axis of commits; None if there are none.
-        lags: the history: group, topic, time, and the total of the last known lag of all partitions.
-        losses: rows of the table, the largest first.
+        lags: the history: group, topic, time, and the sum of the last known lags of all partitions.
+        losses: rows of the table, largest first.
         gaps: rows of the table, unknown causes first.
         duplicates: rows of the table.
-        transactions: rows of those that were aborted or are open.
+        transactions: rows of the table, for aborted and open transactions.
         corrupt: rows of the table.
     """
 
@@ -92,12 +92,12 @@ class Summary(NamedTuple):
 
     @property
     def topics(self) -> list[str]:
-        """The topics to show: those with the most bytes first, internal ones last."""
+        """The topics to show: those with the most bytes first, and internal ones last."""
         return shown_topics(self.partitions)
 
 
 def shown_topics(partitions: Iterable[Row]) -> list[str]:
-    """Return the topics with separate plots."""
+    """Return the topics with plots of their own."""
     sizes: dict[str, int] = {}
     for row in partitions:
         sizes[row["topic"]] = sizes.get(row["topic"], 0) + row["sizeBytes"]
@@ -168,7 +168,7 @@ def summary_of(table: Callable[[str], DataFrame]) -> Summary:
 
 
 def _rows(table: DataFrame) -> list[Row]:
-    """Return all rows of a small table, with times in ms, in any time zone of the session."""
+    """Return all rows of a small table, with times in ms, whatever the time zone of the session."""
     from pyspark.sql import functions as f
 
     columns = [f.unix_millis(name).alias(name) if kind == "timestamp" else f.col(name) for name, kind in table.dtypes]
@@ -206,7 +206,7 @@ def frame_of(low_ms: int, high_ms: int) -> TimeFrame:
 
 
 def _key_counts(counts: DataFrame) -> list[Row]:
-    """Return counts of keys, merging similar ones: at most a thousand rows per topic."""
+    """Return counts of keys, with similar ones merged: at most a thousand rows per topic."""
     from pyspark.sql import functions as f
 
     more_bits = f.greatest(f.length(f.bin("recordsOfKey")) - _COUNT_BITS, f.lit(0)).alias("moreBits")
@@ -220,10 +220,10 @@ def _key_counts(counts: DataFrame) -> list[Row]:
 
 
 def _group_sums(groups: DataFrame) -> tuple[int, int, int]:
-    """Return the number of groups, the number of those with a lag, and the total lag."""
+    """Return the number of groups, the number of groups with a lag, and the total lag."""
     from pyspark.sql import functions as f
 
-    lag = f.sum(f.col("lag").cast("decimal(38)"))  # committed offsets can be anything: 64 bits could overflow
+    lag = f.sum(f.col("lag").cast("decimal(38)"))  # committed offsets can be anything, so 64 bits could overflow
     behind = f.count_distinct(f.when(f.col("lag") > 0, f.col("group")))
     (row,) = groups.agg(f.count_distinct("group"), behind, lag).collect()
     return row[0], row[1], int(row[2] or 0)
@@ -235,7 +235,7 @@ def _rates(rates: DataFrame, frame: TimeFrame, topics: Sequence[str]) -> list[Ro
     ms = f.unix_millis("minute")
     step = f.lit(frame.step_ms)
     start = (ms - f.lit(frame.start_ms)) - f.pmod(ms - f.lit(frame.start_ms), step) + f.lit(frame.start_ms)
-    others = f.when(f.col("topic").isin(list(topics)), f.col("topic"))  # null for the rest of them
+    others = f.when(f.col("topic").isin(list(topics)), f.col("topic"))  # null for the other topics
     return _rows(
         rates.where((ms >= frame.start_ms) & (ms < frame.end_ms))
         .groupBy(others.alias("topic"), start.alias("time"))
@@ -263,7 +263,7 @@ def _lags(commits: DataFrame, frame: TimeFrame) -> list[Row]:
         .groupBy("group", "topic", "partition", (ms - f.pmod(ms, step)).alias("time"))
         .agg(f.max_by("lag", f.struct("timestamp", "logOffset")).cast("decimal(38)").alias("lag"))
     )
-    # The change that a partition makes to the total lag, so its last lag counts until its next lag.
+    # The change that a partition makes to the total lag, so that its last lag counts until its next one.
     before = f.lag("lag", 1, 0).over(Window.partitionBy("group", "topic", "partition").orderBy("time"))
     changes = last.select("group", "topic", "time", (f.col("lag") - before).alias("change"))
     upwards = Window.partitionBy("group", "topic").orderBy("time")

@@ -1,7 +1,8 @@
 """Sums over the records of one partition, by key and by minute, using only Arrow.
 
-Records with the same key are added up here, before rows are passed to Spark, so the output grows with the number of
-keys, not of records. Once there are many keys, their sums are passed to Spark, which continues, on disk if necessary.
+Records with equal keys are added up here, before rows are passed to Spark, so the output grows with the number of keys,
+not of records. Once there are many keys, their sums are passed to Spark, which continues the work, on disk if
+necessary.
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ import pyarrow.compute
 
 __all__ = ["KEY_BYTES_MAX", "Sums", "short_key"]
 
-#: Longer keys are identified by their beginning and their SHA-256, because a key may have a megabyte.
+#: Longer keys are identified by their beginning and their SHA-256 hash, because a key may be a megabyte long.
 KEY_BYTES_MAX: Final = 128
 _KEY_BYTES_KEPT: Final = 64
 
-#: The maximum number of rows waiting to be added up, and of keys held: about 100 bytes each.
+#: The maximum number of rows waiting to be added up, and of keys held; each takes about 100 bytes.
 _ROWS_MAX: Final = 256 * 1024
 _HELD_MAX: Final = 64 * 1024
 
 _MINUTE_MS: Final = 60_000
 
-#: Most of its functions are created on import, where type checkers do not see them.
+#: Most of its functions are created at import time, where type checkers do not see them.
 _COMPUTE: Any = pyarrow.compute
 
 _KEY_SUMS = (
@@ -41,8 +42,8 @@ class Sums:
     """The records of one partition, summed up.
 
     Args:
-        rows_max: most rows waiting to be added up.
-        held_max: most keys, or minutes, that are held.
+        rows_max: the maximum number of rows waiting to be added up.
+        held_max: the maximum number of keys, or minutes, to hold.
     """
 
     def __init__(self, *, rows_max: int = _ROWS_MAX, held_max: int = _HELD_MAX) -> None:
@@ -61,7 +62,7 @@ class Sums:
         values = rows["value"]
         ones = pyarrow.repeat(pyarrow.scalar(1, pyarrow.int64()), count)
         sizes = _COMPUTE.add(_length(rows["key"]), _length(values))
-        # One chunk of rows first, because its sums usually have few rows.
+        # Sum one chunk of rows first, because its sums usually have few rows.
         keys = pyarrow.table(
             {
                 "key": _short(rows["key"]),
@@ -83,7 +84,7 @@ class Sums:
         return self._full(self._keys, "key", _KEY_SUMS), self._full(self._minutes, "minute", _MINUTE_SUMS)
 
     def take(self) -> tuple[pyarrow.Table | None, pyarrow.Table | None]:
-        """Return all sums by key and by minute, and start over; None if there are none."""
+        """Return all sums by key and by minute, and reset them; None if there are none."""
         keys, minutes = self._keys, self._minutes
         self._keys, self._minutes = [], []
         return _joined(keys, "key", _KEY_SUMS), _joined(minutes, "minute", _MINUTE_SUMS)
@@ -100,7 +101,7 @@ class Sums:
 
 
 def short_key(key: bytes) -> bytes:
-    """Return a key, or its substitute if it is too long."""
+    """Return a key, or a substitute if it is too long."""
     return key if len(key) <= KEY_BYTES_MAX else key[:_KEY_BYTES_KEPT] + sha256(key).digest()
 
 
@@ -111,7 +112,7 @@ def _joined(held: list[pyarrow.Table], name: str, sums: tuple[tuple[str, str], .
 
 
 def _summed(rows: pyarrow.Table, name: str, sums: tuple[tuple[str, str], ...]) -> pyarrow.Table:
-    """Sum rows of the same key or minute; threads would lose their order."""
+    """Sum rows with equal keys or minutes; with threads, their order would be lost."""
     found = rows.group_by(name, use_threads=False).aggregate(list(sums))
     return found.select([name, *(f"{column}_{how}" for column, how in sums)]).rename_columns(rows.schema.names)
 
@@ -132,6 +133,6 @@ def _short(keys: pyarrow.ChunkedArray) -> pyarrow.ChunkedArray:
 def _minutes(times_ms: pyarrow.ChunkedArray) -> pyarrow.ChunkedArray:
     """Return the minutes of timestamps, negative before 1970; null where there is no timestamp."""
     there = _COMPUTE.if_else(_COMPUTE.equal(times_ms, -1), pyarrow.scalar(None, pyarrow.int64()), times_ms)
-    minutes = _COMPUTE.divide(there, _MINUTE_MS)  # towards 0
+    minutes = _COMPUTE.divide(there, _MINUTE_MS)  # rounds towards 0
     rest = _COMPUTE.subtract(there, _COMPUTE.multiply(minutes, _MINUTE_MS))
     return _COMPUTE.subtract(minutes, _COMPUTE.less(rest, 0).cast(pyarrow.int64()))

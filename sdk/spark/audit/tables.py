@@ -1,8 +1,8 @@
 """The tables of the audit.
 
-Spark alone builds each of them from facts, sorting and summing on disk. Every number is a sum, a count or an extreme of
-whole numbers, so two runs over the same segments give equal tables. One run over all segments and several runs over
-successive parts give equal tables, too.
+Spark builds each of them from facts alone, sorting and summing on disk. Every number is a sum, a count or an extreme of
+integers, so two runs over the same segments produce equal tables. One run over all segments and several runs over
+successive parts also produce equal tables.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 __all__ = ["LOSSES_DDL", "PARTITION_FACTS_DDL", "TABLES", "Table", "Tables"]
 
 
-#: Facts about partitions besides their batches; see `PartitionFacts`: columns as Spark declares them.
+#: Facts about partitions other than their batches, as Spark declares the columns; see `PartitionFacts`.
 PARTITION_FACTS_DDL: Final = (
     "topic string, partition int, cleanedOffset bigint, logStartOffset bigint, reachedOffset bigint, "
     "reachedFile string, isNamed boolean, unindexed bigint"
 )
 
-#: Losses revealed by the files beside the batches, likewise.
+#: Losses revealed by the files next to the segments, as Spark declares the columns.
 LOSSES_DDL: Final = (
     "topic string, partition int, startOffset bigint, endOffset bigint, offsets bigint, cause string, file string"
 )
@@ -37,10 +37,10 @@ class Tables:
     """The tables of one audit, each built on demand.
 
     Args:
-        facts: the wide table of `facts.py`, with a column `run`: which run noted each fact.
-        written: returns a table that is already written, by its name.
-        partition_facts: a row for each partition with facts besides its batches.
-        noted_losses: losses revealed by the files beside the batches.
+        facts: the wide table of `facts.py`, with a column `run` for the run that noted each fact.
+        written: returns a table that has already been written, by its name.
+        partition_facts: one row per partition with facts other than its batches.
+        noted_losses: losses revealed by the files next to the segments.
 
     Attributes:
         written: see above.
@@ -78,8 +78,8 @@ class Table(NamedTuple):
 
     Attributes:
         make: returns its rows, in any order.
-        order: columns that identify its rows; it is sorted by them.
-        about: what each row describes; docs/spark_audit.md repeats this, and lists its columns.
+        order: the columns that identify its rows, by which it is sorted.
+        about: what each row describes; docs/spark_audit.md repeats this, and lists the columns.
         is_derived: whether it is built from other tables.
     """
 

@@ -26,13 +26,13 @@ __all__ = ["Card", "Fact", "TopicSection", "key_text", "topic_section"]
 #: The maximum number of columns in a plot; if there are more partitions, the largest are shown.
 _PARTITIONS_SHOWN: Final = 64
 
-#: Most bars in a plot.
+#: The maximum number of bars in a plot.
 _KEYS_SHOWN: Final = 8
 
 #: The maximum number of points in a curve.
 _POINTS_MAX: Final = 80
 
-#: The maximum number of characters of a key that are shown.
+#: The maximum number of characters of a key to show.
 _KEY_CHARACTERS: Final = 40
 
 
@@ -64,9 +64,9 @@ class TopicSection(NamedTuple):
 
     Attributes:
         name: the name of the topic.
-        about: how many partitions it has.
+        about: the number of its partitions.
         facts: its numbers.
-        plots: the larger ones.
+        plots: the larger plots.
         splits: the plots that consist of a single bar.
     """
 
@@ -92,7 +92,7 @@ def topic_section(summary: Summary, topic: str) -> TopicSection:
 
 
 def key_text(key: bytes | None) -> str:
-    """Return a key in readable form: as text if it is text, otherwise as hexadecimal."""
+    """Return a key in readable form: as text if possible, otherwise as hexadecimal."""
     if key is None:
         return "no key"
     try:

@@ -1,8 +1,8 @@
-"""The clients of a query, configured by its options that begin with `kafka.`.
+"""The clients of a query, configured by the options that begin with `kafka.`.
 
-The driver uses an admin and a consumer to look up topics and offsets. Each task reads with its own consumer, which is
-created in less than ten milliseconds, so none is kept for the next task. No group is joined, and nothing is committed:
-the offsets are in Spark's checkpoint.
+The driver uses an admin and a consumer to look up topics and offsets. Each task reads with its own consumer, which
+takes less than ten milliseconds to create, so none is kept for the next task. No group is joined, and nothing is
+committed: the offsets are in Spark's checkpoint.
 
 Source: `KafkaSourceProvider.kafkaParamsForExecutors` in Apache Spark.
 """
@@ -23,8 +23,8 @@ from kafkawire.sdk.sync.consumer import Consumer
 
 __all__ = ["ClientSettings"]
 
-#: Default size of a task's fetch from its partition. From 1 to 16 MiB a task needs the same CPU; more keeps distant
-#: brokers busy; less wastes fewer bytes that were fetched beyond the end of a task.
+#: Default fetch size for a task's partition. From 1 to 16 MiB, a task needs the same CPU time; a larger size keeps
+#: distant brokers busy, and a smaller one wastes fewer bytes fetched beyond the end of a task.
 FETCH_BYTES: Final = 4 * 1024 * 1024
 
 #: Options that only a group member needs. The connector accepts them, and so do we.
@@ -41,10 +41,10 @@ _OF_MEMBERS: Final = frozenset(
 
 
 class ClientSettings:
-    """The options of a query's clients, which can be pickled and do not show secrets.
+    """The options of a query's clients, which can be pickled and do not reveal secrets.
 
     Args:
-        given: text, numbers or booleans, by names of Kafka's documentation or of docs/options.md without the prefix.
+        given: text, numbers or booleans, named as in Kafka's documentation or in docs/options.md, without the prefix.
 
     Raises:
         ConfigurationError: a name is unknown or contradicts the data source, or a value is refused.
@@ -55,25 +55,25 @@ class ClientSettings:
         values = read_client_options(texts, ConsumerOptions, REFUSED_OF_READERS)
         self._values = {name: value for name, value in values.items() if name not in _OF_MEMBERS}
         try:
-            #: Limit for a call, and thus for attempts to connect.
+            #: The time limit for a call, and thus for attempts to connect.
             self.api_timeout_ms = ConsumerOptions.read(self._consumer_options().items()).api_timeout_ms
         except ConfigurationError as error:
             raise client_error(error, ConsumerOptions, self._values) from None
 
     @property
     def fetch_bytes(self) -> int:
-        """Most bytes of a partition in a fetch, unless its first batch is larger."""
+        """The maximum size in bytes of a partition's data in a fetch, unless its first batch is larger."""
         return int(self._consumer_options()["max_partition_fetch_bytes"])
 
     def consumer(self) -> Consumer[bytes, bytes]:
-        """Return a consumer that was not started, without topics."""
+        """Return a consumer that has not been started, without topics."""
         return Consumer(**self._consumer_options())
 
     def admin(self, timeout_ms: int | None = None) -> Admin:
-        """Return an admin that was not started.
+        """Return an admin that has not been started.
 
         Args:
-            timeout_ms: limit for a call; None for that of the options.
+            timeout_ms: the time limit for a call; None for the limit in the options.
         """
         values = {name: value for name, value in self._values.items() if name in AdminOptions.OPTIONS}
         if timeout_ms is not None:
@@ -81,7 +81,7 @@ class ClientSettings:
         return Admin(**values)
 
     def core(self) -> ClientCore:
-        """Return a client that was not started, for custom requests."""
+        """Return a client for custom requests that has not been started."""
         return ClientCore("reader", ConsumerOptions.read({**self._consumer_options(), "io": "thread"}.items()), None)
 
     def _consumer_options(self) -> dict[str, Any]:
@@ -96,5 +96,5 @@ def _text(name: str, value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if not isinstance(value, str | int | float):
-        raise ConfigurationError(f"{CLIENT_PREFIX}{name}", value, "expected a text, a number, true or false")
+        raise ConfigurationError(f"{CLIENT_PREFIX}{name}", value, "expected text, a number, true or false")
     return str(value)

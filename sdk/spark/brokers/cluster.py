@@ -35,7 +35,7 @@ Client = TypeVar("Client", Admin, Consumer[bytes, bytes])
 
 
 class Cluster:
-    """The brokers of a query, for its driver. Connects on first use.
+    """The brokers of a query, for its driver. It connects on first use.
 
     Args:
         options: the options of the query.
@@ -50,7 +50,7 @@ class Cluster:
         """Return the partitions that the query reads, in order.
 
         Args:
-            known: partitions whose removal is noticed elsewhere; None if all named ones must exist.
+            known: partitions whose removal is handled elsewhere; None if all named partitions must exist.
 
         Raises:
             ConfigurationError: there is no such topic or partition.
@@ -83,7 +83,7 @@ class Cluster:
         Args:
             partitions: the partitions.
             known: offsets that existed before: a broker that has just become the leader may not know them yet, and is
-                asked again.
+                then asked again.
 
         Raises:
             KafkaWireError: a request to the brokers failed.
@@ -104,12 +104,12 @@ class Cluster:
         """Return where a query begins or ends in each partition.
 
         Args:
-            bound: the bound in the options. Without a record of that time or a later one, a query ends at the end of
-                the partition, and begins there if the options allow it.
+            bound: the bound in the options. If there is no record at or after the bound's time, a query ends at the end
+                of the partition, and begins there if the options allow it.
             partitions: the partitions.
 
         Raises:
-            ConfigurationError: the option names other partitions, or no record is that recent.
+            ConfigurationError: the option names other partitions, or no record is recent enough.
             KafkaWireError: a request to the brokers failed.
         """
         named = bound.place.named
@@ -163,7 +163,7 @@ class Cluster:
         return sorted(TopicPartition(name, number) for name, topic in topics.items() for number in topic.partitions)
 
     def _check_topics(self) -> None:
-        """Refuse named topics that do not exist, listing the existing ones.
+        """Refuse names of topics that do not exist, listing the existing topics.
 
         Raises:
             ConfigurationError: a named topic does not exist.
@@ -201,8 +201,8 @@ class Cluster:
             try:
                 return ask()
             except KafkaWireError as error:
-                self.close()  # new clients may succeed; a caller that gives up now does not close these later
-                # A client that could not connect has already tried as often as its options allow.
+                self.close()  # new clients may succeed; a caller that gives up here will not close these later
+                # A client that failed to connect has already tried as often as its options allow.
                 if not error.retriable or attempts >= self._options.attempts or isinstance(error, ConnectFailed):
                     raise
                 _log.warning("asking the brokers again: %s", error)

@@ -1,4 +1,4 @@
-"""The options of the data source, those of Spark's Kafka connector: names, defaults, and contradictions.
+"""The options of the data source, which are those of Spark's Kafka connector: names, defaults and conflicts.
 
 Source: `KafkaSourceProvider` in Apache Spark.
 """
@@ -45,32 +45,32 @@ from kafkawire.sdk.spark.selection import (
 
 __all__ = ["TRIGGER_DELAY_MS", "WireOptions", "parse_options"]
 
-#: How long a micro-batch waits for its minimum number of offsets, as in the connector.
+#: How long a micro-batch waits for its minimum number of offsets by default, as in the connector.
 TRIGGER_DELAY_MS: Final = 15 * 60_000
 
-#: The maximum number of attempts to look up where partitions begin and end.
+#: How often the driver tries to look up where partitions begin and end.
 _ATTEMPTS_MAX = 1000
 
 
 class WireOptions(NamedTuple):
-    """The options of a user.
+    """The options given by a user.
 
     Attributes:
-        client: the options of the clients.
+        client: the client options.
         selection: the selected partitions.
         starting: where to begin; None if unset.
         ending: where to end; None if unset.
-        takes_latest: whether a partition without a record of the starting time, or a later one, begins at its end.
-        fails_on_loss: whether it is an error that records to be read are gone.
+        takes_latest: whether a partition without a record at or after the starting time begins at its end.
+        fails_on_loss: whether it is an error if records to be read are gone.
         columns: the columns if the user gives no schema.
-        tasks_min: approximate minimum number of tasks.
-        task_records_max: most records of a task, counted by offsets.
-        trigger_offsets_max: the maximum number of offsets of a micro-batch.
+        tasks_min: the approximate minimum number of tasks.
+        task_records_max: the maximum number of records per task, counted by offsets.
+        trigger_offsets_max: the maximum number of offsets per micro-batch.
         trigger_offsets_min: a micro-batch waits for this many offsets, but not longer than `trigger_delay_max_ms`.
-        trigger_delay_max_ms: the longest wait for that many; None for `TRIGGER_DELAY_MS`.
+        trigger_delay_max_ms: the maximum wait for that many; None for `TRIGGER_DELAY_MS`.
         poll_timeout_ms: how long a task waits for the next record.
-        attempts: how often the driver asks for offsets.
-        retry_interval_ms: time between two attempts.
+        attempts: how many times the driver asks for offsets before giving up.
+        retry_interval_ms: the time between two attempts.
     """
 
     client: ClientSettings
@@ -117,13 +117,13 @@ class WireOptions(NamedTuple):
 
 
 def parse_options(given: Mapping[str, str]) -> WireOptions:
-    """Return options from text.
+    """Parse options from text.
 
     Args:
         given: values by names in any case.
 
     Raises:
-        ConfigurationError: an option is unknown or missing, its value is refused, or two contradict each other.
+        ConfigurationError: an option is unknown or missing, its value is refused, or two options conflict.
     """
     client, own = split_client_options(given)
     values = _OPTIONS.read(own)
@@ -148,7 +148,7 @@ def parse_options(given: Mapping[str, str]) -> WireOptions:
 
 
 def _take_isolation(client: dict[str, str], values: Mapping[str, Any]) -> None:
-    """Move the isolation level to the options of the clients."""
+    """Move the isolation level to the client options."""
     if "isolationLevel" not in values:
         return
     level = "read_committed" if values["isolationLevel"] else "read_uncommitted"
@@ -161,7 +161,7 @@ def _take_isolation(client: dict[str, str], values: Mapping[str, Any]) -> None:
 
 
 def _bound(values: Mapping[str, Any], names: tuple[str, ...]) -> Bound | None:
-    """Return where to begin or end; of several options the first one counts, as in the connector."""
+    """Return where to begin or end; if several options are given, the first one counts, as in the connector."""
     for name in names:
         if name in values:
             place = values[name]
@@ -172,7 +172,7 @@ def _bound(values: Mapping[str, Any], names: tuple[str, ...]) -> Bound | None:
 def _extra(option: str, text: str) -> tuple[str, ...]:
     names = parse_columns(option, text)
     if of_files := [name for name in names if name in schema.OF_FILES]:
-        raise ConfigurationError(option, text, f"{of_files[0]} only exists when files are read")
+        raise ConfigurationError(option, text, f"{of_files[0]} exists only when files are read")
     return names
 
 
@@ -193,7 +193,7 @@ def _mode(option: str, text: str) -> Mode:
     return mode
 
 
-#: Alternatives: only one is given, or the first one counts.
+#: Alternatives: only one may be given, or the first one counts.
 _TOPICS: Final = ("subscribe", "subscribePattern", "assign")
 _STARTING: Final = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
 _ENDING: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")

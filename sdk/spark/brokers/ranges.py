@@ -1,4 +1,4 @@
-"""Ranges of offsets that tasks read, split into enough tasks, none of which is too large or much too small.
+"""Ranges of offsets for tasks to read, split so that there are enough tasks, and none is too large or much too small.
 
 Source: `KafkaOffsetRangeCalculator` in Apache Spark, where partitions never share a task, because a task without Python
 costs only a few milliseconds.
@@ -13,11 +13,11 @@ from kafkawire.sdk.routing.partitions import TopicPartition
 
 __all__ = ["PartitionRange", "split", "tasks", "together"]
 
-#: Up to this many tasks, each reads one partition, or a part of one, as in the connector. Beyond, small ranges share a
-#: task, because Spark needs at least 50 ms of CPU for a task that runs Python.
+#: Up to this many tasks, each reads one partition or a part of one, as in the connector. Beyond that, small ranges
+#: share a task, because a task that runs Python costs Spark at least 50 ms of CPU.
 _TASKS_APART: Final = 1_000
 
-#: The maximum number of offsets that one task reads of several ranges.
+#: The maximum number of offsets in a task that reads several ranges.
 _SHARED_OFFSETS_MAX: Final = 100_000
 
 
@@ -28,8 +28,8 @@ class PartitionRange(NamedTuple):
         partition: the partition.
         start: the first offset.
         end: the offset after the last one.
-        may_begin_later: whether the query begins with the first existing record, so missing records at the start are
-            not a loss.
+        may_begin_later: whether the query begins with the first existing record, so that missing records at the start
+            are not a loss.
     """
 
     partition: TopicPartition
@@ -49,9 +49,9 @@ def split(
     """Return the ranges of the tasks, without empty ones.
 
     Args:
-        ranges: one range of each partition.
-        tasks_min: approximate minimum number of tasks; None for one task per partition.
-        task_records_max: most offsets of a task; None for no limit.
+        ranges: one range per partition.
+        tasks_min: the approximate minimum number of tasks; None for one task per partition.
+        task_records_max: the maximum number of offsets per task; None for no limit.
     """
     found = [each for each in ranges if each.size > 0]
     if task_records_max is not None:
@@ -73,7 +73,7 @@ def split(
 def tasks(
     ranges: Iterable[PartitionRange], tasks_min: int | None = None, task_records_max: int | None = None
 ) -> list[list[PartitionRange]]:
-    """Return the ranges of each task, one unless there are thousands; the arguments are those of `split`."""
+    """Return the ranges of each task, one per task unless there are thousands; the arguments are those of `split`."""
     found = split(ranges, tasks_min, task_records_max)
     if len(found) <= (enough := max(tasks_min or 0, _TASKS_APART)):
         return [[each] for each in found]
@@ -86,12 +86,12 @@ def together(
     task_records_max: int | None = None,
     task_ranges_max: int | None = None,
 ) -> list[list[PartitionRange]]:
-    """Put consecutive small ranges into one task, as long as it has no more than its share of all offsets.
+    """Group consecutive small ranges into one task, as long as it has no more than its share of all offsets.
 
     Args:
         ranges: in the order in which they are read.
         tasks_min, task_records_max: see `split`.
-        task_ranges_max: most ranges of a task; None for no limit.
+        task_ranges_max: the maximum number of ranges per task; None for no limit.
     """
     size_max = min(sum(each.size for each in ranges) // tasks_min, _SHARED_OFFSETS_MAX)
     if task_records_max is not None:
@@ -109,12 +109,12 @@ def together(
 
 
 def _parts(size: int, total: int, tasks: int) -> int:
-    """Return the number of parts of a range, its share of the tasks."""
+    """Return the number of parts into which to split a range, its share of the tasks."""
     return max((2 * size * tasks + total) // (2 * total), 1)
 
 
 def _cut(whole: PartitionRange, parts: int) -> Iterator[PartitionRange]:
-    """Split a range into parts of the same size; the last ones also take the remainder."""
+    """Split a range into equal parts; the last ones also take the remainder."""
     start = whole.start
     for number in range(parts):
         end = start + (whole.end - start) // (parts - number)

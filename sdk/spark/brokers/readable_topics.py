@@ -1,4 +1,4 @@
-"""Check which topics a client may read, once, before tasks fail.
+"""Check once, before tasks fail, which topics a client may read.
 
 Source: `MetadataRequest`, `AuthHelper.authorizedOperations` in Apache Kafka.
 """
@@ -25,10 +25,10 @@ _UNKNOWN = MetadataResponse.MetadataResponseTopic().topic_authorized_operations
 
 
 def unreadable(client: ClientSettings, topics: Collection[str]) -> list[str]:
-    """Return the topics that a client may describe but not read; brokers before Kafka 2.3 do not report it.
+    """Return the topics that a client may describe but not read; brokers before Kafka 2.3 do not report this.
 
     Args:
-        client: the options of the client.
+        client: the client options.
         topics: the names of existing topics.
 
     Raises:
@@ -40,7 +40,7 @@ def unreadable(client: ClientSettings, topics: Collection[str]) -> list[str]:
 
 class _Asking(BlockingClient):
     def unreadable(self, topics: Collection[str]) -> list[str]:
-        """Return the topics that must not be read, sorted."""
+        """Return the topics that the client may not read, sorted."""
         response: MetadataResponse = result_of(self._asked, topics)
         return sorted(
             topic.name

@@ -1,8 +1,8 @@
 """Read ranges of offsets into Arrow batches; does not need Spark.
 
-A range ends at its last offset, even without a record there: compaction, control batches and aborted transactions leave
-gaps, which the consumer's position skips. It is a loss if the partition ends earlier, because it was recreated or its
-leader has lost the rest. Memory holds a few fetches, the records of one batch, and one Arrow batch.
+A range ends at its last offset, even if there is no record: compaction, control batches and aborted transactions leave
+gaps, which the consumer's position skips. If the partition ends earlier, because it was recreated or its leader has
+lost the rest, that is a loss. Memory use is limited to a few fetches, the records of one batch, and one Arrow batch.
 
 Source: `KafkaDataConsumer` in Apache Spark.
 """
@@ -35,10 +35,11 @@ __all__ = ["ReadOptions", "read_options", "read_ranges"]
 #: end the wait.
 _READ_MS: Final = 50
 
-#: Most batches of one read. Fetched batches wait in memory anyway, so this only bounds one turn of the loop.
+#: The maximum number of batches per read. Fetched batches wait in memory anyway, so this only bounds one iteration of
+#: the loop.
 _READ_BATCHES: Final = 500
 
-#: Time to look up the end of the partition, even after the time for the next record is over.
+#: Time to look up the end of the partition, even after the time for the next record has run out.
 _ASK_MS: Final = 1_000
 
 
@@ -46,12 +47,12 @@ class ReadOptions(NamedTuple):
     """Options for reading ranges.
 
     Attributes:
-        client: the options of the consumer.
-        names: the names of the columns; see `schema.py`.
+        client: the consumer options.
+        names: the column names; see `schema.py`.
         poll_timeout_ms: how long to wait for the next record.
-        fails_on_loss: whether it is an error that records to be read are gone.
-        attempts: how often a partition must be reported to end before the range until this is accepted.
-        retry_interval_ms: how long to wait without data before looking up the end, and between these look-ups.
+        fails_on_loss: whether it is an error if records to be read are gone.
+        attempts: how many times the partition must be reported to end before the range does until this is accepted.
+        retry_interval_ms: how long to wait without data before looking up the end, and between such look-ups.
     """
 
     client: ClientSettings
@@ -67,7 +68,7 @@ def read_options(options: WireOptions, names: tuple[str, ...]) -> ReadOptions:
 
     Args:
         options: the user's options.
-        names: the names of the columns.
+        names: the column names.
     """
     return ReadOptions(
         options.client,
@@ -84,7 +85,7 @@ def read_ranges(ranges: Iterable[PartitionRange], options: ReadOptions) -> Itera
 
     Args:
         ranges: the ranges to read.
-        options: see above.
+        options: options for reading ranges.
 
     Yields:
         Arrow batches with the columns of `options.names`.
@@ -98,7 +99,7 @@ def read_ranges(ranges: Iterable[PartitionRange], options: ReadOptions) -> Itera
     decoder = Decoder(options.names, Mode.FAILFAST)
     for wanted in ranges:
         place = Place(*wanted.partition)
-        # A separate consumer for each range, because a pending fetch waits for records after the range.
+        # Each range has its own consumer, because a pending fetch would wait for records after the range.
         with connected(options.client.consumer(), options.client.api_timeout_ms) as consumer:
             for each in _Reading(consumer, wanted, options).batches():
                 start, end = max(each.start_offset, wanted.start), wanted.end
@@ -119,9 +120,9 @@ class _Reading:
         self._end = wanted.end
         #: Where reading begins: after the start of the range once the first records are known to be gone.
         self._begin = wanted.start
-        #: How often the partition was reported to end earlier.
+        #: How many times the partition was reported to end before the range does.
         self._too_short = 0
-        #: The error of the last failed look-up.
+        #: The error from the last failed look-up.
         self._refusal: KafkaWireError | None = None
 
     def batches(self) -> Iterator[ConsumerBatch]:
@@ -132,7 +133,7 @@ class _Reading:
             before = self._offset
             found = self._read()
             while found:
-                each = found.popleft()  # it refers to fetched memory
+                each = found.popleft()  # a batch refers to fetched memory
                 if each.batch.base_offset >= self._end:
                     return
                 yield each
@@ -149,7 +150,7 @@ class _Reading:
                     self._give_up()
 
     def _limits(self) -> tuple[int, int]:
-        """Return how long to wait for the next record, and when to look up whether there is a next record."""
+        """Return how long to wait for the next record, and when to look up whether there is one."""
         now_ms, options = monotonic_ms(), self._options
         deadline_ms = now_ms + options.poll_timeout_ms
         return deadline_ms, min(now_ms + options.retry_interval_ms, deadline_ms)
@@ -173,7 +174,7 @@ class _Reading:
         """Return where to continue if the brokers do not have the next offset.
 
         Raises:
-            LocalProtocolError: the options make the loss an error.
+            LocalProtocolError: the options make this loss an error.
         """
         partition, offset, end = self._wanted.partition, self._offset, self._end
         first = self._consumer.beginning_offsets([partition])[partition]
@@ -197,7 +198,7 @@ class _Reading:
         look-ups.
 
         Args:
-            timeout_ms: limit for the look-up; without a response nothing is decided.
+            timeout_ms: the time limit for the look-up; without a response, nothing is decided.
 
         Raises:
             LocalProtocolError: the partition ends earlier, and the options make that an error.
@@ -243,7 +244,7 @@ class _Reading:
         health = self._consumer.health()
         trouble = "" if health.error is None else f": {health.error}"
         return RequestTimedOut(
-            f"{self._wanted.partition}: nothing from offset {self._offset} on came in {timeout_ms} ms "
-            f"(kafkaConsumer.pollTimeoutMs), but {self._end} is the end; "
+            f"{self._wanted.partition}: no data arrived from offset {self._offset} onward in {timeout_ms} ms "
+            f"(kafkaConsumer.pollTimeoutMs), although the range ends at {self._end}; "
             f"the consumer waits for {health.waits_for.value}{trouble}"
         )

@@ -1,8 +1,8 @@
-"""The data source `kafkawire` in the form that Spark expects.
+"""The data source `kafkawire`, in the form that Spark expects.
 
-It gets options and a schema, and returns tasks and Arrow batches. `sink/` writes. The driver plans in a separate Python
-process, which looks up topics and offsets at the brokers; each task reads a range of offsets of one partition, or of
-several small ones.
+Spark passes it options and a schema, and it returns tasks and Arrow batches. The code for writing is in `sink/`. The
+driver plans in a separate Python process, which looks up topics and offsets at the brokers; each task reads a range of
+offsets from one partition, or several small ranges.
 
 Source: `pyspark.sql.datasource`; `KafkaSourceProvider`, `KafkaBatch` in Apache Spark.
 """
@@ -39,7 +39,7 @@ __all__ = ["KafkaWire", "KafkaWireReader"]
 _FROM_EARLIEST = Bound("startingOffsets", Offsets(EARLIEST))
 _TO_LATEST = Bound("endingOffsets", Offsets(LATEST))
 
-#: Further columns, without those of files.
+#: Extra columns, except those that only files have.
 _EXTRAS: Final = tuple(name for name in columns.EXTRAS if name not in columns.OF_FILES)
 
 
@@ -77,7 +77,7 @@ class KafkaWire(DataSource):
         return KafkaWireReader(options, _names(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return the reader of a stream, which raises at its first call if an option or the schema is invalid."""
+        """Return the reader of a stream; if an option or the schema is invalid, its first call raises."""
         from kafkawire.sdk.spark.brokers.stream import KafkaWireStreamReader  # needs a newer Spark than batch queries
 
         try:
@@ -93,7 +93,7 @@ class KafkaWire(DataSource):
         Raises:
             ConfigurationError: an option or the schema is invalid, or the query overwrites.
         """
-        from kafkawire.sdk.spark.sink.writer import BatchWriter  # needs a newer Spark than reading
+        from kafkawire.sdk.spark.sink.writer import BatchWriter  # needs a newer Spark than reading does
 
         return BatchWriter(self.options, schema, overwrite)
 
@@ -103,7 +103,7 @@ class KafkaWire(DataSource):
         Raises:
             ConfigurationError: an option or the schema is invalid.
         """
-        from kafkawire.sdk.spark.sink.writer import StreamWriter  # needs a newer Spark than reading
+        from kafkawire.sdk.spark.sink.writer import StreamWriter  # needs a newer Spark than reading does
 
         return StreamWriter(self.options, schema)
 
@@ -113,7 +113,7 @@ class KafkaWireReader(DataSourceReader):
 
     Args:
         options: the user's options.
-        names: the names of the columns.
+        names: the column names.
     """
 
     def __init__(self, options: WireOptions, names: tuple[str, ...]) -> None:
@@ -129,8 +129,8 @@ class KafkaWireReader(DataSourceReader):
         """Return the range of each partition that the query reads.
 
         Raises:
-            ConfigurationError: there is no such partition, a JSON names wrong partitions, or a partition begins after
-                its end.
+            ConfigurationError: there is no such partition, a JSON option names the wrong partitions, or a query begins
+                after its end in a partition.
             KafkaWireError: there is no such topic, or a request to the brokers failed.
         """
         cluster = Cluster(self._options)
@@ -152,7 +152,7 @@ class KafkaWireReader(DataSourceReader):
         return ranges
 
     def _may_be_gone(self, starting: Bound, ending: Bound, partition: TopicPartition) -> bool:
-        """Return whether a query may begin after its end in a partition although the options are right."""
+        """Return whether a query may begin after its end in a partition even though the options are valid."""
         asked = [bound.place.of(partition) for bound in (starting, ending) if isinstance(bound.place, Offsets)]
         return not self._options.fails_on_loss and not all(offset >= 0 for offset in asked)
 
@@ -171,5 +171,5 @@ def _names(schema: StructType) -> tuple[str, ...]:
     if columns.CORRUPT in names:
         raise ConfigurationError("schema", columns.CORRUPT, "damage is an error here, not a row")
     if of_files := [name for name in names if name in columns.OF_FILES]:
-        raise ConfigurationError("schema", of_files[0], "it only exists when files are read")
+        raise ConfigurationError("schema", of_files[0], "it exists only when files are read")
     return names

@@ -1,4 +1,4 @@
-"""The batches of a partition as its leader stores them, with any content; does not need Spark.
+"""The batches of a partition as its leader stores them, whatever their content; does not need Spark.
 
 A consumer hands out only records for applications, and cannot continue after a damaged batch. Programs that analyse
 the log itself also need control batches, aborted transactions and damage: this module fetches them from the leader, one
@@ -36,14 +36,13 @@ from kafkawire.sdk.transport.waiting import result_of
 
 __all__ = ["StoredBatches"]
 
-#: How long a broker waits for missing records: a follower that has just become the leader may lack some.
+#: How long a broker waits for missing records; a follower that has just become the leader may lack some.
 _WAIT_MS: Final = 500
 
-#: Number of consecutive responses that the partition ends before the range, after which this is not just a follower's
-#: delay.
+#: After this many consecutive responses that the partition ends before the range, it is not just a follower's delay.
 _TOO_SHORT_MAX: Final = 6
 
-#: The broker finds no batch in its file; a retry would return the same.
+#: The broker itself finds no batch in its file, so a retry would fail in the same way.
 _FINAL: Final = frozenset({ErrorCode.CORRUPT_MESSAGE})
 
 
@@ -51,8 +50,8 @@ class StoredBatches(BlockingClient):
     """Fetches from the leaders of partitions; a context manager.
 
     Args:
-        client: the options of the clients.
-        timeout_ms: how long to try to fetch the next batch.
+        client: the client options.
+        timeout_ms: how long to keep trying to fetch the next batch.
     """
 
     def __init__(self, client: ClientSettings, timeout_ms: int) -> None:
@@ -62,9 +61,10 @@ class StoredBatches(BlockingClient):
         self._timeout_ms = timeout_ms
 
     def read(self, wanted: PartitionRange) -> Iterator[Stored | Damage]:
-        """Yield the content of a range, in order: batches with an offset in it, and bytes that are not batches.
+        """Yield the content of a range, in order: batches with an offset in the range, and bytes that are not batches.
 
-        Positions refer to a fetch and have no meaning. Records that retention removes meanwhile are skipped and logged.
+        Positions are relative to a fetch and have no meaning. Records that retention removes in the meantime are
+        skipped and logged.
 
         Raises:
             BrokerError: CORRUPT_MESSAGE if the leader itself finds no batch there.
@@ -87,14 +87,14 @@ class StoredBatches(BlockingClient):
             for found in _decided(content, 0 if offset == wanted.start else offset):
                 if isinstance(found, Damage):
                     if reached >= wanted.end:
-                        break  # it is behind the end
+                        break  # it is beyond the end
                     damaged.append(found)
                     continue
                 if first_offset(found.batch) >= wanted.end:
                     reached = wanted.end
                     break
                 if found.batch.next_offset <= offset:
-                    continue  # a broker begins with a whole compressed set
+                    continue  # a broker starts with a whole compressed set
                 yield from damaged
                 damaged.clear()
                 yield found
@@ -112,7 +112,7 @@ class StoredBatches(BlockingClient):
             offset = reached
 
     def _content(self, wanted: PartitionRange, offset: int) -> Buffer:
-        """Return batches from an offset on, at least one of them whole."""
+        """Return batches from an offset onward, at least one of them complete."""
         deadline_ms = monotonic_ms() + self._timeout_ms
         too_short = 0
         while True:
@@ -128,15 +128,15 @@ class StoredBatches(BlockingClient):
                 )
             if monotonic_ms() >= deadline_ms:
                 raise RequestTimedOut(
-                    f"{wanted.partition}: nothing from offset {offset} on came in {self._timeout_ms} ms, "
-                    f"but {wanted.end} is the end"
+                    f"{wanted.partition}: no data arrived from offset {offset} onward in {self._timeout_ms} ms, "
+                    f"although the range ends at {wanted.end}"
                 )
 
     def _first_offset(self, partition: TopicPartition, offset: int, error: BrokerError) -> int:
-        """Return where a partition begins now.
+        """Return where a partition now begins.
 
         Raises:
-            BrokerError: the original error, if the start is not after the offset.
+            BrokerError: the original error, if the partition does not begin after the offset.
         """
         with self._client.admin() as admin:
             first = admin.list_offsets({partition: OffsetTimestamp.EARLIEST})[partition].offset
@@ -149,7 +149,7 @@ class StoredBatches(BlockingClient):
         return await self._core.perform(self._fetch(partition, offset, deadline_ms))
 
     async def _fetch(self, partition: TopicPartition, offset: int, deadline_ms: int) -> _Fetched:
-        """Return the leader's data from an offset on. Runs on the driver's side."""
+        """Return the leader's data from an offset onward. Runs on the driver's side."""
         metadata = self._core.router.metadata
         attempts = Attempts(self._core.backoff, deadline_ms, final=_FINAL)
         while True:
@@ -166,7 +166,7 @@ class StoredBatches(BlockingClient):
                     if not isinstance(error, RequestTimedOut):
                         raise
                     if isinstance(before, BrokerError):
-                        raise before from error  # the reason for the retry: the time ended in the last attempt
+                        raise before from error  # the reason for the retry: the time ran out during the last attempt
                     raise RequestTimedOut(f"{partition}, from offset {offset} on: {error}") from error
                 await sleep_ms(attempts.not_before_ms - now_ms)
 
@@ -216,7 +216,7 @@ class _Fetched(NamedTuple):
     """The response of a leader.
 
     Attributes:
-        content: batches, empty if there is nothing.
+        content: batches, or empty bytes if there are none.
         end: the end of the partition for consumers; -1 if the leader does not report it.
     """
 
@@ -225,13 +225,13 @@ class _Fetched(NamedTuple):
 
 
 def _decided(content: Buffer, lowest: int) -> list[Stored | Damage]:
-    """Return the content of a fetch response, with batches of impossible offsets as damage.
+    """Return the content of a fetch response, treating batches with impossible offsets as damage.
 
-    The last batch is left to the next fetch, which begins with it, if only the following bytes show whether its offset
-    is right.
+    If only the following bytes show whether the last batch's offset is right, that batch is left to the next fetch,
+    which begins with it.
 
     Args:
-        content: batches.
+        content: the bytes of the batches.
         lowest: the lowest possible offset; 0 if the first batch may begin before the requested offset.
     """
     order = InOrder(read_stored(Memory(content), is_growing=True), lowest, None, is_segment=False)

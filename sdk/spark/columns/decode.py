@@ -41,8 +41,8 @@ def decode_batches(
 ) -> DataFrame:
     """Decode raw record batches into the columns of Spark's Kafka connector, one row per record.
 
-    The workers need `kafkawire` and `pyarrow`: set `PYSPARK_PYTHON` to a Python that has them before the session
-    starts.
+    The workers need `kafkawire` and `pyarrow`: before the session starts, set `PYSPARK_PYTHON` to a Python that has
+    them.
 
     Args:
         df: any DataFrame with a binary column.
@@ -51,18 +51,18 @@ def decode_batches(
         topic: a column with the topic's name, or an expression such as `lit("orders")`; None for null.
         partition: a column with the partition number, an expression, or the number itself; None for null.
         headers: whether to include the headers.
-        extra: the names of further columns (see below).
-        mode: how damaged bytes are handled: "FAILFAST" fails the task at the first, naming row and position;
-            "PERMISSIVE" adds a row for each, with `_corrupt` and null in all other columns but topic and partition;
-            "DROPMALFORMED" leaves them out, and logs them and their number. Reading continues at the next batch with a
-            valid checksum.
-        isolation_level: "read_committed", in any case, leaves out records of transactions that were aborted or have not
+        extra: the names of the extra columns to add (see below).
+        mode: how damaged bytes are handled: "FAILFAST" fails the task at the first damage, naming the row and position;
+            "PERMISSIVE" adds a row for each damaged region, with `_corrupt` set and null in all other columns but topic
+            and partition; "DROPMALFORMED" skips them, and logs them and their number. Reading continues at the next
+            batch with a valid checksum.
+        isolation_level: "read_committed", in any case, omits records of transactions that were aborted or have not
             ended.
         aborted: the aborted transactions of a fetch response, as `array<struct<producerId, firstOffset>>`, for
             "read_committed"; without it, the markers in the same value determine how transactions ended. Fields are
-            found by name, and a null in the list is ignored.
-        decompressed_bytes_max: most bytes of the records of one batch after decompression; a larger batch counts as
-            damaged.
+            found by name, and nulls in the list are ignored.
+        decompressed_bytes_max: the maximum size of a batch's records after decompression, in bytes; a larger batch
+            counts as damaged.
 
     Returns:
         The connector's columns, so a query works on either: `key: binary`, `value: binary`, `topic: string`,
@@ -109,7 +109,7 @@ def _column(column: str | Column | None) -> Column:
 def _aborted(df: DataFrame, column: Column) -> Column:
     """Return a column of aborted transactions with the fields in the expected order.
 
-    A cast would use the position of fields, and mistake a producer id for an offset.
+    A cast would go by the position of fields, and mistake a producer id for an offset.
 
     Raises:
         ConfigurationError: the column is not a list of structs with these fields.
@@ -119,7 +119,7 @@ def _aborted(df: DataFrame, column: Column) -> Column:
 
     kind = df.select(column).schema[0].dataType
     content = kind.elementType if isinstance(kind, ArrayType) else kind
-    if isinstance(content, NullType):  # a null, or an empty list
+    if isinstance(content, NullType):  # null, or an empty list
         return column.cast(_ABORTED)
     names = {name.lower(): name for name in content.names} if isinstance(content, StructType) else {}
     if content is kind or not {name.lower() for name in _OF_ABORTED} <= names.keys():

@@ -1,7 +1,7 @@
 """The same decoders as functions of columns and of tables, for `select` and for SQL.
 
-`decode_batches` is the fastest way to get rows. A function of columns returns an array for each value, which must be
-exploded; the table function is for SQL. They need PySpark 4.1.
+`decode_batches` is the fastest way to get rows. A function of columns returns an array for each value, which must then
+be exploded; the table function is for SQL. They need PySpark 4.1.
 
 Source: `arrow_udf`, `arrow_udtf` in PySpark.
 """
@@ -41,12 +41,12 @@ def decode_records(
     """Return the records of raw batches as an array of structs, one array for each value.
 
     Args:
-        column: see `decode_batches`, also for all others.
+        column: see `decode_batches`, as for all other arguments.
         headers: whether to include the headers.
-        extra: further columns.
+        extra: extra columns.
         mode: how damage is handled.
-        isolation_level: which records are wanted.
-        decompressed_bytes_max: the most bytes that the records of one batch may have.
+        isolation_level: which records to return.
+        decompressed_bytes_max: the maximum size of a batch's records after decompression, in bytes.
 
     Returns:
         `array<struct<key: binary, value: binary, offset: bigint, timestamp: timestamp, timestampType:
@@ -94,14 +94,14 @@ def register_kafka_decode(
         SELECT * FROM kafka_decode(TABLE(SELECT batches, topic, partition FROM raw))
 
     Args:
-        spark: the session.
+        spark: the Spark session.
         name: the name of the function. Its table has the columns batches, topic and partition, found by name; the last
-            two may be missing.
-        headers: see `decode_batches`, also for all others.
-        extra: further columns.
+            two are optional.
+        headers: see `decode_batches`, as for all further arguments.
+        extra: extra columns.
         mode: how damage is handled.
-        isolation_level: which records are wanted.
-        decompressed_bytes_max: the most bytes that the records of one batch may have.
+        isolation_level: which records to return.
+        decompressed_bytes_max: the maximum size of a batch's records after decompression, in bytes.
 
     Raises:
         ConfigurationError: an unknown mode, isolation level or extra column, or the limit is not a number from 1.
@@ -119,7 +119,7 @@ def register_kafka_decode(
     )
 
     class KafkaDecode:
-        """Decodes a part of the table, which Spark passes as Arrow batches."""
+        """Decodes one part of the table, which Spark passes as Arrow batches."""
 
         def eval(self, table: Any) -> Iterator[Any]:
             from kafkawire.sdk.spark.columns.raw_values import decoded, raw_columns
@@ -133,14 +133,14 @@ def register_kafka_decode(
 
 
 def decode_message(column: str | Column, name: str, version: int, *, mode: str = "FAILFAST") -> Column:
-    """Return messages without a header as JSON.
+    """Return messages without headers as JSON.
 
     Args:
-        column: binary, one whole message in each value.
+        column: binary, one whole message per value.
         name: the name of the message, such as `MetadataResponse`, `OffsetCommitValue` or `TopicRecord`.
-        version: the version of all of them.
-        mode: "FAILFAST" fails the task at the first unreadable value; otherwise `error` has the reason. In every mode a
-            task fails if the column has the wrong type.
+        version: the version of all the messages.
+        mode: "FAILFAST" fails the task at the first unreadable value; in the other modes, `error` has the reason. In
+            every mode, a task fails if the column has the wrong type.
 
     Returns:
         `struct<message: string, error: string>`, null for a null: JSON text as Apache Kafka's converters print it, and
@@ -154,7 +154,7 @@ def decode_message(column: str | Column, name: str, version: int, *, mode: str =
     from kafkawire.sdk.spark.damage import parse_mode
 
     parsed = parse_mode(mode)
-    messages.messages([], name, version, parsed)  # refuses an unknown message
+    messages.messages([], name, version, parsed)  # raises for an unknown message
 
     def decode(bodies: pyarrow.Array) -> pyarrow.Array:
         return messages.messages(bodies, name, version, parsed)
@@ -166,7 +166,7 @@ def decode_request(column: str | Column, *, mode: str = "FAILFAST") -> Column:
     """Return captured requests with the content of their headers.
 
     Args:
-        column: binary, one frame without its length in each value.
+        column: binary, one frame per value, without its length.
         mode: see `decode_message`.
 
     Returns:
@@ -193,9 +193,9 @@ def decode_response(column: str | Column, api: str, version: int, *, mode: str =
     """Return captured responses, with the correlation id of the request that they answer.
 
     Args:
-        column: binary, one frame without its length in each value.
-        api: the API that they answer, such as `Fetch`.
-        version: the version of the requests that they answer.
+        column: binary, one frame per value, without its length.
+        api: the API whose responses these are, such as `Fetch`.
+        version: the version of the requests that these responses answer.
         mode: see `decode_message`.
 
     Returns:
@@ -210,7 +210,7 @@ def decode_response(column: str | Column, api: str, version: int, *, mode: str =
     from kafkawire.sdk.spark.damage import parse_mode
 
     parsed = parse_mode(mode)
-    messages.responses([], api, version, parsed)  # refuses an unknown API
+    messages.responses([], api, version, parsed)  # raises for an unknown API
 
     def decode(frames: pyarrow.Array) -> pyarrow.Array:
         return messages.responses(frames, api, version, parsed)
@@ -267,7 +267,7 @@ def _record_batch_annotations() -> dict[str, Any]:
 
 
 def _of_pyspark(name: str) -> Any:
-    """Return a function of PySpark.
+    """Return one of PySpark's functions.
 
     Raises:
         LocalProtocolError: this PySpark does not have the function.

@@ -1,6 +1,7 @@
 """Check the columns that the functions take, before anything is decoded.
 
-Text does not count as bytes here, although Spark would convert it, because binary data in text is encoded in some way.
+Text does not count as bytes here, although Spark would convert it, because binary data held in text is always encoded
+somehow.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ __all__ = ["check_binary", "check_text"]
 
 
 def check_binary(name: str, values: Any) -> None:
-    """Refuse a column that is not binary; a column of only nulls may have no type.
+    """Refuse a column that is not binary; a column with only nulls may have no type.
 
     Args:
-        name: the name of its content.
+        name: the name of the column's content.
         values: an Arrow array; other objects are accepted unchecked.
 
     Raises:
@@ -29,7 +30,7 @@ def check_binary(name: str, values: Any) -> None:
 
 
 def check_text(name: str, values: Any) -> None:
-    """Refuse a column that is not a string; like `check_binary`.
+    """Refuse a column that is not a string, like `check_binary`.
 
     Raises:
         ConfigurationError: the column has another type.
@@ -39,4 +40,4 @@ def check_text(name: str, values: Any) -> None:
 
 def _check(name: str, values: Any, expected: str, *allowed: Callable[[pyarrow.DataType], bool]) -> None:
     if isinstance(values, pyarrow.Array) and not any(each(values.type) for each in (pyarrow.types.is_null, *allowed)):
-        raise ConfigurationError("column", f"{name} {values.type}", f"it has to be {expected}")
+        raise ConfigurationError("column", f"{name} {values.type}", f"it must be {expected}")

@@ -1,7 +1,7 @@
 """Captured requests and responses, and the records of Kafka's internal topics, as JSON; does not need Spark.
 
-`functions.py` runs this in Spark's Python workers, an Arrow array at a time. Messages are in the form that Apache
-Kafka's own converters print. Unreadable data gives an error text in its row, or fails, depending on the mode.
+`functions.py` runs this in Spark's Python workers, one Arrow array at a time. Messages are in the form that Apache
+Kafka's own converters print. For unreadable data, the row has an error text, or the task fails, depending on the mode.
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ def messages(bodies: Iterable[pyarrow.Scalar], name: str, version: int, mode: Mo
     """Decode messages without a header; bytes after a message are an error.
 
     Args:
-        bodies: binary.
+        bodies: the messages, binary.
         name: the name of the message, such as `MetadataResponse`.
-        version: the version of all of them.
-        mode: FAILFAST raises; otherwise the row has the reason.
+        version: the version of all the messages.
+        mode: FAILFAST raises; in the other modes, the row has the reason.
 
     Raises:
         ConfigurationError: there is no such message or version, or the bodies are not binary.
@@ -105,7 +105,7 @@ def requests(frames: Iterable[pyarrow.Scalar], mode: Mode) -> pyarrow.Array:
     Raises:
         ConfigurationError: the frames are not binary.
         DecodeError: the mode is FAILFAST, and a request is unreadable.
-        RemoteProtocolError: likewise, and its header is not that of a request.
+        RemoteProtocolError: the mode is FAILFAST, and a header is not that of a request.
     """
     check_binary("request", frames)
 
@@ -128,7 +128,7 @@ def responses(frames: Iterable[pyarrow.Scalar], api: str, version: int, mode: Mo
     Args:
         frames: binary, each without its length.
         api: the name of the API, in any case, such as `Fetch`.
-        version: the version of the requests that they answer.
+        version: the version of the requests that these responses answer.
         mode: see `messages`.
 
     Raises:
@@ -136,7 +136,7 @@ def responses(frames: Iterable[pyarrow.Scalar], api: str, version: int, mode: Mo
         DecodeError: the mode is FAILFAST, and a response is unreadable.
     """
     found = _api(api)
-    if type(version) is not int or version not in found.known_versions:  # True is 1, and so is 1.0
+    if type(version) is not int or version not in found.known_versions:  # True equals 1, and so does 1.0
         raise ConfigurationError("version", version, f"{found.name} has {found.known_versions}")
     header_version = found.response_header_version(version)
     check_binary("response", frames)
@@ -151,7 +151,7 @@ def responses(frames: Iterable[pyarrow.Scalar], api: str, version: int, mode: Mo
 def internal_records(
     topics: Iterable[pyarrow.Scalar], keys: Iterable[pyarrow.Scalar], values: Iterable[pyarrow.Scalar], mode: Mode
 ) -> pyarrow.Array:
-    """Decode records of Kafka's internal topics; those of other topics give null.
+    """Decode records of Kafka's internal topics; records of other topics become null.
 
     Args:
         topics: string.

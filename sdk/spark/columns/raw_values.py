@@ -1,7 +1,7 @@
 """Convert raw record batches to Arrow, with the columns of Spark's Kafka connector; does not need Spark.
 
 `decode.py` and `functions.py` run this in Spark's Python workers. Every byte of a value must belong to a batch; other
-bytes are damage. Control batches are left out, as in the connector.
+bytes are damage. Control batches are skipped, as in the connector.
 
 Source: `KafkaRecordToRowConverter` in Apache Spark.
 """
@@ -30,7 +30,7 @@ from kafkawire.sdk.spark.schema import arrow_schema, chosen
 __all__ = ["DecodeOptions", "decode_options", "decoded", "decoded_lists", "outcomes_of", "raw_columns"]
 
 
-#: Limit for the lists built from the values of an Arrow batch, which must all exist at once.
+#: Limit for the lists built from the values of an Arrow batch, all of which must be in memory together.
 LISTS_BYTES_MAX = 256 * 1024 * 1024
 
 
@@ -38,10 +38,10 @@ class DecodeOptions(NamedTuple):
     """Options for decoding raw batches.
 
     Attributes:
-        names: the names of the columns; see `schema.py`.
+        names: the column names; see `schema.py`.
         mode: how damage is handled.
-        is_committed_only: whether records of transactions that were aborted or have not ended are left out.
-        decompressed_bytes_max: the most bytes that the records of one batch may have.
+        is_committed_only: whether to omit records of transactions that were aborted or have not ended.
+        decompressed_bytes_max: the maximum size of a batch's records after decompression, in bytes.
     """
 
     names: tuple[str, ...]
@@ -58,7 +58,7 @@ def decode_options(
     isolation_level: str,
     decompressed_bytes_max: int = MAX_DECOMPRESSED_BYTES,
 ) -> DecodeOptions:
-    """Return the options of a user; see `decode_batches`.
+    """Check and return the options given by a user; see `decode_batches`.
 
     Raises:
         ConfigurationError: the mode, isolation level or an extra column is unknown, or the limit is not a number from
@@ -73,19 +73,19 @@ def decode_options(
 
 
 def decoded(rows: Iterable[pyarrow.RecordBatch], options: DecodeOptions) -> Iterator[pyarrow.RecordBatch]:
-    """Decode the raw record batches of rows.
+    """Decode the raw record batches in rows.
 
     Args:
-        rows: three columns: raw batches, binary, any number in each value; topic, string; partition, int32. A fourth
+        rows: three columns: raw batches, binary, any number per value; topic, string; partition, int32. A fourth
             column, lists of `producerId` and `firstOffset`, contains the aborted transactions of a fetch response;
             without it, the markers in a value determine how its transactions ended.
-        options: see above.
+        options: the decoding options.
 
     Yields:
         Arrow batches with the columns of `options.names`.
 
     Raises:
-        DecodeError: the data is damaged and the mode is FAILFAST; the path names the row, and the offset counts from
+        DecodeError: the data is damaged and the mode is FAILFAST; the path names the row, and the offset is relative to
             the start of its value.
         LocalProtocolError: an aborted transaction has no producer or offset.
     """
@@ -129,7 +129,7 @@ def decoded_lists(values: pyarrow.Array, options: DecodeOptions) -> pyarrow.Arra
             if size > LISTS_BYTES_MAX:
                 raise LocalProtocolError(
                     f"the records of {number + 1} values take more than {LISTS_BYTES_MAX} bytes as arrays; use "
-                    "decode_batches, or have fewer values in spark.sql.execution.arrow.maxRecordsPerBatch"
+                    "decode_batches, or lower spark.sql.execution.arrow.maxRecordsPerBatch"
                 )
     decoder.dropped.finish()
     columns = [_joined(column, field.type) for column, field in zip(pieces, schema, strict=True)]
@@ -138,7 +138,7 @@ def decoded_lists(values: pyarrow.Array, options: DecodeOptions) -> pyarrow.Arra
 
 
 def _joined(pieces: list[pyarrow.Array], kind: pyarrow.DataType) -> pyarrow.Array:
-    """Join the pieces of a column, and release them, because two copies of all columns would be too much."""
+    """Join the pieces of a column and release them, because two copies of all columns would take too much memory."""
     joined = pyarrow.concat_arrays(pieces) if pieces else pyarrow.array([], kind)
     pieces.clear()
     return joined
@@ -149,7 +149,7 @@ def raw_columns(table: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
 
     Raises:
         ConfigurationError: a column has an invalid type or value.
-        LocalProtocolError: the argument is not a table, or there is no column `batches`.
+        LocalProtocolError: the argument is not a table, or has no column `batches`.
     """
     if not isinstance(table, pyarrow.RecordBatch):
         raise LocalProtocolError(f"expected a table, as in TABLE(SELECT batches FROM raw), not a {table.type}")
@@ -169,7 +169,7 @@ def _converted(name: str, column: pyarrow.Array, kind: pyarrow.DataType) -> pyar
     try:
         return column.cast(kind)
     except pyarrow.ArrowException as error:
-        raise ConfigurationError("column", f"{name} {column.type}", f"it has to be {kind}: {error}") from None
+        raise ConfigurationError("column", f"{name} {column.type}", f"it must be {kind}: {error}") from None
 
 
 def _value(
@@ -207,7 +207,7 @@ def _transactions(place: Place, listed: pyarrow.Scalar) -> list[AbortedTransacti
 def _visible(
     content: Buffer, options: DecodeOptions, aborted: list[AbortedTransaction] | None
 ) -> Callable[[Batch], bool]:
-    """Return a function that returns, for each batch of a value in order, whether its records are wanted."""
+    """Return a function that returns, for each batch of a value in turn, whether its records are wanted."""
     if not options.is_committed_only:
         return lambda batch: not batch.is_control
     if aborted is not None:
@@ -236,7 +236,7 @@ def outcomes_of(stored: Iterable[Stored | Damage]) -> Outcomes:
 
 
 def _values(column: pyarrow.BinaryArray | pyarrow.LargeBinaryArray) -> Iterator[memoryview]:
-    """Yield the bytes of each value, none for a null.
+    """Yield the bytes of each value, or none for a null.
 
     Arrow's scalars would copy them. With `spark.sql.execution.arrow.useLargeVarTypes`, Spark passes the large types.
     """

@@ -1,7 +1,7 @@
-"""Segments that were compressed or put into an archive: `….log.gz`, `backup.tar.gz`.
+"""Segments that were compressed or put in an archive: `….log.gz`, `backup.tar.gz`.
 
 A packed segment is unpacked into a temporary file each time it is opened, because it cannot be read from the middle. So
-a task reads such a segment as a whole, and needs as much room on its disk.
+a task reads such a segment as a whole, and needs enough disk space for it.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _INSIDE: Final = "!/"
 
 
 def is_archive(path: str) -> bool:
-    """Return whether a file is an archive, by its name."""
+    """Return whether a file is an archive, judging by its name."""
     return _ARCHIVE.fullmatch(path) is not None
 
 
 def is_packed(path: str) -> bool:
-    """Return whether a file is compressed or in an archive, by its name."""
+    """Return whether a file is compressed or in an archive, judging by its name."""
     return without_packing(path) != path or _INSIDE in path
 
 
@@ -70,12 +70,12 @@ def open_packed(open_file: Callable[[str], Any], path: str) -> Any:
     """Return a temporary file with the content of a packed file; closing removes it.
 
     Args:
-        open_file: opens a file by its path, for reading.
+        open_file: opens the file at a path for reading.
         path: the path of the packed file.
 
     Raises:
         FileNotFoundError: there is no such file or archive, or the archive has no such member.
-        OSError: the file cannot be read, is damaged, or there is no room for its content.
+        OSError: the file cannot be read, is damaged, or there is no space for its content.
     """
     unpacked = tempfile.TemporaryFile(prefix="kafkawire-")  # noqa: SIM115 - the caller closes it
     try:

@@ -1,8 +1,8 @@
 """The end offsets and last stable offsets of partitions.
 
-An end is searched only in the last segment, from the last entry of its index on. Transactions are followed from the
-start of the query, by headers; batches are not read again, unless a broker has replaced them since: cleaning merges one
-or several segments into one, and a new leader truncates records that only its predecessor had.
+The end is looked for only in the last segment, starting from the last entry of its index. Transactions are followed
+from the start of the query by reading headers; no batch is read twice, unless a broker has replaced it since: cleaning
+merges one or more segments into one, and a new leader truncates records that only its predecessor had.
 
 Source: `UnifiedLog.logEndOffset`, `lastStableOffset` in Apache Kafka.
 """
@@ -42,18 +42,18 @@ class End(NamedTuple):
 
 
 class _Followed:
-    """The transactions of a partition, followed up to some position.
+    """The transactions of a partition, followed up to a certain position.
 
     Args:
         segment: the segment to begin with.
         position: the position in it, in bytes.
-        start_offset: all transactions before it were decided.
+        start_offset: all transactions before it have been decided.
 
     Attributes:
         segment: the next segment to read, in the state in which it was last read.
         position: the position in it, in bytes.
-        start_offset: see above.
-        last: the last batch of that segment that was read; None for none.
+        start_offset: all transactions before it have been decided.
+        last: the last batch read from that segment; None if there is none.
         open: the first offset of each producer's open transaction.
     """
 
@@ -97,7 +97,7 @@ class PartitionEnds:
 
         Args:
             segments: the segments of the partition.
-            start_offset: all transactions before it were decided; only the first call for a partition uses it.
+            start_offset: all transactions before it have been decided; only the first call for a partition uses it.
             end_offset: the end of the partition.
 
         Raises:
@@ -117,7 +117,7 @@ class PartitionEnds:
         return min(followed.open.values(), default=end_offset)
 
     def _is_as_it_was(self, followed: _Followed, segments: Sequence[FoundSegment]) -> bool:
-        """Return whether the batches that were read still exist, so the known open transactions are still valid."""
+        """Return whether the batches that were read still exist, so that the known open transactions remain valid."""
         before, last = followed.segment, followed.last
         index = bisect_left(segments, before.base_offset, key=lambda each: each.base_offset)
         if index == len(segments) or segments[index].base_offset != before.base_offset:
@@ -140,7 +140,7 @@ class PartitionEnds:
         followed.segment = segment
         try:
             file = self._files.open(segment)
-        except FileNotFoundError:  # the segment was removed since it was listed; its reader reports that
+        except FileNotFoundError:  # the segment has been removed since it was listed; its reader reports that
             return
         with file:
             source = file.leaps()
@@ -174,7 +174,7 @@ def _version(segment: FoundSegment) -> tuple[int, int | None]:
 
 
 def _may_end(source: StoredBytes, header: Header) -> bool:
-    """Return whether a control batch may end a transaction; a damaged one may, and its reader reports it."""
+    """Return whether a control batch may end a transaction; a damaged one may, and its reader reports the damage."""
     batch = batch_at(source, header.position)
     try:
         return batch is None or ends_transaction(batch)
@@ -183,7 +183,7 @@ def _may_end(source: StoredBytes, header: Header) -> bool:
 
 
 def start_position(files: SegmentFiles, segment: FoundSegment, offset: int) -> int:
-    """Return where to begin in a segment to find an offset, by its index.
+    """Return where to begin in a segment to find an offset, according to its index.
 
     Raises:
         OSError: a file cannot be read.

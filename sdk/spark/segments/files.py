@@ -1,4 +1,4 @@
-"""Find log segments and the files beside them in a file system.
+"""Find log segments and the files next to them in a file system.
 
 Local files, and every file system whose scheme `pyarrow.fs` knows (`s3://`, `gs://`, `hdfs://`, …), are read in the
 same way: a listing, then reads of parts of files. Folders that begin with `_` are included; Spark's own readers skip
@@ -36,30 +36,30 @@ __all__ = [
     "packed_names",
 ]
 
-#: A partition's folder and a segment in it, as brokers name them. Folders of partitions that are being removed or moved
-#: have a suffix, and do not match.
+#: A partition's folder and a segment in it, with the names that brokers give them. Folders of partitions that are being
+#: removed or moved have a suffix, and do not match.
 FOLDER_PATTERN: Final = f"{partitions.FOLDER_PATTERN}/{OFFSET_PATTERN}{re.escape(LOG_SUFFIX)}"
 
-#: Wrapped around a pattern, which must match whole names.
+#: Wrapped around a pattern, so that it must match whole names.
 _BEFORE, _BEHIND = r"(?:^|[/\\])(?:", r")$"
 
-#: The scheme before the `:` of a path in another file system; one letter is a Windows drive.
+#: The scheme before the `:` of a path on another file system; a single letter is a Windows drive.
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):")
 
-#: Schemes that have another name in `pyarrow` than in Hadoop.
+#: Schemes whose name in `pyarrow` differs from that in Hadoop.
 _HADOOP_SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}
 
 #: The start of file system settings after a path; any other `?` is part of a pattern.
 _SETTINGS: Final = re.compile(r"\?(?=[a-zA-Z_]+=)")
 
-#: The maximum number of listings to try: while a broker renames files, a listing may have neither the old nor the new
-#: name. A rename takes less time than a listing.
+#: The maximum number of attempts to list files: while a broker renames a file, a listing may contain neither the old
+#: nor the new name. A rename takes less time than a listing.
 _LISTINGS_MAX = 5
 
-#: Possible names of folders with segments below them.
+#: Possible names of folders that have segments below them.
 _FOLDER = re.compile(r"[^.]+|.+-\d+", re.ASCII | re.DOTALL)
 
-#: Error codes for a path that is not a link, or that is gone by now.
+#: Error codes for a path that is not a link, or no longer exists.
 _NO_LINK: Final = (errno.EINVAL, errno.ENOENT, errno.ENOTDIR)
 
 #: Files that may contain segments. An archive in a folder is not opened, because it may contain anything.
@@ -86,8 +86,8 @@ class FoundSegment(NamedTuple):
         base_offset: the base offset in the name of the file.
         size_bytes: its size when it was listed.
         end_offset: the base offset of the partition's next segment; None for its last segment.
-        modified_ns: its modification time, if the file system has it.
-        log_start: the first offset of the partition that was not deleted, if the broker has noted it.
+        modified_ns: its modification time, if the file system records it.
+        log_start: the first offset of the partition that has not been deleted, if the broker has noted it.
     """
 
     path: str
@@ -105,30 +105,30 @@ class FoundSegment(NamedTuple):
 
     @property
     def is_deleted(self) -> bool:
-        """Whether all of its records are before the log start: its broker removes it later."""
+        """Whether all of its records are before the log start, so that its broker will remove it later."""
         return self.end_offset is not None and self.end_offset <= self.log_start
 
     @property
     def is_packed(self) -> bool:
-        """Whether the segment is compressed or in an archive: then it is read as a whole, and its size is unknown."""
+        """Whether the segment is compressed or in an archive; it is then read as a whole, and its size is unknown."""
         return is_packed(self.path)
 
     def sibling(self, suffix: str) -> str:
-        """Return the path of an index beside it."""
+        """Return the path of an index next to it."""
         if self.path.endswith(SWAP_SUFFIX):
             return self.path.removesuffix(SWAP_SUFFIX).removesuffix(LOG_SUFFIX) + suffix + SWAP_SUFFIX
         return without_packing(self.path).removesuffix(LOG_SUFFIX) + suffix
 
 
 def open_file_system(path: str) -> tuple[Any, str]:
-    """Return the file system of a path, and the path in that file system.
+    """Return the file system of a path, and the path within it.
 
     Raises:
         ConfigurationError: the scheme is unknown.
     """
     scheme = _SCHEME.match(path)
     if scheme is None:
-        # Workers have different working directories than the program that names the path.
+        # Workers have different working directories from the program that names the path.
         return pyarrow.fs.LocalFileSystem(), os.path.abspath(path)
     if scheme[1].lower() == "file":
         inside = path[scheme.end() :]
@@ -136,7 +136,7 @@ def open_file_system(path: str) -> tuple[Any, str]:
             f"/{inside[2:].partition('/')[2]}" if inside.startswith("//") else inside
         )
     known = _HADOOP_SCHEMES.get(scheme[1].lower(), scheme[1])
-    place, *settings = _SETTINGS.split(f"{known}{path[scheme.end(1) :]}", 1)  # such as the region of a bucket
+    place, *settings = _SETTINGS.split(f"{known}{path[scheme.end(1) :]}", 1)  # for example, the region of a bucket
     at = pattern_at(place)
     start = place if at is None else place[:at].rpartition("/")[0]
     uri = "?".join([start, *settings]).replace("#", "%23")
@@ -151,18 +151,18 @@ def open_file_system(path: str) -> tuple[Any, str]:
 def find_segments(
     system: Any, paths: Sequence[str], pattern: str = FOLDER_PATTERN
 ) -> tuple[list[FoundSegment], list[ListedFile]]:
-    """Return all segments, by topic, partition and offset, and all files that were listed.
+    """Return all segments, by topic, partition and offset, and all files listed.
 
     Args:
         system: the file system.
-        paths: folders that have segments anywhere below them, or segments; see `list_files`.
+        paths: folders with segments anywhere below them, or segments; see `list_files`.
         pattern: a regular expression for the end of a segment's path, with the groups `topic`, `partition` and
             `offset`.
 
     Raises:
         ConfigurationError: the pattern lacks a group, a path does not exist or is a file that is not a segment, or a
             name has an impossible number.
-        OSError: a folder cannot be listed, or the target of a link is gone.
+        OSError: a folder cannot be listed, or the target of a link no longer exists.
     """
     meant = compiled(pattern)
     listings = 0
@@ -174,7 +174,7 @@ def find_segments(
         if not (_was_changing(listing, meant) or swaps) or listings == _LISTINGS_MAX:
             break
     for key, file in swaps.items():
-        _add(found, key, file)  # a starting broker would complete it, too
+        _add(found, key, file)  # a broker would also complete it at startup
     keys = sorted(found)
     following = [*keys[1:], None][: len(keys)]
     segments = [
@@ -207,7 +207,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
 
 def nothing_found(paths: str, listed: Iterable[ListedFile]) -> ConfigurationError:
-    """Return the error that there are no segments, which names files that may contain some.
+    """Return the error that there are no segments, naming files that may contain some.
 
     Args:
         paths: the paths that were searched.
@@ -215,31 +215,31 @@ def nothing_found(paths: str, listed: Iterable[ListedFile]) -> ConfigurationErro
     """
     reason = "there are no segments: expected TOPIC-PARTITION/OFFSET.log"
     if names := packed_names(file.path for file in listed):
-        reason += f"; files that may contain some must be unpacked, or named as a path if they are tars: {names}"
+        reason += f"; files that may contain some must be unpacked, or, if they are tar files, named as a path: {names}"
     return ConfigurationError("path", paths, reason)
 
 
 def packed_names(paths: Iterable[str]) -> str:
-    """Return the names of unread files that may contain segments; nothing if there are none."""
+    """Return the names of unread files that may contain segments; empty if there are none."""
     names = [path.rpartition("/")[2] for path in paths if _OTHERS.search(path) and not _is_log(path)]
     shown = ", ".join(names[:_NAMES_SHOWN])
     return f"{shown} and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else shown
 
 
 def _is_log(path: str) -> bool:
-    """Return whether a file ends like a segment, compressed or not."""
+    """Return whether a file name ends like a segment's, compressed or not."""
     return without_packing(path).endswith(LOG_SUFFIX)
 
 
 def _with_members(system: Any, listing: Listing) -> Listing:
-    """Return a listing with the files in the archives that are named, or that a pattern matches."""
+    """Return a listing that includes the files in archives that are named directly, or that a pattern matches."""
     archives = [path for path in (*listing.named, *listing.matched) if is_archive(path)]
     inside = [member for path in dict.fromkeys(archives) for member in members(system, path)]
     return listing._replace(files=[*listing.files, *inside])
 
 
 def _check_named(listing: Listing, meant: re.Pattern[str], pattern: str) -> None:
-    """Refuse a named file, such as an index, that would not be read."""
+    """Refuse a directly named file that would not be read, such as an index."""
     for path in listing.named:
         if not is_archive(path) and _key(without_packing(path).removesuffix(SWAP_SUFFIX), meant) is None:
             expected = "TOPIC-PARTITION/OFFSET.log" if pattern == FOLDER_PATTERN else "a path that pathPattern matches"
@@ -247,7 +247,7 @@ def _check_named(listing: Listing, meant: re.Pattern[str], pattern: str) -> None
 
 
 def _named(listing: Listing, meant: re.Pattern[str]) -> tuple[dict[_Key, ListedFile], dict[_Key, ListedFile]]:
-    """Return the segments by name, including replacements of others that are gone."""
+    """Return the segments by name, including replacements for segments that no longer exist."""
     found: dict[_Key, ListedFile] = {}
     swaps: dict[_Key, ListedFile] = {}
     cleaned: dict[_Key, ListedFile] = {}
@@ -262,8 +262,8 @@ def _named(listing: Listing, meant: re.Pattern[str]) -> tuple[dict[_Key, ListedF
             if key is not None:
                 _add(others, key, file)
     found = {**packed, **found}  # if the original segment also exists, the original counts
-    # Brokers first give all new segments this name, starting with the last. Then they remove old ones, starting with
-    # the first.
+    # Brokers first give this name to all new segments, starting with the last. Then they remove the old ones, starting
+    # with the first.
     first = {key[:2]: key for key in sorted(swaps, reverse=True)}
     incomplete = {key[:2]: key for key in sorted(cleaned, reverse=True)}
     return found, {
@@ -292,22 +292,22 @@ def _key(path: str, meant: re.Pattern[str]) -> _Key | None:
         return None
     for group, text, limit in texts:
         if int(text) > limit:
-            raise ConfigurationError("path", path, f"{group} {text} is more than {limit}, the highest of a broker")
+            raise ConfigurationError("path", path, f"{group} {text} is more than {limit}, a broker's maximum")
     return topic, int(partition), int(offset)
 
 
 def _add(found: dict[_Key, ListedFile], key: _Key, file: ListedFile) -> None:
     other = found.setdefault(key, file)
     if other.path != file.path:
-        reason = f"{key[0]}-{key[1]} has a segment at {key[2]} in {other.path}, too"
+        reason = f"{key[0]}-{key[1]} also has a segment at {key[2]} in {other.path}"
         raise ConfigurationError("path", file.path, reason)
 
 
 def _was_changing(listing: Listing, meant: re.Pattern[str]) -> bool:
-    """Return whether a segment was added or removed while files were listed.
+    """Return whether a segment was added or removed while files were being listed.
 
     Raises:
-        OSError: the target of a link to a segment, or to a folder that may contain some, is gone.
+        OSError: the target of a link to a segment, or to a folder that may contain some, no longer exists.
     """
     is_changing = False
     for path in listing.passed_over:

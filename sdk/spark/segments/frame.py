@@ -1,6 +1,6 @@
 """Read segments with a function, for arguments that the options of a data source cannot carry.
 
-A function on Arrow batches is sent to the workers inside a separate data source. If `pyarrow` cannot open a file
+A function on Arrow batches is sent to the workers inside a data source of its own. If `pyarrow` cannot open a file
 system, Spark reads whole files and `decode_batches` decodes them.
 """
 
@@ -45,16 +45,17 @@ def read_segments(
 
     Args:
         spark: the session; its workers need `kafkawire` and `pyarrow`.
-        path: folders or segments; several of them in a list, or in a comma-separated text.
-        map_batches: called in the workers with each Arrow batch (`pyarrow.RecordBatch`, about 4 MiB); returns one, a
-            `pyarrow.Table`, or None for no rows. Use it to filter, decode or aggregate before rows are passed to Spark.
-        columns: the columns to read and to pass to `map_batches`, for example `["value", "offset"]`; those of the
-            options by default.
-        schema: the same as a Spark schema, for example "value binary". With `map_batches` it describes the returned
-            columns, and is required unless they stay unchanged.
+        path: folders or segments; pass several as a list, or as comma-separated text.
+        map_batches: called in the workers with each Arrow batch (`pyarrow.RecordBatch`, about 4 MiB); returns a batch,
+            a `pyarrow.Table`, or None for no rows. Use it to filter, decode or aggregate before rows are passed to
+            Spark.
+        columns: the columns to read and to pass to `map_batches`, for example `["value", "offset"]`; by default, those
+            that the options request.
+        schema: the columns as a Spark schema instead, for example "value binary". With `map_batches`, it describes the
+            returned columns, and is required unless those are unchanged.
         is_stream: whether to return a streaming DataFrame.
         options: options of the data source `kafka_segments`; see docs/spark_segments.md. Numbers, booleans, lists and
-            dictionaries are accepted as such; None means not given.
+            dictionaries are accepted as they are; None means not given.
 
     Returns:
         The columns of the connector and the requested ones, with the types of `decode_batches`; or those that
@@ -79,7 +80,7 @@ def read_segments(
     names = parsed.columns if columns is None else _known(columns)
     if columns is not None and map_batches is None:
         if schema is not None:
-            reason = "schema is given, too, and names the columns to read; expected only one of the two"
+            reason = "schema is also given, and names the columns to read; expected only one of the two"
             raise ConfigurationError("columns", ", ".join(names), reason)
         schema = ddl(names)
     if not _opens(parsed.paths):
@@ -140,7 +141,7 @@ def _through_spark(
     schema: str,
     is_stream: bool,
 ) -> DataFrame:
-    """Read files with Spark: each as a whole, and without those that begin with `_`."""
+    """Read files with Spark: each as a whole, and skipping those that begin with `_`."""
     from pyspark.sql import functions
 
     from kafkawire.sdk.spark.columns.decode import decode_batches
@@ -159,10 +160,10 @@ def _through_spark(
         names = names_of(fields)
     reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
     if options.path_pattern == FOLDER_PATTERN:
-        reader = reader.option("pathGlobFilter", f"*{LOG_SUFFIX}")  # otherwise Spark reads the files beside segments
+        reader = reader.option("pathGlobFilter", f"*{LOG_SUFFIX}")  # otherwise Spark also reads files next to segments
     meant = compiled(options.path_pattern)
     groups = meant.groupindex
-    pattern = re.sub(r"\(\?P<\w+>", "(", meant.pattern)  # in Java's form
+    pattern = re.sub(r"\(\?P<\w+>", "(", meant.pattern)  # in Java's syntax
     files = reader.load(list(options.paths)).where(functions.col("path").rlike(pattern))
     topic = functions.regexp_extract("path", pattern, groups["topic"])
     partition = functions.regexp_extract("path", pattern, groups["partition"]).cast("int")
@@ -204,7 +205,7 @@ def _is_selected(options: SegmentOptions, topic: Column, partition: Column) -> C
 
 
 def _is_wanted(options: SegmentOptions) -> Column:
-    """Return which rows are wanted; damage, which has no offset, always is."""
+    """Return which rows are wanted; damage always is, because it has no offset."""
     from pyspark.sql import functions
 
     offset, time = functions.col("offset"), functions.col("timestamp")
@@ -214,7 +215,7 @@ def _is_wanted(options: SegmentOptions) -> Column:
     if options.ending_offsets is not None:
         found = found & (offset < _bound(options.ending_offsets, INT64_MAX))
     if options.starting_timestamp_ms is not None:
-        # A time that Spark cannot represent is null here, and sorted after all others.
+        # A time that Spark cannot represent is null here, and sorts after all others.
         start = functions.timestamp_millis(functions.lit(options.starting_timestamp_ms))
         found = found & (time.isNull() | (time >= start))
     if options.ending_timestamp_ms is not None:

@@ -1,7 +1,7 @@
-"""The batches of a segment by their headers alone, for callers that need no records.
+"""The batches of a segment from their headers alone, for callers that need no records.
 
-Bytes in between are not read. Checksums are not compared. Where the chain of headers is broken, `read_stored` finds its
-continuation.
+The bytes between headers are not read. Checksums are not verified. Where the chain of headers is broken, `read_stored`
+finds where it continues.
 
 Source: `FileLogInputStream.FileChannelRecordBatch` in Apache Kafka.
 """
@@ -37,9 +37,9 @@ class Header(NamedTuple):
     Attributes:
         position: its position.
         size_bytes: the size of the batch.
-        base_offset: the offset of its first record; for a wrapper of magic 0 or 1 that of the last.
+        base_offset: the offset of its first record; for a wrapper of magic 0 or 1, that of the last.
         last_offset: the offset of its last record.
-        producer_id: -1 for none.
+        producer_id: the producer id; -1 for none.
         is_transactional: whether it belongs to a transaction.
         is_control: whether it contains control records.
     """
@@ -54,7 +54,7 @@ class Header(NamedTuple):
 
 
 def batch_headers(source: StoredBytes, start: int = 0) -> Iterator[Header]:
-    """Yield the headers of whole batches, in order; damaged and partial batches are skipped.
+    """Yield the headers of complete batches, in order; damaged and partial batches are skipped.
 
     Args:
         source: a segment.
@@ -93,7 +93,7 @@ def batch_at(source: StoredBytes, position: int) -> Batch | None:
 
 
 def header_at(source: StoredBytes, position: int) -> Header | None:
-    """Return the header at a position; None if no whole batch can begin there.
+    """Return the header at a position; None if no complete batch can begin there.
 
     Raises:
         OSError: the file cannot be read.

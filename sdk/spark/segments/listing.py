@@ -1,9 +1,9 @@
-"""List the files that paths refer to: folders as a whole, and names with `*`, `?`, `[a-c]` level by level.
+"""List the files that paths refer to: whole folders, and names with `*`, `?`, `[a-c]`, expanded level by level.
 
-Patterns are the same as Hadoop's; an existing name with such characters refers to itself.
+Patterns follow Hadoop's syntax; an existing name with such characters refers to itself.
 
-On a local disk, reading the names of each folder again reveals paths that the listing missed: links with missing
-targets, and files that were added, removed or renamed meanwhile.
+On a local disk, reading the names in each folder again reveals paths that the listing missed: links with missing
+targets, and files that were added, removed or renamed in the meantime.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class ListedFile(NamedTuple):
     Attributes:
         path: its path in the file system.
         size_bytes: its size when it was listed.
-        modified_ns: its modification time, if the file system has it.
-        is_meant: whether a path or a pattern refers to the file itself, not to a folder that contains it.
+        modified_ns: its modification time, if the file system records it.
+        is_meant: whether a path or a pattern refers to the file itself, and not to a folder that contains it.
     """
 
     path: str
@@ -53,7 +53,7 @@ class Listing(NamedTuple):
     """The result of a listing.
 
     Attributes:
-        files: the files, each once.
+        files: the files, each listed once.
         passed_over: paths on a local disk that the listing missed.
         named: the paths of files that were named directly.
         matched: the paths of files that a pattern matches directly.
@@ -70,8 +70,8 @@ def list_files(system: Any, paths: Sequence[str]) -> Listing:
 
     Args:
         system: the file system.
-        paths: files, and folders with everything below them. `*` and `?` match part of a name, `[ab]` and `[^a-c]` a
-            character, `{a,b}` one text or the other, unless a file has exactly that name.
+        paths: files, or folders with everything below them. `*` and `?` match part of a name, `[ab]` and `[^a-c]` match
+            a character, and `{a,b}` matches either text, unless a file has exactly that name.
 
     Raises:
         ConfigurationError: a path does not exist, or nothing matches it.
@@ -104,13 +104,13 @@ def list_files(system: Any, paths: Sequence[str]) -> Listing:
 
 
 def pattern_at(path: str) -> int | None:
-    """Return the position of the first pattern character in a path; None if it has none."""
+    """Return the position of the first pattern character in a path; None if there is none."""
     match = _MAGIC.search(path)
     return None if match is None else match.start()
 
 
 def _matching(system: Any, path: str, passed_over: dict[str, None]) -> list[Any]:
-    """Return the files and folders that match a pattern, and note the paths that were missed on the way."""
+    """Return the files and folders that match a pattern, and note the paths missed on the way."""
     if pattern_at(path) is None:
         raise ConfigurationError("path", path, "it does not exist")
     found = {each.path: each for one in _alternatives(path) for each in _matching_one(system, one, passed_over)}
@@ -154,7 +154,7 @@ def _alternatives(path: str) -> list[str]:
 
 
 def _compiled(name: str, path: str) -> re.Pattern[str]:
-    """Return a compiled pattern for a name.
+    """Return a name pattern as a compiled regular expression.
 
     Raises:
         ConfigurationError: the pattern is invalid.
@@ -177,7 +177,7 @@ def _class(part: str) -> str:
 
 
 def _inside(system: Any, folder: str, *, is_recursive: bool = False) -> list[Any]:
-    """Return the entries of a folder; nothing if it is gone."""
+    """Return the entries of a folder; empty if it no longer exists."""
     selector = pyarrow.fs.FileSelector(folder, recursive=is_recursive, allow_not_found=True)
     found: list[Any] = system.get_file_info(selector)
     try:
@@ -189,7 +189,7 @@ def _inside(system: Any, folder: str, *, is_recursive: bool = False) -> list[Any
 
 
 def _with_text(folder: str, *, is_recursive: bool) -> Iterator[str]:
-    """Yield the paths in a folder of a local disk, without those that are not UTF-8, which no segment has."""
+    """Yield the paths in a folder on a local disk, skipping those that are not UTF-8, which no segment has."""
     for name in os.listdir(folder):
         path = _joined(folder, name)
         try:
@@ -202,7 +202,7 @@ def _with_text(folder: str, *, is_recursive: bool) -> Iterator[str]:
 
 
 def _passed_over(system: Any, folders: Iterable[str], listed: Iterable[Any]) -> Iterator[str]:
-    """Yield the paths in folders of a local disk that were not listed."""
+    """Yield the paths in folders on a local disk that were not listed."""
     if not isinstance(system, pyarrow.fs.LocalFileSystem):
         return
     known = {each.path for each in listed}
@@ -210,7 +210,7 @@ def _passed_over(system: Any, folders: Iterable[str], listed: Iterable[Any]) -> 
         try:
             names = os.listdir(folder)
         except (FileNotFoundError, NotADirectoryError):
-            continue  # it is gone, or a file is in its place by now
+            continue  # it no longer exists, or a file has taken its place
         yield from (path for path in (_joined(folder, name) for name in names) if path not in known)
 
 

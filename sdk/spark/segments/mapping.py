@@ -1,6 +1,6 @@
 """A user's function on the Arrow batches of a task: rows that it filters out or aggregates never reach Spark.
 
-Sending rows from Python to the JVM costs more than reading them, so this is where most of the time is saved.
+Passing rows from Python to the JVM costs more than reading them, so this is where most of the time is saved.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kafkawire.sdk.errors import ConfigurationError
 
 __all__ = ["MapBatches", "check_schema", "mapped"]
 
-#: A function that takes an Arrow batch, and returns another one, or a table; None for no rows.
+#: A function that takes an Arrow batch, and returns another batch, a table, or None for no rows.
 MapBatches = Callable[[pyarrow.RecordBatch], pyarrow.RecordBatch | pyarrow.Table | None]
 
 
@@ -24,10 +24,10 @@ def check_schema(schema: StructType) -> None:
     """Refuse columns whose content Spark would not check.
 
     Args:
-        schema: the schema of a function's result.
+        schema: the schema of the function's result.
 
     Raises:
-        ConfigurationError: a column must not be null, or is repeated.
+        ConfigurationError: a column is declared not null, or is repeated.
     """
     names = schema.names
     for field in _fields(schema):
@@ -41,10 +41,10 @@ def check_schema(schema: StructType) -> None:
 def mapped(
     function: MapBatches, schema: StructType
 ) -> Callable[[Iterable[pyarrow.RecordBatch]], Iterator[pyarrow.RecordBatch]]:
-    """Return a function that applies a user's function to each of some Arrow batches.
+    """Return a function that applies a user's function to each Arrow batch.
 
     Args:
-        function: see above.
+        function: the user's function.
         schema: the schema of its result.
 
     Raises:
@@ -81,7 +81,7 @@ def _cast(batch: pyarrow.RecordBatch, schema: pyarrow.Schema) -> pyarrow.RecordB
 
 
 def _fields(kind: DataType) -> Iterator[StructField]:
-    """Yield the fields of a type, and those of their types."""
+    """Yield the fields of a type, including nested fields."""
     if isinstance(kind, StructType):
         for field in kind.fields:
             yield field

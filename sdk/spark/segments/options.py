@@ -1,4 +1,4 @@
-"""The options of the data source. Options that Spark's Kafka connector also has have the same names and meanings.
+"""The options of the data source. Options that exist in Spark's Kafka connector, too, have the same names and meanings.
 
 Source: `KafkaSourceProvider` in Apache Spark.
 """
@@ -49,34 +49,35 @@ from kafkawire.sdk.spark.selection import (
 
 __all__ = ["SPLIT_BYTES_MIN", "SegmentOptions", "option_texts", "parse_options", "shown_paths"]
 
-#: A comma between paths, which no closing brace follows before an opening brace.
+#: A comma between paths: no closing brace follows it without an opening brace in between.
 _COMMA: Final = re.compile(r",(?![^{}]*\})")
 
-#: Smaller parts would take longer to start than to read, and each part stores where all others of its segment begin.
+#: Smaller parts would take longer to start than to read, and each part stores where all other parts of its segment
+#: begin.
 SPLIT_BYTES_MIN: Final = 1024 * 1024
 
 
 class SegmentOptions(NamedTuple):
-    """The options of a user.
+    """The options given by a user.
 
     Attributes:
         paths: the paths of the segments.
         path_pattern: a regular expression for the path of a segment.
         selection: the selected partitions.
-        starting_offsets: where to begin in each; None if unset.
-        ending_offsets: where to end.
-        starting_timestamp_ms: earlier records are left out.
-        ending_timestamp_ms: records from this time on are left out.
+        starting_offsets: where to begin in each partition; None if unset.
+        ending_offsets: where to end in each partition.
+        starting_timestamp_ms: earlier records are omitted.
+        ending_timestamp_ms: records from this time onward are omitted.
         split_bytes: the size of the part that a task reads.
         columns: the columns if the user gives no schema.
         mode: how damage is handled.
-        is_committed_only: whether records of transactions that were aborted or have not ended are left out.
-        decompressed_bytes_max: the most bytes that the records of one batch may have.
+        is_committed_only: whether to omit records of transactions that were aborted or have not ended.
+        decompressed_bytes_max: the maximum size of a batch's records after decompression, in bytes.
         pushdown: whether Spark passes its filters.
-        trigger_bytes_max: the maximum number of bytes of a micro-batch.
-        trigger_offsets_max: the maximum number of offsets of a micro-batch.
-        fails_on_loss: whether it is an error that records to be read are gone; None to decide by the mode.
-        topics_option: the option that names the topics, for errors.
+        trigger_bytes_max: the maximum number of bytes per micro-batch.
+        trigger_offsets_max: the maximum number of offsets per micro-batch.
+        fails_on_loss: whether it is an error if records to be read are gone; None to let the mode decide.
+        topics_option: the option that names the topics, for error messages.
     """
 
     paths: tuple[str, ...]
@@ -116,8 +117,8 @@ class SegmentOptions(NamedTuple):
         """Refuse options that only streams support, and warn about options that only streams use.
 
         Raises:
-            ConfigurationError: the query begins at the latest offset or ends at the earliest; offsets name a partition
-                that is not selected, or begin after their end.
+            ConfigurationError: the query begins at the latest offset or ends at the earliest; or the offsets name a
+                partition that is not selected, or begin after their end.
         """
         starts, ends = self.starting_offsets or Offsets(EARLIEST), self.ending_offsets or Offsets(LATEST)
         for option, offsets, end in (("startingOffsets", starts, LATEST), ("endingOffsets", ends, EARLIEST)):
@@ -132,7 +133,7 @@ class SegmentOptions(NamedTuple):
         )
 
     def check_new_stream(self) -> None:
-        """Refuse offsets of partitions that a new stream can never have; others may be added later.
+        """Refuse offsets of partitions that a new stream can never have; other partitions may be added later.
 
         Raises:
             ConfigurationError: offsets name such a partition.
@@ -141,7 +142,7 @@ class SegmentOptions(NamedTuple):
             self._check_selected("startingOffsets", self.starting_offsets)
 
     def _check_selected(self, option: str, offsets: Offsets) -> None:
-        """Refuse offsets of partitions that are not selected, such as those of a mistyped topic name."""
+        """Refuse offsets of partitions that are not selected, for example because a topic name is mistyped."""
         if others := [partition for partition in offsets.named if not self.selection.has(partition)]:
             selecting = "subscribePattern" if self.selection.pattern is not None else self.topics_option
             if self.selection.partitions is not None:
@@ -150,10 +151,10 @@ class SegmentOptions(NamedTuple):
             raise ConfigurationError(option, shown, f"expected only partitions that {selecting} selects")
 
     def check_without_columns(self) -> None:
-        """Refuse additional columns if no record columns are read, as for rows of batches.
+        """Refuse extra columns if no record columns are read, as for rows that describe batches.
 
         Raises:
-            ConfigurationError: headers or further columns are requested.
+            ConfigurationError: headers or extra columns are requested.
         """
         if schema.HEADERS in self.columns:
             raise ConfigurationError("includeHeaders", "true", "only for records")
@@ -164,7 +165,7 @@ class SegmentOptions(NamedTuple):
         """Refuse named topics or partitions that do not exist; a pattern may match nothing.
 
         Args:
-            segments: all segments that were found.
+            segments: all segments found.
 
         Raises:
             ConfigurationError: a named topic or partition has no segment.
@@ -218,21 +219,21 @@ class SegmentOptions(NamedTuple):
                 shown = place_text(value) if isinstance(value, Offsets) else value
                 raise ConfigurationError(option, shown, "only for a batch query")
         if self.trigger_bytes_max is not None and self.trigger_offsets_max is not None:
-            reason = "maxBytesPerTrigger is given, too, and Spark accepts only one limit"
+            reason = "maxBytesPerTrigger is also given, and Spark accepts only one limit"
             raise ConfigurationError("maxOffsetsPerTrigger", self.trigger_offsets_max, reason)
 
 
 def option_texts(
     path: str | PathLike[str] | Iterable[str | PathLike[str]], options: Mapping[str, object]
 ) -> dict[str, str]:
-    """Return path and options in the form that Spark passes.
+    """Return the path and options in the form that Spark passes on.
 
     Args:
-        path: folders or segments; several of them in a list, or in a comma-separated text.
-        options: numbers, booleans, lists and dictionaries are accepted as such; None means not given.
+        path: folders or segments; pass several as a list, or as comma-separated text.
+        options: numbers, booleans, lists and dictionaries are accepted as they are; None means not given.
 
     Raises:
-        ConfigurationError: a path or an option has another type.
+        ConfigurationError: a path or an option has an unsupported type.
     """
     texts = {name: _text(name, value) for name, value in options.items() if value is not None}
     if twice := [name for name in texts if name.lower() in ("path", "paths")]:
@@ -254,13 +255,13 @@ def shown_paths(texts: Mapping[str, str]) -> str:
 
 
 def parse_options(given: Mapping[str, str]) -> SegmentOptions:
-    """Return options from text.
+    """Parse options from text.
 
     Args:
         given: values by names in any case.
 
     Raises:
-        ConfigurationError: an option is unknown, its value is refused, or two contradict each other.
+        ConfigurationError: an option is unknown, its value is refused, or two options conflict.
     """
     for name, text in given.items():
         if name.lower().startswith(CLIENT_PREFIX):
@@ -333,7 +334,7 @@ def _paths(option: str, text: str) -> tuple[str, ...]:
 
 
 def _path_list(option: str, text: str) -> tuple[str, ...]:
-    """Return paths from the form in which Spark passes a list of them."""
+    """Return the paths in a list, from the form in which Spark passes it."""
     try:
         found = json.loads(text)
     except ValueError:

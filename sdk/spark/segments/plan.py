@@ -1,8 +1,9 @@
-"""Parts of segments that tasks read: they begin and end with batches, and contain wanted records.
+"""Parts of segments for tasks to read: they begin and end at batch boundaries, and contain wanted records.
 
-A segment is split where its `.index` says that a batch begins. Unwanted records are skipped by the base offsets in the
-names of the files, and inside a segment by `.index` and `.timeindex`. An index may be missing or damaged: its offsets
-only separate the parts, for any values; the reader checks whether a batch really begins where one should.
+A segment is split where its `.index` says that a batch begins. Unwanted records are skipped by means of the base
+offsets in file names and, inside a segment, of `.index` and `.timeindex`. An index may be missing or damaged: its
+offsets merely separate the parts, whatever their values; the reader checks whether a batch really begins where it
+should.
 
 Source: `OffsetIndex`, `TimeIndex` in Apache Kafka; `schemas/records/*_index_entry.yaml`.
 """
@@ -19,11 +20,12 @@ from kafkawire.sdk.storage.index_entries import OFFSET_INDEX, TIME_INDEX, IndexF
 
 __all__ = ["SPLIT_BYTES", "Cut", "SegmentPart", "Wanted", "index_cuts", "plan", "tasks"]
 
-#: Default size of a task, as in Spark's `spark.sql.files.maxPartitionBytes`. A segment is decoded faster than most
-#: files, and a task takes a tenth of a second to start.
+#: Default amount of data per task, as in Spark's `spark.sql.files.maxPartitionBytes`. Decoding a segment is faster than
+#: reading most files, and a task takes a tenth of a second to start.
 SPLIT_BYTES: Final = 128 * 1024 * 1024
 
-#: The cost of opening a file, in bytes that could be read meanwhile, as in Spark's `spark.sql.files.openCostInBytes`.
+#: The cost of opening a file, in bytes that could be read in that time, as in Spark's
+#: `spark.sql.files.openCostInBytes`.
 _OPEN_BYTES: Final = 4 * 1024 * 1024
 
 
@@ -34,8 +36,8 @@ class Wanted(NamedTuple):
         start_offset: the first offset.
         end_offset: the offset after the last one; None for all.
         start_timestamp_ms: earlier records are not wanted; None for all.
-        end_timestamp_ms: records from this time on are not wanted; None for all.
-        is_continued: whether another reader reads up to the start, and reports damage that reaches beyond it.
+        end_timestamp_ms: records from this time onward are not wanted; None for all.
+        is_continued: whether another reader reads up to the start, and reports damage that extends beyond it.
     """
 
     start_offset: int = 0
@@ -46,15 +48,15 @@ class Wanted(NamedTuple):
 
     @property
     def times_ms(self) -> tuple[int | None, int | None]:
-        """The range of times."""
+        """The range of timestamps."""
         return self.start_timestamp_ms, self.end_timestamp_ms
 
 
 class Cut(NamedTuple):
     """The start of a batch according to an index.
 
-    Brokers write the last offset of the batch into the entry; older brokers write that of the last, or of the first, of
-    several batches appended together.
+    Brokers write the last offset of the batch into the entry; if several batches were appended together, older brokers
+    write the last offset of the last or the first of them.
 
     Attributes:
         position: the position of the batch, in bytes.
@@ -68,11 +70,11 @@ class Cut(NamedTuple):
 
 
 class SegmentPart(NamedTuple):
-    """Bytes of a segment, for one task.
+    """The bytes of a segment for one task to read.
 
     Attributes:
         segment: the segment.
-        cuts: the cuts of the whole segment: the start of its first part, those in between, and the end of its last
+        cuts: the cuts of the whole segment: the start of its first part, those between parts, and the end of its last
             part.
         number: the number of the part, which is between `cuts[number]` and the next cut; see `reading.py`.
         wanted: the wanted records.
@@ -85,12 +87,12 @@ class SegmentPart(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """Its size in bytes if the index is right."""
+        """Its size in bytes, if the index is right."""
         return self.cuts[self.number + 1].position - self.cuts[self.number].position
 
     @property
     def offsets(self) -> tuple[int, int | None]:
-        """The range of the last offsets of its batches, the end exclusive; None for all."""
+        """The range of the last offsets of its batches, with an exclusive end; None for all."""
         cuts, number = self.cuts, self.number
         return (
             cuts[number].to + 1 if number else 0,
@@ -109,8 +111,8 @@ def plan(
     Args:
         segments: the segments, by topic, partition and offset.
         wanted_of: returns the wanted records of a segment's partition; None for none.
-        read: returns the content of a file beside a segment; empty if there is none.
-        split_bytes: minimum size of each part, except the last of a segment.
+        read: returns the content of a file next to a segment; empty if there is none.
+        split_bytes: the minimum size of each part, except the last part of a segment.
     """
     for segment in segments:
         wanted = wanted_of(segment)
@@ -127,7 +129,7 @@ def plan(
 
 
 def tasks(parts: Iterable[SegmentPart], split_bytes: int = SPLIT_BYTES) -> Iterator[tuple[SegmentPart, ...]]:
-    """Combine small parts, in order, into tasks of about `split_bytes`."""
+    """Combine small consecutive parts into tasks of about `split_bytes`."""
     together: list[SegmentPart] = []
     size_bytes = 0
     for part in parts:
@@ -142,17 +144,17 @@ def tasks(parts: Iterable[SegmentPart], split_bytes: int = SPLIT_BYTES) -> Itera
 
 
 def index_cuts(segment: FoundSegment, content: bytes) -> list[Cut]:
-    """Return where batches begin according to the `.index` of a segment; nothing if it is damaged.
+    """Return where batches begin according to the `.index` of a segment; empty if the index is damaged.
 
     Args:
-        segment: the segment beside the index.
+        segment: the segment to which the index belongs.
         content: the content of the index.
     """
     offsets, positions = _entries(content, OFFSET_INDEX)
     cuts: list[Cut] = []
     after = segment.base_offset - 1
     for offset, position in zip(offsets, positions, strict=True):
-        if not 0 <= position < segment.size_bytes:  # the file is shorter than when the index was written
+        if not 0 <= position < segment.size_bytes:  # the file is shorter now than when the index was written
             break
         if position and (not cuts or position > cuts[-1].position):
             cuts.append(Cut(position, after, segment.base_offset + offset))
@@ -161,7 +163,7 @@ def index_cuts(segment: FoundSegment, content: bytes) -> list[Cut]:
 
 
 def _cuts(segment: FoundSegment, wanted: Wanted, read: Callable[[str], bytes], split_bytes: int) -> tuple[Cut, ...]:
-    """Return where the parts of a segment begin, and where the last part ends; nothing if no record is wanted."""
+    """Return where the parts of a segment begin, and where the last part ends; empty if no record is wanted."""
     first = Cut(0, segment.base_offset - 1, segment.base_offset)
     last = Cut(segment.size_bytes, segment.base_offset - 1, segment.base_offset)
     is_whole = (
@@ -175,14 +177,14 @@ def _cuts(segment: FoundSegment, wanted: Wanted, read: Callable[[str], bytes], s
     start_offset = wanted.start_offset
     if wanted.start_timestamp_ms is not None:
         start_offset = max(start_offset, _first_offset(segment, read, wanted.start_timestamp_ms))
-    # An entry names an offset that is not before the batch at its position; records before that batch have lower
+    # An entry names an offset that is not before the batch at its position, and records before that batch have lower
     # offsets.
     index = bisect_right(found, start_offset, key=lambda cut: cut.to)
     if index:
         first = found[index - 1]
     if wanted.end_offset is not None:
         index = bisect_right(found, wanted.end_offset - 1, key=lambda cut: cut.to)
-        # The batch of the next entry may begin with an offset that is still wanted; the one after it cannot.
+        # The batch of the next entry may begin with an offset that is still wanted; the one after that cannot.
         if index + 1 < len(found):
             last = found[index + 1]
     if first.position >= last.position:
@@ -197,16 +199,16 @@ def _cuts(segment: FoundSegment, wanted: Wanted, read: Callable[[str], bytes], s
 def _first_offset(segment: FoundSegment, read: Callable[[str], bytes], timestamp_ms: int) -> int:
     """Return an offset before which every record of a segment is older than a given time."""
     if segment.end_offset is None:
-        # A broker that truncates a partition truncates the index in memory. The file keeps outdated entries until the
-        # segment is no longer the last segment.
+        # When a broker truncates a partition, it truncates the index in memory. The file keeps the outdated entries
+        # until the segment is no longer the last one.
         return segment.base_offset
     times, offsets = _entries(read(segment.sibling(TIME_INDEX_SUFFIX)), TIME_INDEX)
     index = bisect_right(times, timestamp_ms - 1)
-    # Records up to the offset of an entry are not newer than its time.
+    # Records up to an entry's offset are not newer than its time.
     return segment.base_offset + (offsets[index - 1] + 1 if index else 0)
 
 
 def _entries(content: bytes, index: IndexFormat) -> tuple[list[int], list[int]]:
-    """Return the columns of an index; nothing for a damaged one, unless only its end is missing."""
+    """Return the columns of an index; empty if it is damaged, unless only its end is missing."""
     keys, values, _ = parse_index(content, index, on_damage=lambda damage: None)
     return list(keys), list(values)

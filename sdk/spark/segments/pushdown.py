@@ -1,7 +1,7 @@
-"""Skip data according to Spark's filters.
+"""Skip data based on Spark's filters.
 
-Topics and partitions that a filter excludes are not read. Offsets and times only exclude parts of segments and batches,
-so Spark must filter these rows again.
+Topics and partitions that a filter excludes are not read. Filters on offsets and times only exclude parts of segments
+and batches, so Spark must apply them again.
 
 Source: `Filter` in `pyspark.sql.datasource`.
 """
@@ -38,8 +38,8 @@ class PushedFilters(NamedTuple):
     """The combined effect of all filters.
 
     Attributes:
-        topics: the names of topics; None for any.
-        partitions: the numbers of partitions; None for any.
+        topics: topic names; None for any.
+        partitions: partition numbers; None for any.
         offsets: the remaining range of offsets and times of a partition.
     """
 
@@ -48,7 +48,7 @@ class PushedFilters(NamedTuple):
     offsets: Wanted = Wanted()
 
     def narrowed(self, folder: TopicPartition, wanted: Wanted | None) -> Wanted | None:
-        """Return the wanted records of a partition that remain; None for none."""
+        """Return the wanted records of a partition that remain; None if none do."""
         if self.topics is not None and folder.topic not in self.topics:
             return None
         if self.partitions is not None and folder.partition not in self.partitions:
@@ -81,7 +81,7 @@ def pushed(filters: Iterable[Filter]) -> tuple[PushedFilters, list[Filter]]:
 
 
 def _values(each: Filter) -> tuple[Any, ...]:
-    """Return the values to which a filter restricts a column; nothing for other filters."""
+    """Return the values to which a filter restricts a column; empty for other filters."""
     if isinstance(each, In):
         return tuple(each.value)
     return (each.value,) if isinstance(each, _EQUALS) else ()
@@ -93,7 +93,7 @@ def _compared(each: Filter) -> Any:
 
 
 def _range(column: str, each: Filter) -> Wanted:
-    """Return the offsets or times that a filter leaves, possibly with one more at each end."""
+    """Return the offsets or times that a filter permits, possibly with one extra at each end."""
     values = _values(each) if isinstance(each, In) else (_compared(each),)
     wanted = Wanted()
     if column == "offset":

@@ -1,9 +1,9 @@
 """Read parts of segments into Arrow batches; does not need Spark.
 
-A part has the batches whose last offset is after its first cut, and not after the next cut. The byte positions of the
-cuts only determine where to begin, so parts yield each record once for any index, even if a broker replaces the segment
-by a cleaned segment while they are read. Rows of several parts share Arrow batches. Memory holds a window of the file,
-the records of one batch, and one Arrow batch.
+A part contains the batches whose last offset is after its first cut, but not after the next cut. The byte positions of
+the cuts only determine where to begin, so the parts yield each record exactly once whatever the index says, even if a
+broker replaces the segment with a cleaned one during reading. Rows of several parts may share an Arrow batch. Memory
+use is limited to a window of the file, the records of one batch, and one Arrow batch.
 
 Source: `LogSegment.read`, `CompletedFetch`, `LogSegments.replaceSegments` in Apache Kafka.
 """
@@ -42,12 +42,12 @@ class ReadOptions(NamedTuple):
     """Options for reading parts.
 
     Attributes:
-        names: the names of the columns; see `schema.py`.
+        names: the column names; see `schema.py`.
         mode: how damage is handled.
-        is_committed_only: whether records of transactions that were aborted or have not ended are left out.
-        decompressed_bytes_max: the most bytes that the records of one batch may have.
-        fails_on_loss: whether it is an error that a file is gone or shorter than when it was listed.
-        logs_loss: whether a loss that is not an error is only logged, and never a row.
+        is_committed_only: whether to omit records of transactions that were aborted or have not ended.
+        decompressed_bytes_max: the maximum size of a batch's records after decompression, in bytes.
+        fails_on_loss: whether it is an error if a file is gone or is shorter than when it was listed.
+        logs_loss: whether a loss that is not an error is only logged, and never becomes a row.
     """
 
     names: tuple[str, ...]
@@ -63,11 +63,11 @@ def read_options(options: SegmentOptions, names: tuple[str, ...], fails_on_loss:
 
     Args:
         options: the user's options.
-        names: the names of the columns; none for callers that build other rows.
-        fails_on_loss: whether it is an error that a file is gone.
+        names: the column names; empty for callers that build other rows.
+        fails_on_loss: whether it is an error if a file is gone.
 
     Raises:
-        ConfigurationError: columns of records are requested, but none are read.
+        ConfigurationError: record columns are requested, but no records are read.
     """
     if not names:
         options.check_without_columns()
@@ -75,7 +75,7 @@ def read_options(options: SegmentOptions, names: tuple[str, ...], fails_on_loss:
 
 
 class BatchRows(Protocol):
-    """Builds Arrow batches from the content of parts, in order; `Decoder` builds rows of records.
+    """Builds Arrow batches from the content of parts, in order; `Decoder` builds rows for records.
 
     Attributes:
         dropped: damage without a row.
@@ -92,7 +92,7 @@ class BatchRows(Protocol):
         ...
 
     def add_plain(self, place: Place, content: Buffer, plain: PlainBatches) -> tuple[int, int]:
-        """Add the plain batches at the beginning of some bytes at once; see `RowsBuilder.add_plain`."""
+        """Add all plain batches at the beginning of some bytes together; see `RowsBuilder.add_plain`."""
         ...
 
     def add_damage(self, place: Place, damage: Damage, expected: int | None = None) -> Iterator[pyarrow.RecordBatch]:
@@ -111,13 +111,13 @@ class BatchRows(Protocol):
 def read_into(
     rows: BatchRows, parts: Iterable[SegmentPart], files: SegmentFiles, options: ReadOptions
 ) -> Iterator[pyarrow.RecordBatch]:
-    """Build rows from parts, for any timestamps, and yield the Arrow batches.
+    """Build rows from parts regardless of timestamps, and yield the Arrow batches.
 
     Args:
         rows: receives the content of the parts.
         parts: the parts, in order.
         files: the files of the parts.
-        options: the column names are ignored; `rows` determines them.
+        options: the options for reading; its column names are ignored, because `rows` determines them.
 
     Raises:
         DecodeError: see `read_parts`.
@@ -136,7 +136,7 @@ def read_parts(
     Args:
         parts: the parts, in order.
         files: the files of the parts.
-        options: the columns, and the handling of damage and missing files.
+        options: the columns, and how to handle damage and missing files.
 
     Yields:
         Arrow batches with the columns of `options.names`.
@@ -148,7 +148,8 @@ def read_parts(
     """
     decoder = Decoder(options.names, options.mode)
     for part in parts:
-        # Rows of other times are removed from whole Arrow batches, so all rows in one have the same time range.
+        # Rows outside the time range are removed from whole Arrow batches, so all rows in a batch must have the same
+        # time range.
         if part.wanted.times_ms != decoder.times_ms:
             yield from decoder.finish()
             decoder = Decoder(options.names, options.mode, times_ms=part.wanted.times_ms)
@@ -169,20 +170,20 @@ def _part(
         if merged is not None and merged.path != segment.path:
             yield from _part(_in_merged(part, merged), files, options, rows)
             return
-        lost = "the file existed when the work was planned, and is gone: a broker removes old segments"
+        lost = "the file existed when the work was planned, but is gone: a broker removes old segments"
         yield from _lost(Damage(part.cuts[part.number].position, part.size_bytes, lost), place, options, rows)
         return
     with file:
         is_shorter = file.size_bytes < segment.size_bytes and not segment.is_packed
         if is_shorter and (part.number == 0 or options.fails_on_loss):
-            lost = f"the file has {file.size_bytes} bytes, and had {segment.size_bytes} when the work was planned"
+            lost = f"the file has {file.size_bytes} bytes, but had {segment.size_bytes} when the work was planned"
             missing = Damage(file.size_bytes, segment.size_bytes - file.size_bytes, lost)
             yield from _lost(missing, place, options, rows)
         yield from _Reading(files, options, rows, place, part, file).read()
 
 
 def _in_merged(part: SegmentPart, merged: FoundSegment) -> SegmentPart:
-    """Return the corresponding part of the segment into which cleaning has merged a segment."""
+    """Return the corresponding part of the segment into which cleaning has merged this part's segment."""
     start, until = part.offsets
     start, until = max(start, part.segment.base_offset), part.segment.end_offset if until is None else until
     before, end = merged.base_offset - 1, merged.size_bytes
@@ -213,7 +214,7 @@ def offset_at(file: OpenFile, cut: Cut) -> int | None:
     if not cut.after < offset <= cut.to:
         return None
     if batch.last_offset != cut.to:
-        # Brokers before 4.0 may have appended it together with others; then the next batch follows without a gap.
+        # Brokers before 4.0 may have appended it together with others; the next batch then follows without a gap.
         following = header_at(source, cut.position + batch.size_in_bytes)
         if following is None or following.base_offset != batch.last_offset + 1:
             return None
@@ -221,7 +222,7 @@ def offset_at(file: OpenFile, cut: Cut) -> int | None:
 
 
 def _start(part: SegmentPart, file: OpenFile) -> tuple[int, int]:
-    """Return where to begin in a file, in bytes, at the part's cut or before, and the lowest offset from there on."""
+    """Return the position at which to begin, at the part's cut or before, and the lowest offset from there on."""
     for cut in reversed(part.cuts[: part.number + 1]):
         offset = offset_at(file, cut) if cut.position else None
         if offset is not None:
@@ -251,9 +252,9 @@ class _Reading:
         self._segment = segment
         self._file = file
         self._wanted = wanted
-        #: A batch belongs to this part if its last offset is in this range, the end exclusive.
+        #: A batch belongs to this part if its last offset is in this range, which has an exclusive end.
         self._from, self._until = part.offsets
-        # Records appended to the last segment since it was listed are not wanted.
+        # Records appended to the last segment after it was listed are not wanted.
         is_limited = segment.end_offset is None and not segment.is_packed
         self._end = min(segment.size_bytes, file.size_bytes) if is_limited else file.size_bytes
         self._window = file.window()
@@ -319,7 +320,7 @@ class _Reading:
         return self._until is not None and batch.last_offset >= self._until
 
     def _take(self, content: memoryview, position: int) -> int:
-        """Add batches without handling each: those without a gap that are wanted as a whole; return their size."""
+        """Add all batches wanted as a whole that follow without a gap, in one step; return their size."""
         next_offset = self._found.next_offset
         if next_offset is None or next_offset < max(self._wanted.start_offset, self._from):
             return 0
@@ -358,9 +359,9 @@ class _Reading:
             yield from self._rows.add_damage(self._place, damage, lowest)
 
     def _is_elsewhere(self, batch: Batch) -> bool:
-        """Return whether a batch after the end of its segment is also in a following segment, possibly cleaned there.
-        Also True if the batch was there and cleaning has merged both segments: the reader of the following segment
-        reports that.
+        """Return whether a batch beyond the end of its segment is also in a following segment, possibly cleaned there.
+        Also return True if the batch was there and cleaning has merged both segments: the reader of the following
+        segment reports that.
         """
         before = [each for each in self._files.after(self._segment) if each.base_offset <= first_offset(batch)]
         if not before:
@@ -393,7 +394,7 @@ def _names_first_offset(batch: Batch) -> bool:
 
 
 def _overlaps(batch: Batch, wanted: Wanted) -> bool:
-    """Return whether a batch may contain wanted records, by its header."""
+    """Return whether a batch may contain wanted records, judging by its header."""
     if batch.last_offset < wanted.start_offset:
         return False
     start_ms = wanted.start_timestamp_ms

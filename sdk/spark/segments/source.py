@@ -1,8 +1,8 @@
-"""The data source `kafka_segments` in the form that Spark expects.
+"""The data source `kafka_segments`, in the form that Spark expects.
 
-It gets options and a schema, and returns tasks and Arrow batches. Spark's driver plans in a separate Python process for
-each query; the input of tasks is pickled. Spark has no column pruning for Python sources, so users who want few columns
-name them in a schema.
+Spark passes it options and a schema, and it returns tasks and Arrow batches. Spark's driver plans in a separate Python
+process for each query; the input of tasks is pickled. Spark has no column pruning for Python sources, so users who want
+few columns name them in a schema.
 
 Source: `pyspark.sql.datasource`.
 """
@@ -41,7 +41,7 @@ _log = logging.getLogger("kafkawire.spark")
 
 
 class KafkaSegments(DataSource):
-    """A data source of records in the log segments of a broker, its backup or a snapshot.
+    """A data source for records in the log segments of a broker, its backup or a snapshot.
 
         spark.dataSource.register(KafkaSegments)
         spark.read.format("kafka_segments").load("/var/lib/kafka/data")
@@ -49,7 +49,7 @@ class KafkaSegments(DataSource):
     Columns and types are those of Spark's Kafka connector; docs/spark_segments.md describes the options.
     """
 
-    #: Set by `read_segments`: the function that workers apply to each Arrow batch, and the columns of its input.
+    #: Set by `read_segments`: the function that workers apply to each Arrow batch, and the columns passed to it.
     map_batches: ClassVar[MapBatches | None] = None
     map_columns: ClassVar[tuple[str, ...] | None] = None
 
@@ -80,7 +80,7 @@ class KafkaSegments(DataSource):
         return kind(options, read_options(options, names, options.fails_batch_on_loss), mapping)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return the reader of a stream, which raises at its first call if an option or the schema is invalid."""
+        """Return the reader of a stream; if an option or the schema is invalid, its first call raises."""
         from kafkawire.sdk.spark.segments.stream import SegmentStreamReader  # needs a newer Spark than batch queries
 
         try:
@@ -95,7 +95,7 @@ class KafkaSegments(DataSource):
         self, schema: StructType, options: SegmentOptions
     ) -> tuple[tuple[str, ...], Callable[[Iterator[pyarrow.RecordBatch]], Iterator[pyarrow.RecordBatch]] | None]:
         """Return the columns to read, and the function that turns them into the result of a query."""
-        function = type(self).map_batches  # accessed through an instance, the function would be a method
+        function = type(self).map_batches  # accessed through an instance, the function would become a method
         if function is not None:
             options.check_mapped()
             names = options.columns if self.map_columns is None else self.map_columns
@@ -131,11 +131,11 @@ class SegmentReader(DataSourceReader):
         return self._options.wanted(segment)
 
     def check_found(self, segments: Sequence[FoundSegment], listed: Iterable[ListedFile]) -> None:
-        """Refuse paths without a segment, and warn about files beside segments that may contain some.
+        """Refuse paths without a segment, and warn about files next to segments that may contain some.
 
         Args:
-            segments: all segments that were found.
-            listed: the files that were listed.
+            segments: all segments found.
+            listed: the files listed.
 
         Raises:
             ConfigurationError: there are no segments.
@@ -168,7 +168,7 @@ class SegmentReader(DataSourceReader):
         return [InputPartition(task) for task in tasks(parts, split_bytes)]
 
     def _check_loss(self, segments: Iterable[FoundSegment]) -> None:
-        """Notice offsets that are requested by number and do not exist.
+        """Detect offsets that are requested by number but do not exist.
 
         Raises:
             LocalProtocolError: there are such offsets, and the options make that an error.
@@ -208,7 +208,7 @@ class SegmentReader(DataSourceReader):
 
 
 class FilteredSegmentReader(SegmentReader):
-    """Reads a batch query whose filters Spark passes, if there are any."""
+    """Reads a batch query for which Spark passes its filters, if there are any."""
 
     _pushed: PushedFilters | None = None
 
@@ -220,6 +220,6 @@ class FilteredSegmentReader(SegmentReader):
         return left
 
     def wanted(self, segment: FoundSegment) -> Wanted | None:
-        """Return the wanted records that the filters leave."""
+        """Return the wanted records that remain after filtering."""
         wanted = super().wanted(segment)
         return wanted if self._pushed is None else self._pushed.narrowed(segment.folder, wanted)

@@ -1,7 +1,7 @@
-"""The files of a data source: one file system, and the paths of the segments in it.
+"""The files of a data source: one file system, and the paths of its segments.
 
-Spark's workers get a copy. A file may be gone when a task starts to read it, because a broker removes old segments; the
-reader then gets `FileNotFoundError`.
+Spark's workers get a copy of this object. A file may be gone when a task starts to read it, because a broker removes
+old segments; the reader then gets `FileNotFoundError`.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ __all__ = ["FILES_AT_A_TIME", "OpenFile", "SegmentFiles", "data_folder", "offset
 
 _log = logging.getLogger("kafkawire.spark")
 
-#: Bytes to read at a time by callers that only need headers: they skip through a file on a disk. Other file systems
-#: take as long for a header as for a whole window.
+#: Number of bytes to read at a time for callers that only need headers, and skip through a file on a disk. On other
+#: file systems, a header takes as long to read as a whole window.
 LEAP_BYTES: Final = 4096
 
-#: Files that are read concurrently, because most file systems have a high latency.
+#: Number of files to read concurrently, because most file systems have a high latency.
 FILES_AT_A_TIME: Final = 16
 
 
 class OpenFile:
-    """A file that is open for reading.
+    """A file opened for reading.
 
     Args:
-        file: a file of `pyarrow`.
-        leap_bytes: number of bytes to read for a header.
+        file: a `pyarrow` file.
+        leap_bytes: the number of bytes to read for a header.
 
     Attributes:
         size_bytes: its size when it was opened.
@@ -62,7 +62,7 @@ class OpenFile:
         return Window(self._read_at, self.size_bytes)
 
     def leaps(self) -> Window:
-        """Return its bytes for a caller that only reads headers."""
+        """Return its bytes for a caller that reads only headers."""
         return Window(self._read_at, self.size_bytes, self._leap_bytes)
 
     def _read_at(self, position: int, size: int) -> bytes:
@@ -81,11 +81,11 @@ class SegmentFiles:
     """Segments and their indexes.
 
     Args:
-        paths: folders or segments; see `find_segments`; all in the same file system.
+        paths: folders or segments, all on the same file system; see `find_segments`.
         pattern: a regular expression for the path of a segment.
 
     Raises:
-        ConfigurationError: a scheme is unknown, or the paths are in several file systems.
+        ConfigurationError: a scheme is unknown, or the paths are on different file systems.
     """
 
     def __init__(self, paths: Iterable[str], pattern: str = FOLDER_PATTERN) -> None:
@@ -95,7 +95,7 @@ class SegmentFiles:
         self._system = opened[0][1]
         for path, system, _ in opened:
             if system != self._system:
-                raise ConfigurationError("path", path, f"it is in another file system than {opened[0][0]}")
+                raise ConfigurationError("path", path, f"it is on a different file system from {opened[0][0]}")
         self._paths = [inside for _, _, inside in opened]
         self._pattern = pattern
         self._leap_bytes = LEAP_BYTES if isinstance(self._system, pyarrow.fs.LocalFileSystem) else WINDOW_BYTES
@@ -103,11 +103,11 @@ class SegmentFiles:
     def find(self) -> list[FoundSegment]:
         """Return the segments with records, by topic, partition and offset.
 
-        Segments before the log start that the broker has noted are left out, because it removes them later.
+        Segments before the log start noted by the broker are omitted, because the broker will remove them later.
 
         Raises:
             ConfigurationError: a path does not exist, or a segment exists twice.
-            OSError: a folder cannot be listed, a file cannot be read, or the target of a link is gone.
+            OSError: a folder cannot be listed, a file cannot be read, or the target of a link no longer exists.
         """
         return [each for each in self.look()[0] if not each.is_deleted]
 
@@ -122,11 +122,11 @@ class SegmentFiles:
 
     @property
     def are_folders(self) -> bool:
-        """Whether the segments are in the folders of a broker, with its other files around them."""
+        """Whether the segments are in a broker's folders, with its other files around them."""
         return self._pattern == FOLDER_PATTERN
 
     def offsets(self, path: str) -> dict[TopicPartition, int]:
-        """Return the offsets in a checkpoint; nothing if there is none, or it is damaged.
+        """Return the offsets in a checkpoint; empty if it is missing or damaged.
 
         Raises:
             OSError: the checkpoint cannot be read.
@@ -136,7 +136,8 @@ class SegmentFiles:
     def after(self, segment: FoundSegment) -> list[FoundSegment]:
         """Return the current segments of a partition that follow a given one.
 
-        The first of them begins earlier if cleaning has merged the following segments into it.
+        If cleaning has merged the given segment with following ones, the merged segment is included, although it begins
+        no later.
 
         Raises:
             OSError: a folder cannot be listed.
@@ -215,7 +216,7 @@ def data_folder(path: str) -> str:
 
 
 def offsets_in(content: bytes, path: str) -> dict[TopicPartition, int]:
-    """Return the offsets in a checkpoint file of a broker; nothing if it is missing or damaged. Damage is logged.
+    """Return the offsets in a broker's checkpoint file; empty if it is missing or damaged. Damage is logged.
 
     Source: `OffsetCheckpointFile` in Apache Kafka.
 

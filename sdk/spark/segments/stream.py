@@ -1,7 +1,7 @@
-"""Segments as a stream: a growing folder of a broker, or a backup to which files are added.
+"""Segments as a stream: a broker's growing folder, or a backup to which files are added.
 
-The checkpoint has Kafka's offsets: the next offset of each partition, named `topic-partition`. So segments may roll and
-be compacted or removed, and a restarted query reads the same records that it would have read.
+The checkpoint has Kafka's offsets: the next offset of each partition, named `topic-partition`. So segments may be
+rolled, compacted or removed, and a restarted query still reads the records that it would have read.
 
 Source: `KafkaMicroBatchStream` in Apache Spark; `pyspark.sql.streaming.datasource`.
 """
@@ -37,7 +37,7 @@ __all__ = ["SegmentStreamReader"]
 
 _log = logging.getLogger("kafkawire.spark")
 
-#: The segments of each partition, by its name, in order.
+#: The segments of each partition, by partition name, in order.
 _Partitions = dict[str, list[FoundSegment]]
 
 
@@ -46,7 +46,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     Args:
         options: the user's options.
-        names: the names of the columns.
+        names: the column names.
         mapping: the function to apply to the Arrow batches; None for none.
 
     Raises:
@@ -61,7 +61,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> None:
         self._options = options
         self._fails_on_loss = options.fails_on_loss is not False
-        # A folder has an end, unlike a topic: a user who names a folder wants its content.
+        # Unlike a topic, a folder has an end: a user who names a folder wants its content.
         self._asked = options.starting_offsets or Offsets(EARLIEST)
         self._read_options = read_options(options, names, self._fails_on_loss)
         self._mapping = mapping
@@ -70,7 +70,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         #: Where the query ends if it reads only the data available now.
         self._target: dict[str, int] | None = None
         self._reported: dict[str, int] | None = None
-        #: The partitions whose loss was reported while micro-batches were planned.
+        #: The partitions whose loss was reported during the planning of micro-batches.
         self._lost: set[str] = set()
 
     # Start and end.
@@ -85,7 +85,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options.check_new_stream()
         found = {}
         there, listed = self._files.look()
-        if not there:  # a broker may be about to write them
+        if not there:  # a broker may be about to write the first ones
             _log.warning("%s", nothing_found(", ".join(self._options.paths), listed))
         for key, segments in self._partitions().items():
             offset = self._asked.of(segments[0].folder)
@@ -146,7 +146,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = {key: self._ends.of(segments[-1]).offset for key, segments in partitions.items()}
 
     def reportLatestOffset(self) -> dict[str, int] | None:
-        """Return the ends of the partitions when the last micro-batch was planned."""
+        """Return the end of each partition as of when the last micro-batch was planned."""
         return self._reported
 
     # Reading.
@@ -218,7 +218,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ends
 
     def _first(self, segments: list[FoundSegment]) -> int:
-        """Return where a partition begins that was added after the query started."""
+        """Return where to begin in a partition that was added after the query started."""
         return max(self._asked.named.get(segments[0].folder, EARLIEST), segments[0].start_offset)
 
     def _end(self, segments: list[FoundSegment], begin: int) -> int:
@@ -227,7 +227,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._ends.last_stable_offset(segments, begin, end) if self._options.is_committed_only else end
 
     def _written(self, segments: list[FoundSegment]) -> list[FoundSegment]:
-        """Return the segments of a partition without the preallocated room after the written bytes."""
+        """Return the segments of a partition without the preallocated space after the written bytes."""
         if not segments:
             return []
         return [*segments[:-1], segments[-1]._replace(size_bytes=self._ends.of(segments[-1]).position)]

@@ -1,7 +1,7 @@
-"""The outcomes of the transactions in a part of a segment, found at their markers, which may be in later segments.
+"""The outcomes of the transactions in a part of a segment, found from their markers, which may be in later segments.
 
-Nothing is read ahead before the first transactional batch. From there on, headers are read up to the markers of the
-transactions that were found; `.txnindex` files list the aborted transactions even if a marker is damaged.
+Nothing is read ahead until the first transactional batch. From there on, headers are read up to the markers of the
+transactions found; `.txnindex` files list the aborted transactions even if a marker is damaged.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from kafkawire.sdk.storage.transaction_index import parse_transactions
 
 __all__ = ["Aborted", "Transactions", "aborted_transactions"]
 
-#: By producer, the first offsets of its aborted transactions and the offsets of their markers, in order.
+#: For each producer, the first offsets of its aborted transactions and the offsets of their markers, in order.
 Aborted = dict[int, tuple[list[int], list[int]]]
 
 
 class Transactions:
-    """The transactions of a partition while it is read.
+    """The transactions of a partition that is being read.
 
     Args:
         files: the files of the partition.
-        segment: the segment that is read.
+        segment: the segment that is being read.
         file: its content, which may be needed after a broker has removed or replaced it.
-        fails_on_loss: whether it is an error that a following segment is gone and an outcome is therefore unknown.
+        fails_on_loss: whether it is an error if a following segment is gone, so that an outcome is unknown.
     """
 
     def __init__(self, files: SegmentFiles, segment: FoundSegment, file: OpenFile, *, fails_on_loss: bool) -> None:
@@ -114,8 +114,8 @@ class Transactions:
                 yield
 
     def _lose(self, base_offset: int) -> None:
-        what = f"{self._segment.folder}: the segment from offset {base_offset} on, which tells how transactions ended"
-        report_loss(f"{what}, is gone since the work was planned", fails=self._fails_on_loss)
+        what = f"{self._segment.folder}: the segment at offset {base_offset}, which shows how transactions ended"
+        report_loss(f"{what}, has been removed since the work was planned", fails=self._fails_on_loss)
 
     def _note(self, source: StoredBytes, position: int) -> None:
         batch = batch_at(source, position)
@@ -127,10 +127,10 @@ class Transactions:
 
 
 def aborted_transactions(segment: FoundSegment, content: bytes) -> Aborted:
-    """Return the aborted transactions in the `.txnindex` of a segment; nothing if it is damaged.
+    """Return the aborted transactions in the `.txnindex` of a segment; empty if it is damaged.
 
     Args:
-        segment: the segment beside the index.
+        segment: the segment to which the index belongs.
         content: the content of the index.
     """
     found: Aborted = {}

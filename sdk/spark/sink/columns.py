@@ -16,7 +16,7 @@ from kafkawire.sdk.errors import ConfigurationError, LocalProtocolError
 
 __all__ = ["WrittenColumns", "by_topic", "checked_columns"]
 
-#: Most of its functions are created on import, where type checkers do not see them.
+#: Most of its functions are created at import time, where type checkers do not see them.
 _COMPUTE: Any = pyarrow.compute
 
 VALUE: Final = "value"
@@ -36,7 +36,7 @@ _TYPES: Final = {
 
 
 class WrittenColumns(NamedTuple):
-    """The existing columns, by argument of `Producer.send_arrow`; None for a missing column."""
+    """The existing columns, by the corresponding argument of `Producer.send_arrow`; None for a missing column."""
 
     key: str | None
     headers: str | None
@@ -48,7 +48,7 @@ def checked_columns(schema: StructType, topic: str | None) -> WrittenColumns:
 
     Args:
         schema: the schema of the query.
-        topic: the option; None if the column is required.
+        topic: the topic option; None if the column is required.
 
     Raises:
         ConfigurationError: a column is missing, or has a type that cannot be written.
@@ -85,15 +85,15 @@ def by_topic(rows: pyarrow.RecordBatch, topic: str | None) -> Iterator[tuple[str
     if column.null_count:
         raise LocalProtocolError(
             f"column `topic`: null in {column.null_count} of {len(column)} rows; "
-            "every row needs a topic, or the query the option topic"
+            "every row needs a topic, or the query needs the option topic"
         )
     encoded = column.dictionary_encode()
     topics = encoded.dictionary.to_pylist()
     if len(topics) == 1:
         yield topics[0], rows
         return
-    # One pass for any number of topics; a filter for each would read all rows once per topic.
-    order = _COMPUTE.sort_indices(encoded.indices)  # stable
+    # Make a single pass for any number of topics; filtering for each would read all rows once per topic.
+    order = _COMPUTE.sort_indices(encoded.indices)  # a stable sort
     sorted_rows = rows.take(order)
     counts = _COMPUTE.value_counts(encoded.indices.take(order)).field("counts").to_pylist()
     start = 0

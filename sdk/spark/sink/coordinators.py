@@ -25,10 +25,10 @@ __all__ = ["Coordinators"]
 
 
 class Coordinators(BlockingClient):
-    """A client for `with`; its methods raise the same errors as an admin, and those listed.
+    """A client for use in a `with`; its methods raise the errors that an admin raises, and the ones listed.
 
     Args:
-        options: options of a producer, by the names of docs/options.md; those that other clients lack are ignored.
+        options: producer options, named as in docs/options.md; options that other clients lack are ignored.
 
     Raises:
         ConfigurationError: an option is invalid.
@@ -40,21 +40,21 @@ class Coordinators(BlockingClient):
         super().__init__(lambda: ClientCore("sink", read, None), connect_limit_ms(options))
 
     def committed(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return all offsets that a group has committed; wait while an open transaction would change one of them.
+        """Return all committed offsets of a group, first waiting while an open transaction could change one of them.
 
         Raises:
-            BrokerError: the group may not be read.
+            BrokerError: the user may not read the group.
         """
         return result_of(self._committed, group_id)
 
     def add_offsets(
         self, prepared: PreparedTransaction, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
     ) -> None:
-        """Add offsets of a group to a transaction; see `add_offsets` of the producer."""
+        """Add a group's offsets to a transaction; see `add_offsets` of the producer."""
         result_of(self._add_offsets, prepared, group_id, offsets)
 
     def end(self, transactions: Iterable[PreparedTransaction], *, commits: bool) -> None:
-        """Commit or abort transactions, all at once.
+        """Commit or abort transactions, all of them concurrently.
 
         Raises:
             KafkaWireError: the first error, after an attempt to end each of them.

@@ -1,7 +1,7 @@
-"""The options of the sink: names as Spark writes them, in any case, and values as text.
+"""The options of the sink: names as Spark spells them, in any case, and values as text.
 
-Options that Spark's Kafka connector also has have the same names and meanings. Options that begin with `kafka.` are
-options of the producer.
+Options that exist in Spark's Kafka connector, too, have the same names and meanings. Options that begin with `kafka.`
+are producer options.
 
 Source: `KafkaSourceProvider` in Apache Spark.
 """
@@ -30,8 +30,8 @@ __all__ = ["TRANSACTION_TIMEOUT_MS", "WriteOptions", "connect_limit_ms", "parse_
 
 logger = logging.getLogger("kafkawire.spark")
 
-#: The brokers' default maximum (transaction.max.timeout.ms), because the transaction of the first task of a micro-batch
-#: remains open until the last one has ended.
+#: The brokers' default maximum (transaction.max.timeout.ms), because the transaction of a micro-batch's first task
+#: stays open until the last task has ended.
 TRANSACTION_TIMEOUT_MS: Final = 900_000
 
 _TOPIC: Final = "topic"
@@ -41,15 +41,15 @@ _TRANSACTIONS: Final = "transactionalIdPrefix"
 #: Options that Spark itself adds to those of a query.
 _SPARKS: Final = frozenset({"checkpointlocation", "queryname"})
 
-#: Options of readers that the connector ignores in writers.
+#: Options of readers, which the connector ignores in writers.
 _OF_READERS: Final = frozenset({"includeheaders"})
 
 
 class WriteOptions(NamedTuple):
-    """The options of a user.
+    """The options given by a user.
 
     Attributes:
-        producer: options of the producer, by the names of docs/options.md; may contain secrets.
+        producer: producer options, named as in docs/options.md; may contain secrets.
         topic: the topic of all rows; None if a column contains it.
         has_row_ids: whether a header identifies each row.
         transactional_id_prefix: the prefix of the tasks' transactional ids; None to write without transactions.
@@ -62,13 +62,13 @@ class WriteOptions(NamedTuple):
 
 
 def parse_options(given: Mapping[str, str]) -> WriteOptions:
-    """Return options from text.
+    """Parse options from text.
 
     Args:
         given: values by names in any case.
 
     Raises:
-        ConfigurationError: an option is unknown, its value is refused, or two contradict each other.
+        ConfigurationError: an option is unknown, its value is refused, or two options conflict.
     """
     for name, text in given.items():
         if name.lower() == "path":
@@ -90,10 +90,10 @@ def parse_options(given: Mapping[str, str]) -> WriteOptions:
 
 
 def connect_limit_ms(producer: Mapping[str, Any]) -> int:
-    """Return the limit for connecting, which equals the delivery timeout.
+    """Return the time limit for connecting, which equals the delivery timeout.
 
     Args:
-        producer: options of the producer, by the names of docs/options.md.
+        producer: producer options, named as in docs/options.md.
     """
     return int(producer.get("delivery_timeout_ms", ProducerOptions.OPTIONS["delivery_timeout_ms"].default))
 
@@ -102,7 +102,7 @@ def _is_idempotent(producer: Mapping[str, Any]) -> bool:
     """Return whether a producer is idempotent if the option is not set.
 
     Like Java's producer, it is idempotent unless other options rule that out. The option is set explicitly, because a
-    cluster without support must cause an error.
+    cluster that does not support it must cause an error.
     """
     try:
         read_producer_options(None, {**producer, "enable_idempotence": True})
@@ -114,7 +114,7 @@ def _is_idempotent(producer: Mapping[str, Any]) -> bool:
 
 
 def _check_producer(producer: Mapping[str, Any], prefix: str | None) -> None:
-    """Let the producer check its options while the query is planned, not in each task."""
+    """Let the producer check its options while the query is being planned, not in each task."""
     more = {} if prefix is None else {"transactional_id": prefix}
     try:
         read_producer_options(None, {**producer, **more})
@@ -135,7 +135,7 @@ def _topic(option: str, text: str) -> str:
 
 def _prefix(option: str, text: str) -> str:
     if not text:
-        raise ConfigurationError(option, text, "expected a text; leave it out to write without transactions")
+        raise ConfigurationError(option, text, "expected text; leave it out to write without transactions")
     return text
 
 

@@ -1,4 +1,4 @@
-"""Explanations for brokers' refusals of a task's rows: which right is missing, or which limit is too low.
+"""Explanations for brokers' refusals of a task's rows: which permission is missing, or which limit is too low.
 
 Source: `KafkaApis.handleInitProducerIdRequest`, `AclEntry` in Apache Kafka.
 """
@@ -19,28 +19,28 @@ from kafkawire.sdk.spark.sink.options import WriteOptions
 
 __all__ = ["Refusals"]
 
-#: Most of its functions are created on import, where type checkers do not see them.
+#: Most of its functions are created at import time, where type checkers do not see them.
 _COMPUTE: Any = pyarrow.compute
 
-#: The maximum number of causes to follow: more than any error of a client has.
+#: The maximum number of causes to follow, which is more than any error of a client has.
 _CAUSES_MAX: Final = 10
 
 
 class Refusals:
-    """The rows of a task in transit; within `with`, a broker's refusal is raised with advice.
+    """The rows of a task on their way to the brokers; within a `with`, a broker's refusal is raised with advice.
 
     Args:
         options: the user's options.
         batches: the rows.
 
     Raises:
-        BrokerError: in place of a less detailed error, or of an error that it caused.
+        BrokerError: replaces a less detailed error, or an error that it caused.
     """
 
     def __init__(self, options: WriteOptions, batches: Iterable[pyarrow.RecordBatch]) -> None:
         self._options = options
         self._batches = batches
-        #: Bytes of the key and the value of the largest row so far.
+        #: The size of the key and the value of the largest row so far, in bytes.
         self._largest = 0
 
     def __enter__(self) -> Self:
@@ -68,9 +68,7 @@ class Refusals:
         match code:
             case ErrorCode.MESSAGE_TOO_LARGE | ErrorCode.RECORD_LIST_TOO_LARGE:
                 largest = f"the largest row of the task so far has {self._largest} bytes of key and value"
-                return (
-                    f"{largest}, and max.message.bytes of the topic is the limit, or message.max.bytes of the brokers"
-                )
+                return f"{largest}; the limit is the topic's max.message.bytes or the brokers' message.max.bytes"
             case ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                 return "the user needs Write on that topic"
             case ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
@@ -84,7 +82,7 @@ class Refusals:
 
 
 def _refusal(error: BaseException | None) -> BrokerError | None:
-    """Return the broker's error: an error itself, or its cause."""
+    """Return the broker's error, which is either the error itself or its cause."""
     for _ in range(_CAUSES_MAX):
         if error is None or isinstance(error, BrokerError):
             return error
@@ -93,7 +91,7 @@ def _refusal(error: BaseException | None) -> BrokerError | None:
 
 
 def _largest(rows: pyarrow.RecordBatch) -> int:
-    """Return the size of the key and the value in the largest row."""
+    """Return the size of the key and the value of the largest row."""
     total = None
     for name in {KEY, VALUE}.intersection(rows.schema.names):
         column = rows.column(name)

@@ -1,6 +1,7 @@
-"""A header that identifies each row, so readers can drop rows that a repeated task has written again.
+"""A header that identifies each row, so that readers can drop rows that a repeated task has written again.
 
-The id is `query/micro-batch/task/row`: the same in each attempt at a task, as long as its rows have the same order.
+The id is `query/micro-batch/task/row`: it is the same in each attempt at a task, as long as the order of the rows stays
+the same.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from kafkawire.sdk.spark.sink.task import WriteTask
 
 __all__ = ["ROW_ID", "with_row_ids"]
 
-#: Most of its functions are created on import, where type checkers do not see them.
+#: Most of its functions are created at import time, where type checkers do not see them.
 _COMPUTE: Any = pyarrow.compute
 
 #: The name of the header.
@@ -46,10 +47,10 @@ def with_row_ids(rows: pyarrow.RecordBatch, task: WriteTask, first: int) -> pyar
 
 
 def _appended(lists: pyarrow.ListArray, added: pyarrow.StructArray) -> pyarrow.ListArray:
-    """Return lists, each with an additional element; a null list counts as empty."""
+    """Return lists, each with an extra element; a null list counts as empty."""
     own = pyarrow.array(range(len(lists)), pyarrow.int64())
     rows = pyarrow.concat_arrays([_COMPUTE.list_parent_indices(lists), own])
-    elements = pyarrow.concat_arrays([lists.flatten(), added]).take(_COMPUTE.sort_indices(rows))  # stable
+    elements = pyarrow.concat_arrays([lists.flatten(), added]).take(_COMPUTE.sort_indices(rows))  # a stable sort
     return _lists(_COMPUTE.add(_COMPUTE.fill_null(_COMPUTE.list_value_length(lists), 0), 1), elements)
 
 

@@ -1,6 +1,6 @@
 """A task without transactions: send its rows, wait until each is stored, or fail.
 
-One Arrow batch is held at a time, besides the producer's `buffer_memory`: when that is full, sending waits.
+One Arrow batch is held at a time, in addition to the producer's `buffer_memory`: when that is full, sending waits.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def write(
     Args:
         options: the user's options.
         columns: the columns of the rows.
-        task: the part of the query to which the rows belong; None if they get no ids.
+        task: the part of the query to which the rows belong; None if the rows get no ids.
         batches: the rows.
 
     Raises:
@@ -62,13 +62,13 @@ def send_rows(
     task: WriteTask | None,
     batches: Iterable[pyarrow.RecordBatch],
 ) -> Sent:
-    """Buffer rows, waiting when the buffer is full.
+    """Buffer rows, waiting whenever the buffer is full.
 
     Args:
         producer: an open producer.
         topic: the topic of all rows; None if a column contains it.
         columns: the columns of the rows.
-        task: the part of the query to which the rows belong; None if they get no ids.
+        task: the part of the query to which the rows belong; None if the rows get no ids.
         batches: the rows.
 
     Raises:
@@ -82,7 +82,7 @@ def send_rows(
             try:
                 producer.send_arrow(name, rows, VALUE, key=columns.key, headers=headers, partition=columns.partition)
             except KafkaWireError as error:
-                error.add_note(f"Rows are counted among those for topic {name}, from row {sent.rows} of the task on.")
+                error.add_note(f"Row numbers count the rows for topic {name}, starting at row {sent.rows} of the task.")
                 raise
             sent = Sent(sent.rows + rows.num_rows, name)
     return sent

@@ -18,12 +18,12 @@ _BATCH_ID = "streaming.sql.batchId"
 
 
 class WriteTask(NamedTuple):
-    """A part of a query, the same in each attempt at it.
+    """A part of a query, which is the same in each attempt at it.
 
     Attributes:
-        query_id: the id of the query, which does not change while the query keeps its checkpoint.
+        query_id: the query id, which does not change as long as the query keeps its checkpoint.
         batch_id: the number of the micro-batch; -1 for a batch query.
-        number: the number among the tasks of the micro-batch, from 0.
+        number: the task's number within the micro-batch, starting at 0.
     """
 
     query_id: str

@@ -1,6 +1,6 @@
-"""Transactions over the tasks of a micro-batch: tasks prepare them, and the driver commits all of them.
+"""Transactions that span the tasks of a micro-batch: tasks prepare them, and the driver commits all of them.
 
-A task uses the transactional id `prefix-number`, so each attempt ends the transaction that an earlier attempt left
+A task uses the transactional id `prefix-number`, so each attempt ends any transaction that an earlier attempt left
 open. In a repeated micro-batch, the marks (`marks.py`) show which rows were already committed.
 """
 
@@ -32,7 +32,7 @@ logger = logging.getLogger("kafkawire.spark")
 
 
 class Uncommitted(NamedTuple):
-    """Rows that are stored but not visible yet.
+    """Rows that are stored but not yet visible.
 
     Attributes:
         transaction: the transaction to commit.
@@ -44,11 +44,11 @@ class Uncommitted(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """The report of a task to the driver.
+    """A task's report to the driver.
 
     Attributes:
         task: the part of the query that it has written.
-        uncommitted: its uncommitted rows; None if there were no rows, or they are already committed.
+        uncommitted: its uncommitted rows; None if there were no rows, or they have already been committed.
     """
 
     task: WriteTask
@@ -67,13 +67,14 @@ def prepare(
         batches: the rows.
 
     Raises:
-        LocalProtocolError: this part is already committed with different rows, or a later micro-batch is.
+        LocalProtocolError: this part has already been committed with different rows, or a later micro-batch has been
+            committed.
         KafkaWireError: a row could not be written; the transaction is aborted.
     """
     name = f"{options.transactional_id_prefix}-{task.number}"
     given: dict[str, Any] = {**options.producer, "transactional_id": name}
     written = [VALUE, *filter(None, columns), *([] if options.topic is not None else [TOPIC])]
-    # Starting ends the transaction that an earlier attempt left open, so the mark can no longer change.
+    # Starting ends any transaction that an earlier attempt left open, so the mark can no longer change.
     with Refusals(options, batches) as rows, connected(Producer(**given), connect_limit_ms(given)) as producer:
         counted = _Counted(rows, written if task.is_streaming else [])
         mark = _last_mark(options, name, task)
@@ -85,7 +86,7 @@ def prepare(
         sent = send_rows(producer, options.topic, columns, task if options.has_row_ids else None, counted)
         if sent.topic is None:
             return Prepared(task)
-        producer.flush()  # from here on the topic exists
+        producer.flush()  # from here on, the topic exists
         if task.is_streaming:
             offsets = Mark(task.query_id, task.batch_id, counted.fingerprint).offsets(sent.topic)
             producer.send_offsets(offsets, GroupMetadata(name))
@@ -101,8 +102,8 @@ def commit(options: WriteOptions, prepared: Sequence[Prepared]) -> None:
         prepared: the reports of the tasks.
 
     Raises:
-        LocalProtocolError: a part of the micro-batch was already committed with a different number of tasks.
-        KafkaWireError: a transaction was not committed; others may be.
+        LocalProtocolError: part of the micro-batch has already been committed with a different number of tasks.
+        KafkaWireError: a transaction was not committed; others may have been.
     """
     left = _uncommitted(prepared)
     if not left:
@@ -153,7 +154,7 @@ def _last_mark(options: WriteOptions, group_id: str, task: WriteTask) -> Mark | 
     with Coordinators(options.producer) as coordinators:
         mark = Mark.last(coordinators.committed(group_id), task)
     if mark is not None and mark.batch_id > task.batch_id:
-        reason = f"micro-batch {mark.batch_id} is committed already; was the checkpoint rolled back?"
+        reason = f"micro-batch {mark.batch_id} has already been committed; was the checkpoint rolled back?"
         raise LocalProtocolError(f"transactional id {group_id}: {task}: {reason}")
     return mark
 
@@ -163,24 +164,24 @@ def _check_repeated(transactional_id: str, mark: Mark, task: WriteTask, found: F
     if mark.what != found:
         was = Fingerprint(*mark.what)
         raise LocalProtocolError(
-            f"transactional id {transactional_id}: {task}: {was.rows} rows are committed already, and now there are "
-            f"{found.rows}, not the same ones: "
-            "the query has to split a micro-batch in the same way when it is repeated"
+            f"transactional id {transactional_id}: {task}: {was.rows} rows have already been committed, but now "
+            f"there are {found.rows} different ones: "
+            "the query must split a micro-batch in the same way when it is repeated"
         )
 
 
 def _mark_commit(coordinators: Coordinators, prefix: str, task: WriteTask, first: Uncommitted, tasks: int) -> None:
     """Store the number of tasks of the micro-batch in the first transaction; refuse a different number."""
-    group_id = f"{prefix}-commit"  # not a task's id, because those end with a number
+    group_id = f"{prefix}-commit"  # cannot be a task's id, because those end with a number
     mark = Mark.last(coordinators.committed(group_id), task)
     if mark is None or mark.batch_id < task.batch_id:
         offsets = Mark(task.query_id, task.batch_id, (tasks,)).offsets(first.topic)
         coordinators.add_offsets(first.transaction, group_id, offsets)
     elif mark.what != (tasks,):
         raise LocalProtocolError(
-            f"transactional id prefix {prefix}: query {task.query_id}, micro-batch {task.batch_id}: a part of it is "
-            f"committed already, of {mark.what[0]} tasks, and now there are {tasks}: "
-            "the query has to split a micro-batch in the same way when it is repeated"
+            f"transactional id prefix {prefix}: query {task.query_id}, micro-batch {task.batch_id}: part of it has "
+            f"already been committed with {mark.what[0]} tasks, but now there are {tasks}: "
+            "the query must split a micro-batch in the same way when it is repeated"
         )
 
 

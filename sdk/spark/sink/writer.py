@@ -1,7 +1,7 @@
 """The writers that Spark calls: one for queries, and one for streams.
 
-`write` runs in the tasks, `commit` and `abort` in the driver, each in a separate Python process: state passes between
-them only in the messages.
+`write` runs in the tasks, and `commit` and `abort` in the driver, each in a separate Python process: state passes
+between them only in the messages.
 
 Source: `pyspark.sql.datasource`.
 """
@@ -30,7 +30,7 @@ _Messages = Iterable[WriterCommitMessage | None]
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """The message of a task to the driver.
+    """A task's message to the driver.
 
     Attributes:
         prepared: the transaction that the driver has to commit; None without transactions.
@@ -40,7 +40,7 @@ class Written(WriterCommitMessage):
 
 
 class _Sink:
-    """The common part of both writers.
+    """The part common to both writers.
 
     Args:
         options: the options from Spark.
@@ -103,11 +103,11 @@ class BatchWriter(DataSourceArrowWriter):
         return self._sink.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """End a query whose tasks have succeeded; see `_Sink.commit`."""
+        """Finish a query whose tasks have succeeded; see `_Sink.commit`."""
         self._sink.commit(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """End a query that has failed."""
+        """Finish a query that has failed."""
         self._sink.abort(messages)
 
 
@@ -130,14 +130,14 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return self._sink.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """End a micro-batch whose tasks have succeeded; see `_Sink.commit`."""
+        """Finish a micro-batch whose tasks have succeeded; see `_Sink.commit`."""
         self._sink.commit(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """End a micro-batch that has failed."""
+        """Finish a micro-batch that has failed."""
         self._sink.abort(messages)
 
 
 def _prepared(messages: _Messages) -> list[Prepared]:
-    """Return the reports of tasks; failed tasks have none."""
+    """Return the reports of the tasks; failed tasks have none."""
     return [each.prepared for each in messages if isinstance(each, Written) and each.prepared is not None]

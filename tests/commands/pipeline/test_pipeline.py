@@ -226,7 +226,7 @@ def test_a_demo_to_its_end(tmp_path: Path) -> None:
     findings = [line.removeprefix("● ") for line in found.stdout.splitlines() if line.startswith("● ")]
     for expected in (
         rf"1 corrupt region, .+  {flipped}: a wrong checksum",
-        rf"1 partition with gaps that nothing explains  {removed}: ",
+        rf"1 partition with unexplained gaps  {removed}: ",
         rf"\d+ records? written twice  {doubled}: ",
         r"1 open transaction  payments-\d: ",
         r"\d+ aborted transactions  .+ of those that ended in payments-",

@@ -22,8 +22,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark() -> Iterator[Any]:
     """Start a local Spark.
 
-    A task that runs out of memory ends the JVM, and with it all later tests: it gets twice Spark's default, as one JVM
-    runs hundreds of queries, four at a time while an audit writes its tables.
+    A task that runs out of memory kills the JVM, and with it all later tests: it gets twice Spark's default, because
+    one JVM runs hundreds of queries, four at a time while an audit writes its tables.
     """
     with local_session(spark_driver_memory="2g") as session:
         yield session

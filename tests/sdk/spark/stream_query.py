@@ -16,7 +16,7 @@ class StreamQuery(ABC):
     """The checkpoint of a query, and its rows as (partition, offset).
 
     Attributes:
-        options: the options of the reader; a restart uses their current values.
+        options: the reader's options; a restart uses their current values.
         reader: the current reader.
         rows: the rows that `take_all` has read.
         offsets: the start of the query, then the ends of the micro-batches.
@@ -33,13 +33,13 @@ class StreamQuery(ABC):
         """Return a reader of the columns partition and offset."""
 
     def start(self) -> None:
-        """Start, or start again from nothing but the checkpoint."""
+        """Start, or restart with nothing but the checkpoint."""
         self.reader = self.new_reader()
         if not self.offsets:
             self.offsets.append(json.loads(json.dumps(self.reader.initialOffset())))
 
     def start_again(self, **options: str) -> None:
-        """Stop, and start again with these options changed."""
+        """Stop, and restart with these options changed."""
         self.reader.stop()
         self.options.update(options)
         self.start()
@@ -58,7 +58,7 @@ class StreamQuery(ABC):
         return [(row["partition"], row["offset"]) for row in found]
 
     def take_all(self) -> list[int]:
-        """Run micro-batches until nothing is left, and return the number of rows of each."""
+        """Run micro-batches until nothing is left, and return the number of rows in each."""
         sizes = []
         while self.plan():
             rows = self.run()

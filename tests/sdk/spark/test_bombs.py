@@ -1,7 +1,7 @@
-"""However large a batch becomes, a worker of Spark takes less than 1 GiB, and a batch that is too large is reported.
+"""However large a batch becomes, a Spark worker uses less than 1 GiB, and a batch that is too large is reported.
 
-Method: batches of a few KB that become 100 MiB, or millions of objects, go through each path to rows in a small local
-Spark, several in a row; the kernel reports the peak memory of a worker.
+Method: batches of a few KB that expand to 100 MiB, or to millions of objects, go through each path to rows in a small
+local Spark, several in a row; the kernel reports a worker's peak memory.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ COPIES = 3
 #: As objects, they would take some 500 MB.
 RECORDS = 3_000_000
 OLD_MESSAGES = 100_000
-#: The headers of one record: the smallest ones, in a batch of the maximum size when decompressed.
+#: The headers of one record: as small as possible, in a batch of the maximum decompressed size.
 HEADERS = MAX_DECOMPRESSED_BYTES // 2 - 100
 
 
@@ -46,7 +46,7 @@ def old_messages() -> bytes:
     return builder.build()
 
 
-#: Each bomb, and how many records of it are read, or None if it is damage.
+#: Each bomb, and how many of its records are read, or None if it is damage.
 BOMBS: dict[str, tuple[Callable[[], bytes], int | None]] = {
     "records": (lambda: bomb(Compression.ZSTD, small_records(RECORDS), RECORDS), RECORDS),
     "headers": (lambda: bomb(Compression.LZ4, headers_of_a_record(HEADERS)), None),
@@ -60,7 +60,7 @@ BOMBS: dict[str, tuple[Callable[[], bytes], int | None]] = {
 
 @pytest.fixture(scope="module", params=BOMBS)
 def case(request: pytest.FixtureRequest) -> tuple[bytes, int, int]:
-    """Return a bomb between two batches of 10 records, and the numbers of records and damages in `COPIES` of it."""
+    """Return a bomb between two batches of 10 records, and how many records and damaged regions `COPIES` of it have."""
     make, records = BOMBS[request.param]
     damages = 0 if records is not None else COPIES
     between = (10).to_bytes(8, "big") + make()[8:] if request.param != "old messages" else make()

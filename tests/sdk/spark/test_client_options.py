@@ -30,12 +30,12 @@ KINDS = {"reader": (ConsumerOptions, REFUSED_OF_READERS), "writer": (ProducerOpt
     ],
 )
 def test_values(kind: str, given: dict[str, str], expected: dict[str, object]) -> None:
-    """A value that cannot be read stays text, which the client refuses."""
+    """A value that cannot be parsed stays text, which the client refuses."""
     assert read_client_options({**SERVERS, **given}, *KINDS[kind]) == {"bootstrap_servers": "a:1", **expected}
 
 
 def test_values_as_java_takes_them() -> None:
-    """Java's clients insist on the case of all other values, and so do ours."""
+    """The Java clients insist on the case of all other values, and so do ours."""
     for kind, option, text in [("writer", "compression", "ZSTD"), ("reader", "isolation_level", "READ_COMMITTED")]:
         options, refused = KINDS[kind]
         assert read_client_options({**SERVERS, option: text}, options, refused)[option] == text
@@ -45,7 +45,7 @@ def test_values_as_java_takes_them() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_refused(kind: str) -> None:
-    """Both spellings of each refused option raise an error with a reason for users of Spark."""
+    """Both spellings of each refused option raise an error whose reason makes sense to users of Spark."""
     options, refused = KINDS[kind]
     for name, reason in refused.items():
         for spelling in {name, name.replace("_", ".")}:
@@ -59,7 +59,7 @@ def test_refused(kind: str) -> None:
     ("given", "reason"),
     [
         ({}, "kafka.bootstrap.servers=None: it is required: host:port,host:port"),
-        ({**SERVERS, "bootstrap_servers": "b:1"}, "kafka.bootstrap_servers='b:1': bootstrap_servers is given, too"),
+        ({**SERVERS, "bootstrap_servers": "b:1"}, "kafka.bootstrap_servers='b:1': bootstrap_servers is also given"),
         ({**SERVERS, "client.ids": "x"}, "kafka.client.ids='x': no such option; did you mean kafka.client.id?"),
         ({**SERVERS, "sasl.jaas.config": "x"}, "kafka.sasl.jaas.config=<hidden>: expected PlainLoginModule"),
     ],

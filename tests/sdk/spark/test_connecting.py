@@ -1,4 +1,4 @@
-"""The start of a client waits for brokers that are away, up to a limit, and for nothing else."""
+"""Starting a client waits for unavailable brokers, up to a limit, and for nothing else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kafkawire.testing import Broker
 
 
 class Away:
-    """Brokers that are away, and a clock that only pauses advance.
+    """Unavailable brokers, and a clock that only pauses advance.
 
     Args:
         errors: the errors of the attempts; the last one is repeated, and None means success.
@@ -62,7 +62,7 @@ def test_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("error", [AuthenticationFailed("broker", "sasl"), ConnectionLost("as the test wants it")])
 def test_what_does_not_help_is_not_repeated(error: KafkaWireError, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A refused login may lock the user out; errors after the connection was made are the client's business."""
+    """Retrying a refused login might lock the user out; errors after connecting are the client's business."""
     away = Away(monkeypatch, error)
     with pytest.raises(type(error)):
         connect(away.start, 60_000)
@@ -78,7 +78,7 @@ def test_pauses_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_clients(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same client is started again, and closed in the end."""
+    """The same client is restarted, and closed at the end."""
     with Broker(ephemeral=True) as broker:
         client: Any = Consumer(broker.bootstrap, auto_offset_reset="none")
         broker.stop()

@@ -1,6 +1,6 @@
 """Modes are those of Spark, and dropped data is counted and logged, within a limit.
 
-Method: names in every case; more damages than are logged; the texts of places and errors.
+Method: names in every case; more damage than is logged; the texts for places and errors.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def test_places(place: Place, words: str) -> None:
 
 @pytest.mark.parametrize(("builder", "first"), [(BatchBuilder(base_offset=7), 7), (MessageSetBuilder(1), None)])
 def test_damage_of_a_batch(builder: BatchBuilder | MessageSetBuilder, first: int | None) -> None:
-    """The damage has the base offset if the header states it."""
+    """The damage has the base offset if the header contains it."""
     builder.append(1, None, b"v")
     (batch,) = walk(builder.build())
     found = damage_of(batch, 12, DecodeError("records[0]", 3, "no key"))
@@ -57,5 +57,5 @@ def test_what_is_dropped_is_logged(caplog: pytest.LogCaptureFixture, monkeypatch
         log.add(Place("orders", 3, row=4), DAMAGE)
     log.finish()
     line = "dropped from row 4 (orders-3): 30 bytes at 12, the batch of offset 7: crc: wrong"
-    assert caplog.messages == [line, line, 'dropped in all: {"damaged": 5, "bytes": 150}']
+    assert caplog.messages == [line, line, 'dropped in total: {"damaged": 5, "bytes": 150}']
     assert (log.count, log.size_bytes) == (5, 150)

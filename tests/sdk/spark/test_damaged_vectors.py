@@ -1,8 +1,9 @@
-"""Damaged batches of Apache Kafka in each mode: every record that Kafka reads is there, and nothing is dropped
+"""Damaged batches from Apache Kafka in each mode: every record that Kafka reads is found, and nothing is dropped
 silently.
 
-Method: the inputs with records of `conformance/vectors/corrupt.jsonl.gz`, with the results of Kafka's own reader:
-batches with flipped bits, cut batches, batches resealed with a valid checksum, with other sizes, counts and codecs.
+Method: the inputs with records from `conformance/vectors/corrupt.jsonl.gz`, with the results of Kafka's own reader:
+batches with flipped bits, truncated batches, and batches resealed with a valid checksum but other sizes, counts and
+codecs.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def read(data: bytes, mode: Mode) -> tuple[list[Row], list[tuple[int, int]]]:
 
 
 def of_kafka(vector: dict[str, Any]) -> list[tuple[int, list[Row]]]:
-    """Return the number of records and the first records that Kafka has read from each whole batch with data."""
+    """Return the number of records and the first records that Kafka has read from each complete batch with data."""
     batches = vector["batches"] if vector["outcome"] == "decoded" else vector["batches"][:-1]
     return [
         (

@@ -1,7 +1,7 @@
 """Batches from any number of places share Arrow batches of limited size, and every row keeps the facts of its batch.
 
-Method: limits from one row up, subsets of the columns, ranges of offsets, damage between batches; `test_raw_values.py`
-compares whole values.
+Method: limits from one row upward, subsets of the columns, ranges of offsets, damage between batches;
+`test_raw_values.py` compares whole values.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ TIMES_MS = [0, INT64_MAX // 1000, 5, INT64_MAX // 1000 + 1, INT64_MAX, -1]
 )
 @pytest.mark.parametrize("rows_max", [1, 4, 10**6])
 def test_times(times_ms: tuple[int | None, int | None], rows_max: int) -> None:
-    """The stored time counts, whether or not Spark can hold it, and whether or not it is a column; damage stays."""
+    """The stored time counts, whether or not Spark can hold it, and whether or not it is a column; damage is kept."""
     low, high = times_ms
     expected = [
         offset

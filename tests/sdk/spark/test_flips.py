@@ -1,7 +1,7 @@
-"""A flipped bit of a column or of a segment never silently removes or changes a record.
+"""A flipped bit in a column or a segment never silently removes or changes a record.
 
-Method: a hundred batches of every compression are one value, and one segment; one bit at a time is flipped, in each
-mode: in each byte of one header, and in as many others as KAFKAWIRE_SPARK_FLIPS says.
+Method: a hundred batches of every compression type form one value, and one segment; one bit at a time is flipped, in
+each mode: in each byte of one header, and in as many others as KAFKAWIRE_SPARK_FLIPS says.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def flips(seed: int) -> Iterable[tuple[int, int, bytes]]:
 
 
 def split(tables: Iterable[Any]) -> tuple[Rows, int]:
-    """Return the rows of records, and the number of rows of damage."""
+    """Return the record rows, and the number of damage rows."""
     rows, damaged = [], 0
     for table in tables:
         columns = [table.column(name).to_pylist() for name in NAMES]
@@ -81,7 +81,7 @@ def check(rows: Rows, *, is_told: bool, within: int, position: int) -> None:
     """Check the rows that were read from damaged data.
 
     Args:
-        rows: the rows of records.
+        rows: the record rows.
         is_told: whether damage was reported.
         within: the position of the bit in its batch.
         position: its position in the data.
@@ -90,7 +90,7 @@ def check(rows: Rows, *, is_told: bool, within: int, position: int) -> None:
         assert is_told or rows == WHOLE, position
         assert set(rows) <= set(WHOLE), position
     assert is_told or [row[1:] for row in rows] == [row[1:] for row in WHOLE], position
-    # A wrong length leads to the next batch, or past it.
+    # A wrong length leads to the next batch, or beyond it.
     assert len(rows) >= len(WHOLE) - 2 * RECORDS_OF_A_BATCH, position
 
 
@@ -110,13 +110,13 @@ def test_column(mode: Mode, caplog: pytest.LogCaptureFixture) -> None:
         except DecodeError:
             assert mode is Mode.FAILFAST, position
             continue
-        is_told = damages > 0 or "dropped in all" in caplog.text
+        is_told = damages > 0 or "dropped in total" in caplog.text
         check(rows, is_told=is_told, within=within, position=position)
 
 
 @pytest.mark.parametrize("mode", sampled(Mode, 3))
 def test_segment(mode: Mode, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The segment is followed by another one, which shows where its offsets end."""
+    """Another segment follows, which shows where this segment's offsets end."""
     names = (*NAMES, CORRUPT) if mode is Mode.PERMISSIVE else NAMES
     path = write_segment(tmp_path / "orders-0", BATCHES)
     write_segment(tmp_path / "orders-0", [batch(len(WHOLE), 1)])
@@ -131,7 +131,7 @@ def test_segment(mode: Mode, tmp_path: Path, caplog: pytest.LogCaptureFixture) -
             assert mode is Mode.FAILFAST, position
             continue
         assert rows.pop() == (len(WHOLE), *batch_row(len(WHOLE))), position
-        is_told = damages > 0 or "dropped in all" in caplog.text
+        is_told = damages > 0 or "dropped in total" in caplog.text
         check(rows, is_told=is_told, within=within, position=position)
 
 

@@ -1,4 +1,4 @@
-"""Transactions end as for Kafka's consumer and its logs: by markers after the records, or by the list of a response.
+"""Transactions end as for Kafka's consumer and its logs: by markers after the records, or by the list in a response.
 
 Method: interleaved transactions of two producers, batch by batch, in both ways; damaged and unknown markers.
 """
@@ -85,7 +85,7 @@ def test_damaged_markers(key: bytes) -> None:
 
 
 def test_a_marker_that_compaction_has_removed() -> None:
-    """Its batch is kept without the record, for the state of the producer; it no longer ends a transaction."""
+    """Its batch is kept without the record, for the producer state; it no longer ends a transaction."""
     data = empty_batch(base_offset=4, last_offset_delta=0, producer_id=1, producer_epoch=0, is_control=True)
     (empty,) = walk(data)
     outcomes = Outcomes()

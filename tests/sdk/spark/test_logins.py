@@ -1,4 +1,4 @@
-"""A login is read in the form that Java's clients accept; any other form is refused, and not shown."""
+"""A login is parsed in the form that Java clients accept; any other form is refused, and not shown."""
 
 from __future__ import annotations
 
@@ -56,5 +56,5 @@ def test_among_the_options_of_a_client() -> None:
         "sasl_username": "me",
         "sasl_password": "secret",
     }
-    with pytest.raises(ConfigurationError, match=r"config=<hidden>: sasl_username is given, too$"):
+    with pytest.raises(ConfigurationError, match=r"config=<hidden>: sasl_username is also given$"):
         with_login({"sasl.jaas.config": login, "sasl_username": "you"})

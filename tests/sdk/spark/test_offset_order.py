@@ -1,4 +1,4 @@
-"""Impossible offsets are damage of their own batch, not of its neighbours."""
+"""Impossible offsets are damage in their own batch, not in its neighbours."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Batches = list[tuple[int, int] | None]
 
 
 def ordered(batches: Batches, end_offset: int | None = None, *, is_elsewhere: bool = False) -> list[int | str]:
-    """Return the first offsets of batches, and the text of each damage."""
+    """Return the first offsets of batches, and the text for each damaged region."""
     content = b"".join(b"x" * 80 if each is None else batch(*each) for each in batches)
     found = InOrder(read_stored(Memory(content)), 0, end_offset, lambda batch: is_elsewhere)
     return [f"{each.base_offset}: {each.reason}" if isinstance(each, Damage) else _first(each) for each in found]
@@ -80,7 +80,7 @@ def test_following_segment() -> None:
     batches: Batches = [(0, 5), (5, 5), (10, 5), (15, 5)]
     assert ordered(batches, 10, is_elsewhere=True) == [0, 5]
     assert [isinstance(each, str) for each in ordered(batches, 10)] == [False, False, True, True]
-    # A batch that reaches past the end cannot be in both segments.
+    # A batch that extends past the end cannot be in both segments.
     assert [isinstance(each, str) for each in ordered(batches, 12, is_elsewhere=True)] == [False, False, True]
 
 

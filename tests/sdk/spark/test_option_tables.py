@@ -1,4 +1,4 @@
-"""The tables of options on the pages about Spark list every option, and no others."""
+"""The option tables on the pages about Spark list every option, and no others."""
 
 from __future__ import annotations
 

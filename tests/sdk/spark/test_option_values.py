@@ -1,4 +1,4 @@
-"""Values are read as Spark writes them; for any other value the error says what was expected."""
+"""Values are parsed as Spark writes them; for any other value, the error says what was expected."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_other_names(name: str, reason: str) -> None:
     ("reason", "shown"),
     [
         ("did you mean fetch.min.bytes?", "did you mean kafka.fetch.min.bytes?"),
-        ("did you mean retries?", "did you mean retries?"),  # a producer's option
+        ("did you mean retries?", "did you mean retries?"),  # a producer option
         ("did you mean io?", "did you mean kafka.io?"),
         ("here it is ssl_truststore_location", "here it is kafka.ssl.truststore.location"),
         ("at most fetch_max_bytes=7", "at most kafka.fetch.max.bytes=7"),
@@ -134,7 +134,7 @@ def test_one_of() -> None:
     names = ("subscribe", "assign")
     assert one_of({}, {}, names) is None
     assert one_of({"assign": 1, "other": 2}, {"ASSIGN": "1"}, names) == "assign"
-    with pytest.raises(ConfigurationError, match="subscribe='a': assign is given, too; expected one"):
+    with pytest.raises(ConfigurationError, match="subscribe='a': assign is also given; expected only one"):
         one_of({"assign": 1, "subscribe": 2}, {"ASSIGN": "1", "Subscribe": "a"}, names)
 
 

@@ -1,8 +1,8 @@
 """The programs on the pages about Spark run, and do what the pages say.
 
-Method: the Python blocks of a page, in order, are one program. Names of brokers and folders are replaced by those of an
-embedded broker and of a temporary folder; the prerequisites of a page are set up first, and its promises are checked
-afterwards. Skipped if Spark or Java is missing. `test_option_tables.py` is about the tables of options.
+Method: the Python blocks of a page, in order, form one program. Names of brokers and folders are replaced with those of
+an embedded broker and of a temporary folder; the prerequisites of a page are set up first, and its promises are checked
+afterwards. Skipped if Spark or Java is missing. `test_option_tables.py` covers the option tables.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def create(broker: Broker, *topics: str) -> None:
 
 
 def rows_of(stream: Any, name: str) -> list[Any]:
-    """Return the rows of a stream that are available now."""
+    """Return the rows of a stream that are now available."""
     query = stream.writeStream.format("memory").queryName(name).trigger(availableNow=True).start()
     try:
         assert query.awaitTermination(120)
@@ -131,7 +131,7 @@ def test_writing(page: Callable[..., Names], spark: Any, broker: Broker, tmp_pat
 
 
 def test_repeats(page: Callable[..., Names], broker: Broker) -> None:
-    """Rows with the same id are kept once; rows without an id, with other headers or with none, all stay."""
+    """Rows with the same id are kept once; rows without an id, with other headers or with none, are all kept."""
     create(broker, "orders")
     with Producer(broker.bootstrap) as producer:
         for headers in ([("x", b"1"), ("spark-row-id", b"q/0/0/0")], [("spark-row-id", b"q/0/0/0")]):

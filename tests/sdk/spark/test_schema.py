@@ -1,4 +1,4 @@
-"""The columns are the connector's, with more only on request; Spark's and Arrow's types agree.
+"""The columns are the connector's, with others only on request; Spark's and Arrow's types agree.
 
 Method: the table, every choice of columns, and Spark's own conversion of its types to Arrow's.
 """

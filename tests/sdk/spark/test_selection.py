@@ -1,4 +1,4 @@
-"""JSON of partitions and offsets means the same as for Spark's connector; anything else is refused."""
+"""JSON for partitions and offsets means the same as in Spark's connector; anything else is refused."""
 
 from __future__ import annotations
 

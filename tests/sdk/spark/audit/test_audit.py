@@ -1,4 +1,4 @@
-"""Audits of the same segments give equal tables, however often they run, in however many pieces, and when interrupted.
+"""Audits of the same segments give equal tables, whether they run once, in pieces, or with interruptions.
 
 Method: a hand-made folder that has every kind of fact is audited as a whole, in pieces as a broker would append them,
 and with an interruption at each step. Tables are compared row by row.
@@ -34,7 +34,7 @@ from tests.sdk.spark.segments.logs import TIME_MS, batch, marker, records_of, wr
 pytestmark = [pytest.mark.timeout(300), pytest.mark.filterwarnings("ignore")]
 
 
-#: Records of a partition that several tasks share if each reads a megabyte.
+#: The number of records in a partition that several tasks share if each reads a megabyte.
 LARGE = 60_000
 
 
@@ -91,7 +91,7 @@ def whole(spark: Any, folder: Path, tmp_path_factory: pytest.TempPathFactory) ->
     assert [finding.text for finding in result.findings if finding.severity == "bad"] == [
         "11 records probably lost",
         "1 corrupt region, 261 B",
-        "1 partition with gaps that nothing explains",
+        "1 partition with unexplained gaps",
     ]
     assert result.report is not None
     page = result.report.read_text("utf-8")
@@ -123,11 +123,11 @@ def test_tables(whole: dict[str, list[Any]]) -> None:
     assert sum(row.records for row in whole["rates"]) == 50 + LARGE
     for name, table in TABLES.items():
         places = [tuple(row[column] for column in table.order) for row in whole[name]]
-        assert len(set(places)) == len(places), f"the order of {name} does not say which row it is"
+        assert len(set(places)) == len(places), f"the order of {name} does not identify each row"
 
 
 def test_the_same_again(spark: Any, folder: Path, whole: dict[str, list[Any]], tmp_path: Path) -> None:
-    """The second audit goes into another folder, in smaller tasks; the third into the same folder, with nothing new."""
+    """The second audit writes to another folder, in smaller tasks; the third to the same folder, with no new data."""
     out = tmp_path / "audit"
     paths = [folder / "orders-0", folder / "orders-1", folder / "__consumer_offsets-0"]
     assert (folder / "orders-1" / f"{0:020}.log").stat().st_size > 3 << 20
@@ -169,7 +169,7 @@ def test_a_time_from_brokers(spark: Any, tmp_path: Path) -> None:
         options["client"] = {"client.id": "auditor"}
         found = audit_brokers(spark, broker.bootstrap, tmp_path / "audit", with_report=False, **options)
         assert found.numbers["records"] == 20
-        with pytest.raises(ConfigurationError, match="other options need another folder"):
+        with pytest.raises(ConfigurationError, match="different options need a different folder"):
             audit_brokers(spark, broker.bootstrap, tmp_path / "audit")
         with pytest.raises(ConfigurationError, match=r"client\.idd"):
             audit_brokers(spark, broker.bootstrap, tmp_path / "other", client={"client.idd": "auditor"})
@@ -200,13 +200,13 @@ def test_in_pieces(
     assert [path.name for path in (out / "facts").iterdir()] == ["run=3"]
     found = tables(spark, out)
     for name in TABLES:
-        # The files are in another place.
+        # The files are somewhere else.
         rows = [row.asDict() | ({"path": None} if "path" in row else {}) for row in found[name]]
         assert rows == [row.asDict() | ({"path": None} if "path" in row else {}) for row in whole[name]], name
 
 
 def test_what_is_idle(spark: Any, tmp_path: Path) -> None:
-    """A partition continues where it ended, whatever other partitions got meanwhile; nothing is counted twice."""
+    """A partition continues where it ended, whatever other partitions have received since; nothing is counted twice."""
     segments, out = tmp_path / "segments", tmp_path / "audit"
     counts = []
     for first, second in ((1, 1), (1, 2), (2, 2)):
@@ -241,7 +241,7 @@ def test_partitions_that_do_not_go_on(spark: Any, tmp_path: Path) -> None:
     anew: dict[str, Any] = {"producer_id": 9, "producer_epoch": 0}
     for batches, reason in (
         ([batch(0)], f"out='{out}': t-0 was read up to offset 20 and ends at 10 now"),
-        ([batch(first, **anew, base_sequence=first) for first in (0, 10, 20)], "has another batch there now"),
+        ([batch(first, **anew, base_sequence=first) for first in (0, 10, 20)], "has a different batch there now"),
     ):
         write_segment(segments / "t-0", batches)
         with pytest.raises(ConfigurationError, match=reason):
@@ -269,7 +269,7 @@ def test_segments_without_those_of_topics_that_were_deleted(tmp_path: Path) -> N
 
 
 def test_a_topic_of_which_no_segment_is_left(tmp_path: Path) -> None:
-    """The topic still has to be audited: the audit has to report the loss."""
+    """The topic must still be audited: the audit has to report the loss."""
     write_segment(tmp_path / "a-0", [batch(0)]).unlink()
     texts = {"path": str(tmp_path), "topics": "a"}
     _, found, noted = module._segments(texts, ["a"], Manifest())
@@ -293,7 +293,7 @@ def test_compaction_of_single_records(spark: Any, tmp_path: Path) -> None:
 
 
 def test_what_is_removed_between(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cause of the gap stays, even after the facts of several runs are merged."""
+    """The cause of the gap is kept, even after the facts of several runs have been merged."""
     monkeypatch.setattr(merging, "RUNS_MAX", 1)
     segments, out = tmp_path / "segments", tmp_path / "audit"
     for first in (0, 20, 30):
@@ -328,7 +328,7 @@ def test_a_time_and_topics(spark: Any, folder: Path, tmp_path: Path) -> None:
     options: dict[str, Any] = {"topics": ["orders"], "since_ms": TIME_MS + 25, "until_ms": TIME_MS + 45}
     result = audit(spark, folder, tmp_path / "audit", with_report=False, **options)
     assert (result.numbers["topics"], result.numbers["records"], result.numbers["gaps"]) == (1, 10 + 5 + 5, 2)
-    with pytest.raises(ConfigurationError, match="other options need another folder"):
+    with pytest.raises(ConfigurationError, match="different options need a different folder"):
         audit(spark, folder, tmp_path / "audit")
 
 

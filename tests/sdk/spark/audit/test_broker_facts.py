@@ -1,6 +1,6 @@
-"""Facts from brokers: the tasks, the topics, and the same tables as an audit of the same segments.
+"""Facts from brokers: the tasks, the topics, and tables equal to those of an audit of the segments.
 
-Method: a reference broker on hand-made logs; one audit of it by Spark, in two runs.
+Method: a reference broker on hand-made logs; Spark audits it once, in two runs.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def facts(texts: dict[str, str]) -> list[list[dict[str, Any]]]:
 
 
 def test_what_is_read(tmp_path: Path) -> None:
-    """It reads from the end of the previous run up to the end at planning time; internal topics, too."""
+    """It reads from the end of the previous run up to the end at planning time, including internal topics."""
     with stored(tmp_path, batch(0, 5)) as broker:
         create(broker, other=2)
         produce(broker, "other", 1, 7)
@@ -67,7 +67,7 @@ def test_what_is_read(tmp_path: Path) -> None:
 
 
 def test_topic_that_was_made_anew(tmp_path: Path) -> None:
-    """It is refused whatever its length. A deleted topic, or one of a broker without topic ids, is not refused."""
+    """It is refused whatever its length. A deleted topic, or one on a broker without topic ids, is not refused."""
     with Broker(tmp_path) as broker, Admin(broker.bootstrap) as admin:
         create(broker, a=1, b=1)
         settings = {"bootstrap.servers": broker.bootstrap}
@@ -97,7 +97,7 @@ def test_topics(tmp_path: Path) -> None:
 
 
 def test_tasks(tmp_path: Path) -> None:
-    """If tasks share a partition, exactly one notes each batch; a batch outside of the time range does not count."""
+    """If tasks share a partition, exactly one notes each batch; a batch outside the time range does not count."""
     with stored(tmp_path, *(batch(first) for first in range(0, 100, 10))) as broker:
         texts = {**options(broker), "minPartitions": "7", "since_ms": str(TIME_MS + 25), "until_ms": str(TIME_MS + 85)}
         tasks = facts(texts)
@@ -149,7 +149,7 @@ def test_a_task_of_nothing(tmp_path: Path) -> None:
 
 
 def test_a_task_of_several_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They share one client, and give the same facts as separate tasks."""
+    """They share one client, and produce the same facts as separate tasks."""
     clients = []
 
     class Counted(StoredBatches):

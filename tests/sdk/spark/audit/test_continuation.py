@@ -1,6 +1,6 @@
 """A later audit of files continues the partitions that were read before, or refuses them.
 
-Method: a partition is written, with the note that an audit would make of its end; then it is written differently.
+Method: a partition is written, with the note that an audit would make of its end; then it is changed.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ def test_it_goes_on(tmp_path: Path, segments: list[list[bytes]]) -> None:
     [
         (WHOLE[:5], "ends at 50 now"),
         ([*WHOLE[:9], batch(90, 9)], "ends at 99 now"),
-        ([batch(first, **ANEW, base_sequence=first) for first in range(0, 120, 10)], "has another batch there now"),
-        ([*WHOLE[:8], batch(80, 20)], "has another batch there now"),
-        # Brokers do not merge batches, so a batch that goes on past the end of the noted one is a different batch.
-        ([*WHOLE[:9], batch(90, 20)], "has another batch there now"),
-        ([batch(first, 7) for first in range(0, 210, 7)], "has another batch there now"),
+        ([batch(first, **ANEW, base_sequence=first) for first in range(0, 120, 10)], "has a different batch there now"),
+        ([*WHOLE[:8], batch(80, 20)], "has a different batch there now"),
+        # Brokers do not merge batches, so a batch that extends past the end of the noted one is a different batch.
+        ([*WHOLE[:9], batch(90, 20)], "has a different batch there now"),
+        ([batch(first, 7) for first in range(0, 210, 7)], "has a different batch there now"),
     ],
 )
 def test_refused(tmp_path: Path, batches: list[bytes], reason: str) -> None:
@@ -86,7 +86,7 @@ def test_another_time(tmp_path: Path) -> None:
     for number in range(10):
         builder.append(TIME_MS + 1_000_000 + number, b"key", b"value")
     write_segment(tmp_path / "t-0", [*WHOLE[:9], builder.build()])
-    with pytest.raises(ConfigurationError, match="another batch"):
+    with pytest.raises(ConfigurationError, match="different batch"):
         check(tmp_path)
 
 
@@ -99,10 +99,10 @@ def test_an_empty_segment(tmp_path: Path) -> None:
 
 
 def test_topics_that_were_deleted_since(caplog: pytest.LogCaptureFixture) -> None:
-    """They are left out if they were read before; any other missing topic is a mistake, which other code reports."""
+    """They are omitted if they were read before; any other missing topic is a mistake, which other code reports."""
     before = {"a": {"0": 5}, "b": {"0": 5}}
     assert still_there(["a", "b", "c"], {"b"}, before) == ["b", "c"]
-    assert "deleted since, facts that were read before stay in the audit: a" in caplog.text
+    assert "deleted since the last audit, their facts are kept: a" in caplog.text
     caplog.clear()
     assert still_there(["b", "c"], {"b", "c"}, before) == ["b", "c"]
     assert not caplog.text

@@ -1,11 +1,11 @@
 """An audit that continues an earlier one never mixes two logs.
 
 Goal: an audit continues only in the log that it has read: the batch before the place where it continues is the last one
-that it has read, or retention has removed that batch. Otherwise the audit is refused, and a new audit reads the log
-from its beginning.
+that it read, or retention has removed that batch. Otherwise, the audit is refused, and a new audit reads the log from
+its beginning.
 
-Method: stories of a partition that grows, rolls, loses old segments, is deleted and created again, or is restored from
-an older backup, and of audits in between. In the model, the producer id of a batch says which of these logs it is from.
+Method: stories of a partition that grows, rolls, loses old segments, is deleted and recreated, or is restored from an
+older backup, and of audits in between. In the model, the producer id of a batch identifies the log that it came from.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Made(NamedTuple):
     """A batch of the model.
 
     Attributes:
-        first, end: offsets, the end exclusive.
+        first, end: the range of offsets, with an exclusive end.
         origin: the number of the log that it was written to.
     """
 
@@ -66,7 +66,7 @@ class Scene:
     """A partition, its model and an audit.
 
     Attributes:
-        segments: the segments of the log; only the last may be empty.
+        segments: the segments of the log; only the last one may be empty.
         read_to: the offset up to which the audit has read.
         last: the last batch that it has read.
     """
@@ -108,7 +108,7 @@ class Scene:
         self.segments = [[]]
 
     def _restore(self, lost: int) -> None:
-        """Remove the last batches, which an older backup lacks; batches after that have another origin."""
+        """Remove the last batches, which an older backup lacks; batches written after that have another origin."""
         self._origin += 1
         for _ in range(lost):
             if self.segments[-1]:
@@ -128,7 +128,7 @@ class Scene:
         self.read_to, self.last = self.batches[-1].end, self.batches[-1]
 
     def _goes_on(self) -> bool:
-        """Return whether every batch that was read is still there or was removed by retention."""
+        """Return whether every batch that was read still exists or was removed by retention."""
         if self.read_to <= self.batches[0].first:
             return True
         before = [each for each in self.batches if each.first < self.read_to]

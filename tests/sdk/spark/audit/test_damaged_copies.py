@@ -1,8 +1,8 @@
-"""An audit reports a damaged copy and the extent of its loss; it finds nothing in an undamaged one.
+"""An audit reports a damaged copy and the extent of its loss, and finds nothing wrong in an undamaged one.
 
-Method: a partition of four segments with its checkpoints is damaged in the ways of people, disks and tools, and read as
-Spark's workers read it; the facts and the files beside the segments give the findings. Damage that only those files
-reveal is in `test_partition_facts.py`. No Spark is needed: gaps are computed here as its tables compute them.
+Method: a partition of four segments with its checkpoints is damaged in the ways that people, disks and tools do it, and
+read as Spark's workers read it; the facts and the files next to the segments give the findings. Damage that only those
+files reveal is in `test_partition_facts.py`. Spark is not needed: gaps are computed here as its tables compute them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Report(NamedTuple):
         lost: the number of lost offsets.
         regions: the number of damaged regions.
         damaged_bytes: the size of these regions.
-        tail_bytes: the size of what follows the last batch.
+        tail_bytes: the size of the bytes after the last batch.
         epoch_steps: how often a batch has a lower leader epoch than its predecessor.
     """
 
@@ -175,7 +175,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], Report]] = {
 
 def test_an_undamaged_copy_is_clean(folder: Path) -> None:
     assert report_of(folder) == Report()
-    for path in folder.iterdir():  # times mean nothing, as most copies have new ones
+    for path in folder.iterdir():  # times mean nothing, because most copies have new ones
         os.utime(path, ns=(0, 0))
     assert report_of(folder) == Report()
 

@@ -1,6 +1,6 @@
-"""Segments become facts: a row for each batch with its content, sums, commits, damage.
+"""Segments become facts: a row per batch with its content, sums, commits and damage.
 
-Method: hand-made partitions are read through `read_into`, as Spark's workers do it; no Spark is needed.
+Method: hand-made partitions are read through `read_into`, as Spark's workers do; Spark is not needed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.sdk.spark.segments.logs import TIME_MS, batch, marker, planned, recor
 
 
 def facts(folder: Path, noted: NotedFacts | None = None, **options: Any) -> dict[str, list[dict[str, Any]]]:
-    """Return the facts about a folder by kind, each without the columns of other kinds."""
+    """Return the facts about a folder by kind, without the columns of other kinds."""
     files = SegmentFiles([str(folder)])
     noted = noted or NotedFacts()
     found: dict[str, list[dict[str, Any]]] = {str(kind): [] for kind in FactKind}
@@ -106,7 +106,7 @@ def test_sums_are_of_one_partition(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.ZSTD])
 def test_records_that_were_deleted_in_the_middle_of_a_batch(tmp_path: Path, compression: Compression) -> None:
-    """They are on the disk, but no reader gets them; the batch does not count as thinned out by compaction."""
+    """They are on disk, but no reader gets them; the batch does not count as thinned out by compaction."""
     write_segment(tmp_path / "t-0", [batch(0), batch(10, compression=compression), batch(20)])
     (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nt 0 14\n")
     found = facts(tmp_path)
@@ -123,7 +123,7 @@ def test_records_that_were_deleted_in_the_middle_of_a_batch(tmp_path: Path, comp
     [(bytes(4096), "zeros"), (batch(20)[:-9], "cut"), (batch(20)[:16], "cut"), (batch(20)[:9], "cut"), (b"", None)],
 )
 def test_what_is_behind_the_last_batch(tmp_path: Path, tail: bytes, kind: str | None) -> None:
-    """The task that reads the end of the partition reports it once; to other tasks it is not damage."""
+    """The task that reads the end of the partition reports it once; for other tasks, it is not damage."""
     write_segment(tmp_path / "t-0", [batch(0)])
     path = write_segment(tmp_path / "t-0", [batch(10)])
     path.write_bytes(path.read_bytes() + tail)
@@ -156,8 +156,8 @@ def test_records_that_cannot_be_read(tmp_path: Path) -> None:
     broken = BatchBuilder(1 << 20, Compression.NONE, base_offset=10)
     broken.append(TIME_MS, b"k", b"v")
     content = bytearray(broken.build())
-    content[-1] = 0x7F  # the count of headers that are missing
-    set_max_timestamp(content, TimestampType.CREATE_TIME, TIME_MS)  # computes the checksum again
+    content[-1] = 0x7F  # a count of headers that do not exist
+    set_max_timestamp(content, TimestampType.CREATE_TIME, TIME_MS)  # recomputes the checksum
     write_segment(tmp_path / "t-0", [batch(0), bytes(content), batch(11, 2)])
     rows = facts(tmp_path)["batch"]
     assert [(row["baseOffset"], row["reason"] is None) for row in rows] == [(0, True), (10, False), (11, True)]
@@ -168,7 +168,7 @@ def test_a_time_that_is_asked_for(tmp_path: Path) -> None:
     found = facts(tmp_path, NotedFacts(since_ms=TIME_MS + 15, until_ms=TIME_MS + 25))
     assert [row["isCounted"] for row in found["batch"]] == [False, True, False]
     assert sum(row["records"] for row in found["key"]) == 10
-    # A batch has the time of its last record. The start of the range is inclusive, its end exclusive.
+    # A batch has the time of its last record. The start of the range is inclusive, and its end is exclusive.
     found = facts(tmp_path, NotedFacts(since_ms=TIME_MS + 9, until_ms=TIME_MS + 29))
     assert [row["isCounted"] for row in found["batch"]] == [True, True, False]
 
@@ -181,7 +181,7 @@ def test_rows_of_batches_do_not_pile_up(tmp_path: Path) -> None:
 
 
 def test_rows_of_damage_do_not_pile_up(tmp_path: Path) -> None:
-    """That holds with and without batches between them."""
+    """This holds with and without batches in between."""
     broken = [bytearray(batch(number, 1)) for number in range(50)]
     for each in broken:
         each[-1] ^= 1
@@ -194,7 +194,7 @@ def test_rows_of_damage_do_not_pile_up(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("before", [[], [batch(0)]])
 def test_where_damage_was_expected(tmp_path: Path, before: list[bytes]) -> None:
-    """It is the end of the previous batch; without one, the beginning of the partition if that is known."""
+    """It is the end of the previous batch; without one, it is the beginning of the partition, if known."""
     broken = bytearray(batch(10))
     broken[-1] ^= 1
     write_segment(tmp_path / "s-0", [batch(0, 3)])
@@ -215,7 +215,7 @@ def test_damage_where_reading_begins(tmp_path: Path, kind: str, start_offset: in
         broken[:] = bytes(len(broken))
     else:
         broken[BATCH_HEADER_BYTES] ^= 1
-        set_max_timestamp(broken, TimestampType.CREATE_TIME, TIME_MS)  # computes the checksum again
+        set_max_timestamp(broken, TimestampType.CREATE_TIME, TIME_MS)  # recomputes the checksum
     path = write_segment(tmp_path / "t-0", [batch(0), batch(10, compression=Compression.GZIP), batch(20)])
     path.write_bytes(batch(0) + broken + batch(20))
     files = SegmentFiles([str(tmp_path)])

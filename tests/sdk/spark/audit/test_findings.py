@@ -1,4 +1,4 @@
-"""Findings say what an engineer has to know, and nothing if all is well.
+"""Findings report what an engineer has to know, and nothing if all is well.
 
 Method: hand-made summaries in which one number is wrong.
 """
@@ -26,9 +26,9 @@ def only(**numbers: Any) -> list[Finding]:
         (
             {"gaps": 2, "unknownGaps": 2, "unknownGapOffsets": 9},
             Severity.BAD,
-            "1 partition with gaps that nothing explains",
+            "1 partition with unexplained gaps",
         ),
-        ({"gaps": 2, "gapOffsets": 9}, Severity.NOTE, "1 partition with gaps that compaction left"),
+        ({"gaps": 2, "gapOffsets": 9}, Severity.NOTE, "1 partition with gaps left by compaction"),
         (
             {"gaps": 2, "gapOffsets": 9, "removedGaps": 2},
             Severity.NOTE,
@@ -41,7 +41,7 @@ def only(**numbers: Any) -> list[Finding]:
         ({"cutBytes": 1234}, Severity.WARNING, "1 partition ends inside a batch (1,234 bytes)"),
         ({"zeroBytes": 4096}, Severity.WARNING, "1 partition with zeros at the end (4,096 bytes)"),
         ({"epochSteps": 2}, Severity.WARNING, "1 partition whose leader epoch decreases"),
-        ({"isNamed": False}, Severity.NOTE, "1 partition that the high watermarks do not name"),
+        ({"isNamed": False}, Severity.NOTE, "1 partition missing from the high watermarks"),
         ({"segmentsWithoutIndex": 2}, Severity.NOTE, "2 segments without an index"),
         ({"duplicateBatches": 1, "duplicateRecords": 12}, Severity.WARNING, "12 records written twice"),
         ({"openTransactions": 1}, Severity.WARNING, "1 open transaction"),
@@ -102,7 +102,7 @@ def test_where_a_hot_key_is(partitions: int, where: str) -> None:
 
 @pytest.mark.parametrize(("records", "text"), [(100_000, None), (10_000, "One key has 61 % of the records of orders")])
 def test_a_hot_key_is_compared_with_all_records(records: int, text: str | None) -> None:
-    """That includes records without a key, which the share in the table does not cover."""
+    """This includes records without a key, which the share in the table does not cover."""
     (row,) = summary().top_keys
     rows = [partition("orders", 0, records=records, sizeBytes=1000, plainBytes=3000, keys=20)]
     found = findings_of(summary(partitions=rows, top_keys=[{**row, "share": 1.0}], groups=[]))
@@ -133,7 +133,7 @@ def test_large_partitions_compression_and_compaction() -> None:
 
 @pytest.mark.parametrize(("topic", "count"), [("__consumer_offsets", 0), ("__transaction_state", 0), ("__orders", 4)])
 def test_topics_of_kafka_itself(topic: str, count: int) -> None:
-    """How they are written causes no finding; an application's topic may begin with two underscores, too."""
+    """The way they are written causes no finding; an application's topic may also begin with two underscores."""
     size = {"sizeBytes": 9_000_000, "plainBytes": 9_000_000}
     rows = [
         partition(topic, 0, records=8000, recordBytes=100_000, supersededBytes=90_000, **size),

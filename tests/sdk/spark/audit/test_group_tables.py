@@ -1,4 +1,4 @@
-"""Groups: their last commits, and their lag at that time."""
+"""Groups: their last commits, and their lag at the time."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Tables made from batches: gaps and their causes, duplicates, transactions, lateness, damage.
+"""Tables built from batches: gaps and their causes, duplicates, transactions, lateness, damage.
 
-Method: hand-made facts in an order that is not that of the log; Spark makes the tables.
+Method: hand-made facts, not in log order; Spark builds the tables.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def made(spark: Any, table: Any, rows: list[dict[str, Any]], *order: str) -> lis
 
 
 def gaps(spark: Any, facts: list[dict[str, Any]], **cleaned: int) -> list[tuple[Any, ...]]:
-    """Return the gaps, given the offsets up to which topics were cleaned."""
+    """Return the gaps, given the offsets up to which topics have been cleaned."""
     columns = "topic string, partition int, cleanedOffset bigint"
     offsets = spark.createDataFrame([(topic, 0, offset) for topic, offset in cleaned.items()], columns)
     rows = made(spark, lambda batches: tables.gaps(batches, offsets), facts, "partition", "startOffset")
@@ -61,7 +61,7 @@ def test_gaps(spark: Any) -> None:
 
 
 def test_gaps_between_runs(spark: Any) -> None:
-    """A gap between runs is due to retention; a gap within a run, or beside damage or cleaning, is not."""
+    """A gap between runs is due to retention; a gap within a run, or next to damage or cleaning, is not."""
     facts = [
         batch(0),
         batch(20, run=3),
@@ -111,7 +111,7 @@ def test_duplicates(spark: Any) -> None:
         batch(80),
         sent(0, 0, partition=1),
         sent(10, 0, partition=1, isCounted=False),
-        # Offsets that are committed in transactions: a coordinator starts each of its batches with 0.
+        # These are offsets committed in transactions: a coordinator starts each of its batches with 0.
         *(sent(offset, 0, 1, topic="__consumer_offsets", isTransactional=True) for offset in range(3)),
         *(sent(offset, 0, 1, topic="__share_group_state") for offset in range(3)),
     ]
@@ -128,14 +128,15 @@ LAST = 2**31 - 1  # the last sequence number
 @pytest.mark.parametrize(
     ("batches", "expected"),
     [
-        # Base offset, base sequence, records; found: base offset, offset before it, last sequence, used one, records.
+        # Base offset, base sequence, records; found: base offset, offset before it, last sequence, highest used
+        # sequence, records.
         ([(0, 0, 10), (10, 10, 10), (20, 0, 10), (30, 10, 10)], [(20, 19, 9, 19, 10), (30, 19, 19, 19, 10)]),
         (
             [(0, 0, 10), (10, 10, 10), (20, 20, 10), (30, 0, 10), (40, 10, 10), (50, 25, 10), (60, 35, 10)],
             [(30, 29, 9, 29, 10), (40, 29, 19, 29, 10), (50, 29, 34, 29, 5)],
         ),
-        # A batch in which the numbers wrap, then a repeat of its part after the wrap, a repeat of the whole, and new
-        # records.
+        # A batch in which the numbers wrap, then a repetition of its part after the wrap, a repetition of the whole
+        # batch, and new records.
         (
             [(0, LAST - 4, 10), (10, 0, 5), (15, LAST - 4, 10), (25, 5, 5)],
             [(10, 9, 4, 4, 5), (15, 14, 4, 4, 10)],
@@ -255,7 +256,7 @@ def test_rates(spark: Any) -> None:
 
 
 def test_damage_that_is_mended(spark: Any) -> None:
-    """A broker cuts off a batch that was written incompletely; damage between batches stays."""
+    """A broker cuts off an incompletely written batch; damage between batches stays."""
     facts = [
         batch(0),
         damage(10, 100),

@@ -1,4 +1,4 @@
-"""Merged facts give the same tables, and are fewer.
+"""Merged facts produce the same tables, and there are fewer of them.
 
 Method: hand-made facts of two runs that found the same damage and the same keys.
 """

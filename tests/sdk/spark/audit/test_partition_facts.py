@@ -1,8 +1,8 @@
-"""The remaining files show that a data directory has lost something; a directory that a broker shortened shows no loss.
+"""The remaining files show what a data directory has lost; one that a broker has shortened shows no loss.
 
 Method: a data directory as Kafka 4.3 leaves it (several segments, retention, deleted records, compaction, a topic that
-is being deleted, one that is moved, one that was never written to), written by hand; then each kind of damage that
-people do to copies, and each change that a broker makes by itself.
+is being deleted, one that is being moved, one that was never written to), written by hand; then each kind of damage
+that people do to copies, and each change that a broker makes on its own.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def note(folder: Path, name: str, offsets: dict[str, int]) -> None:
 
 
 def write_partition(folder: Path, bases: list[int], end: int, start: int | None = None) -> None:
-    """Write segments with a batch for every ten offsets, a snapshot beside all but the first, and leader epochs."""
+    """Write segments with a batch for every ten offsets, a snapshot next to all but the first, and leader epochs."""
     for base, after in zip(bases, [*bases[1:], end], strict=True):
         if base < after:
             write_segment(folder, [batch(offset) for offset in range(base, after, 10)])
@@ -64,7 +64,7 @@ def write_partition(folder: Path, bases: list[int], end: int, start: int | None 
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """Return a data directory of a broker that was stopped."""
+    """Return the data directory of a broker that has been stopped."""
     folder = tmp_path / "data"
     folder.mkdir()
     write_partition(folder / "orders-0", [0, 100, 200], 300)
@@ -117,7 +117,7 @@ def test_what_a_broker_leaves_is_whole(data: Path) -> None:
 
 END = Loss(200, 300, Cause.END, HIGH_WATERMARKS)
 
-#: A change of the directory, and the reported losses.
+#: A change to the directory, and the losses to report.
 DAMAGE: dict[str, tuple[Callable[[Path], object], dict[str, list[Loss]]]] = {
     "the last segment": (lambda data: remove_segment(data, "orders-0", 200), {"orders-0": [END]}),
     "its log alone": (lambda data: log(data, "orders-0", 200).unlink(), {"orders-0": [END]}),
@@ -216,7 +216,7 @@ def test_what_is_gone_is_reported(data: Path, act: Callable[[Path], object], exp
     assert losses_of(data) == expected
 
 
-#: Changes by a broker, or by a person who copies, that lose nothing.
+#: Changes made by a broker, or by a person copying files, that lose nothing.
 HARMLESS: dict[str, Callable[[Path], object]] = {
     "checkpoints that are behind": lambda data: (
         note(data, HIGH_WATERMARKS, {"orders-0": 40, "retained-0": 420}),
@@ -323,7 +323,7 @@ BEFORE = PartitionFacts(
     ("later", "expected"),
     [
         (BEFORE, BEFORE),
-        # The broker went on, and removed a segment: the facts, which were read in between, need the smaller ends.
+        # The broker kept running, and removed a segment: the facts, which were read in between, need the smaller ends.
         (
             BEFORE._replace(
                 first_base=200, last_base=400, start=CheckpointedOffset(200, "e"), reached=CheckpointedOffset(460, "h")

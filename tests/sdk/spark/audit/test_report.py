@@ -1,6 +1,6 @@
-"""The page is complete and self-contained, whatever the names in it, with one partition and with a thousand.
+"""The page is complete and self-contained, whatever names it shows, with one partition or a thousand.
 
-Method: an HTML parser reads the page; its references and elements are checked.
+Method: an HTML parser reads the page, and its references and elements are checked.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ VOID = {"meta"}
 
 
 class Page(HTMLParser):
-    """Records the content of a page, and whether every element ends."""
+    """Records the content of a page, and whether every element is closed."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

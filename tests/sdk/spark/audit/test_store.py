@@ -1,4 +1,4 @@
-"""The folder of an audit shows the old version or the new one, whenever its process is killed.
+"""The folder of an audit shows the old version or the new one, no matter when its process is killed.
 
 Method: versions are written by hand. A process is killed before each step that changes the folder: a reader then sees
 one whole version, and the next run completes the new one.
@@ -50,7 +50,7 @@ def write(folder: Path, steps: int = 1_000_000) -> int:
 
 
 def seen(folder: Path) -> int:
-    """Return the version that a reader sees, after a check that it is complete."""
+    """Return the version that a reader sees, after checking that it is complete."""
     store = AuditStore(folder, {"topics": None})
     version = store.before.version
     if version:
@@ -92,17 +92,17 @@ def test_killed_at_every_step(tmp_path: Path, before: int) -> None:
             break
         assert code == -9
     assert len(versions) > 8
-    assert versions == sorted(versions)  # once the new version exists, it stays
+    assert versions == sorted(versions)  # once the new version exists, it is kept
     assert (versions[0], versions[-1]) == (before, before + 1)
 
 
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("notes.txt", "it is not an audit, and not empty: it holds notes.txt"),
-        ("facts/2026.csv", "it is not an audit, and not empty: it holds facts"),
-        ("versions/1/manifest.json", "it is not an audit, and not empty: it holds versions"),
-        (".lock", r"it is not an audit, and not empty: it holds \.lock"),
+        ("notes.txt", "it is neither empty nor an audit: it contains notes.txt"),
+        ("facts/2026.csv", "it is neither empty nor an audit: it contains facts"),
+        ("versions/1/manifest.json", "it is neither empty nor an audit: it contains versions"),
+        (".lock", r"it is neither empty nor an audit: it contains \.lock"),
         ("current/manifest.json", "cannot be read"),
     ],
 )
@@ -130,7 +130,7 @@ def test_no_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigurationError, match="it is not a folder"):
         AuditStore(tmp_path / "file", {})
-    with pytest.raises(ConfigurationError, match="a folder is needed that driver and workers share"):
+    with pytest.raises(ConfigurationError, match="the driver and the workers must share the folder"):
         AuditStore("s3://bucket/audit", {})
 
 
@@ -138,12 +138,14 @@ def test_other_options(tmp_path: Path) -> None:
     with AuditStore(tmp_path, {"topics": ["orders"]}) as store:
         store.commit(Manifest())
     assert AuditStore(tmp_path, {"topics": ["orders"]}).before.version == 1
-    with pytest.raises(ConfigurationError, match=r'made with \{"topics": \["orders"\]\}; other options need another'):
+    with pytest.raises(
+        ConfigurationError, match=r'made with \{"topics": \["orders"\]\}; different options need a different'
+    ):
         AuditStore(tmp_path, {"topics": None})
 
 
 def test_what_is_read_again(tmp_path: Path) -> None:
-    """Earlier versions no longer count, but stay until the new one exists, and no two runs share a name."""
+    """Earlier versions no longer count, but are kept until the new one exists, and no two runs share a name."""
     known = Manifest(runs=(3, 4), next_offsets={"t": {"0": 9}}, last_batches={"t": {"0": [1]}}, topic_ids={"t": "A"})
     with AuditStore(tmp_path, {}) as store:
         store.facts_of(4).mkdir(parents=True)
@@ -189,18 +191,18 @@ def test_what_a_killed_run_left_is_removed(tmp_path: Path) -> None:
 def test_what_others_put_there_meanwhile_stays(tmp_path: Path) -> None:
     store = AuditStore(tmp_path, {})
     (tmp_path / "facts" / "2026").mkdir(parents=True)
-    with pytest.raises(ConfigurationError, match="it holds facts"):
+    with pytest.raises(ConfigurationError, match="it contains facts"):
         store.__enter__()
     assert (tmp_path / "facts" / "2026").is_dir()
 
 
 @pytest.mark.parametrize("name", ["a[1]", "a{b}c", "a*", "a?b", "a\\b"])
 def test_a_folder_that_spark_would_take_for_a_pattern(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ConfigurationError, match="Spark would read a pattern in its path"):
+    with pytest.raises(ConfigurationError, match="Spark would treat part of its path as a pattern"):
         AuditStore(tmp_path / name, {})
 
 
 def test_paths_as_spark_takes_them(tmp_path: Path) -> None:
-    """They have a scheme, as a cluster's default file system may be another one; nothing in them is encoded."""
+    """They have a scheme, because a cluster's default file system may be another one; nothing in them is encoded."""
     store = AuditStore(tmp_path / "a b%20", {})
     assert store.uri(store.table("gaps")) == f"file://{tmp_path}/a b%20/versions/1/tables/gaps"

@@ -1,6 +1,6 @@
-"""The data of the report is limited, in time order, and does not depend on the session's time zone.
+"""The report's data is limited in size, ordered by time, and independent of the session's time zone.
 
-Method: hand-made tables; the session of these tests has India's time zone.
+Method: hand-made tables; the session in these tests has India's time zone.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def test_rates_and_lags(spark: Any) -> None:
     )
     assert [tuple(row.values()) for row in module._lags(commits, frame)] == [
         ("g", "a", START_MS, 4),
-        ("g", "a", START_MS + MINUTE, 4 + 3),  # of two partitions, each with its last known value
+        ("g", "a", START_MS + MINUTE, 4 + 3),  # the sum of two partitions, each with its last known value
         ("h", "a", START_MS, 2.0**64),
         ("h", "a", START_MS + MINUTE, 2.0**63),
     ]
@@ -101,7 +101,7 @@ def test_rates_and_lags(spark: Any) -> None:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.timeout(300)
 def test_what_is_limited(spark: Any) -> None:
-    """Every list has more entries than are shown, and the sum of the lags does not fit 64 bits."""
+    """Every list has more entries than are shown, and the sum of the lags does not fit in 64 bits."""
     from kafkawire.sdk.spark.audit.facts import fact_ddl
     from kafkawire.sdk.spark.audit.summary import summary_of
     from kafkawire.sdk.spark.audit.tables import LOSSES_DDL, PARTITION_FACTS_DDL, TABLES, Tables

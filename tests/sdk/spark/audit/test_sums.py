@@ -1,4 +1,4 @@
-"""Sums over records do not depend on where the records are cut, and never hold more than allowed.
+"""Sums over records do not depend on where the records are split, and never hold more than allowed.
 
 Method: random records are added in pieces of several sizes; the merged results are compared with a plain loop.
 """

@@ -1,4 +1,4 @@
-"""Every table is made from facts or from tables before it; it has an order that identifies each row, and is documented;
+"""Every table is built from facts or from earlier tables; it has an order that identifies each row, and is documented;
 keys are merged once.
 """
 
@@ -46,7 +46,7 @@ def test_order(empty: dict[str, Any]) -> None:
 
 
 def test_page(empty: dict[str, Any]) -> None:
-    """It lists every table with a description, and under its name as a heading every column with its type."""
+    """The page lists every table with a description and, under a heading with its name, every column with its type."""
     listing, _, sections = PAGE.read_text("utf-8").partition("## Columns of the tables")
     listed = re.findall(r"^\| \[`(\w+)`\]\(#\1\) \| (.+) \|$", listing, re.MULTILINE)
     abouts = {name: table.about for name, table in TABLES.items()}

@@ -1,4 +1,4 @@
-"""Clients get the options of a query, in Kafka's names or ours; secrets are shown nowhere."""
+"""Clients get the options of a query, under Kafka's names or ours; secrets are never shown."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_values() -> None:
 
 
 def test_values_that_are_no_text() -> None:
-    """A program may give them as numbers and booleans."""
+    """A program may pass them as numbers and booleans."""
     options = options_of(**{"fetch.max.bytes": 1000, "check.crcs": False, "retry_backoff_ms": 7})
     assert (options.fetch_max_bytes, options.check_crcs, options.retry_backoff_ms) == (1000, False, 7)
 
@@ -70,10 +70,10 @@ def test_options_of_members_have_no_effect() -> None:
             {**SERVERS, "fetch.mim.bytes": "1"},
             "kafka.fetch.mim.bytes='1': no such option; did you mean kafka.fetch.min",
         ),
-        ({**SERVERS, "fetch.min.bytes": None}, "kafka.fetch.min.bytes=None: expected a text, a number, true or false"),
+        ({**SERVERS, "fetch.min.bytes": None}, "kafka.fetch.min.bytes=None: expected text, a number, true or false"),
         ({**SERVERS, "fetch.min.bytes": 1.5}, "kafka.fetch.min.bytes='1.5': expected an integer"),
-        ({"bootstrap.servers": ["a:1"]}, "kafka.bootstrap.servers=['a:1']: expected a text, a number"),
-        ({**SERVERS, "sasl.password": b"do not tell"}, "kafka.sasl.password=<hidden>: expected a text, a number"),
+        ({"bootstrap.servers": ["a:1"]}, "kafka.bootstrap.servers=['a:1']: expected text, a number"),
+        ({**SERVERS, "sasl.password": b"do not tell"}, "kafka.sasl.password=<hidden>: expected text, a number"),
         ({**SERVERS, "sasl.jaas.config": 7}, "kafka.sasl.jaas.config=<hidden>: expected PlainLoginModule"),
         ({**SERVERS, "fetch.min.bytes": "x"}, "kafka.fetch.min.bytes='x': expected an integer"),
         ({**SERVERS, "fetch_min_bytes": "-1"}, "kafka.fetch.min.bytes=-1: expected 0 to"),
@@ -82,7 +82,7 @@ def test_options_of_members_have_no_effect() -> None:
         ({**SERVERS, "sasl.jaas.config": "x password=y"}, "kafka.sasl.jaas.config=<hidden>: expected PlainLoginModule"),
         (
             {**SERVERS, **LOGIN, "sasl.jaas.config": JAAS},
-            "kafka.sasl_username='you': sasl_username is given, too",
+            "kafka.sasl_username='you': sasl_username is also given",
         ),
         ({**SERVERS, **LOGIN, "sasl.pasword": "y"}, "kafka.sasl.pasword=<hidden>: no such option"),
         (

@@ -1,4 +1,4 @@
-"""The driver reads metadata and ends from brokers, repeats implausible answers, and reports what is missing."""
+"""The driver reads metadata and ends from brokers, retries implausible answers, and reports what is missing."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_ends(broker: Broker) -> None:
     asked = cluster(broker, subscribe="a")
     assert asked.earliest([A0, A1]) == {A0: 0, A1: 0}
     assert asked.latest([A0, A1]) == {A0: 0, A1: 2}
-    assert asked.latest([A1], {A1: 5}) == {A1: 2}  # asked several times
+    assert asked.latest([A1], {A1: 5}) == {A1: 2}  # asked more than once
     assert asked.latest([]) == asked.earliest([]) == {}
     asked.close()
 
@@ -138,7 +138,7 @@ def test_refused_places(broker: Broker, bound: Bound, reason: str) -> None:
 
 
 def test_nobody_answers() -> None:
-    """The limit is that of one call, whatever the number of attempts."""
+    """The limit is that for one call, however many attempts there are."""
     given = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "a", "kafka.default.api.timeout.ms": "50", **QUICK}
     with pytest.raises(ConnectFailed, match="Connection refused") as caught:
         Cluster(parse_options(given)).partitions()
@@ -158,7 +158,7 @@ def test_brokers_that_are_away_at_first(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_restart() -> None:
-    """A cluster that was away is asked again."""
+    """A cluster that was unavailable is asked again."""
     with Broker(ephemeral=True) as node:
         create(node, orders=1)
         asked = cluster(node)

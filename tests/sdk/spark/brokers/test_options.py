@@ -77,7 +77,7 @@ def test_topics(given: dict[str, str], expected: Selection) -> None:
 
 
 def test_first_of_several_ways_to_begin() -> None:
-    """As in the connector, a time for all partitions comes before times by partition, and these before offsets."""
+    """As in the connector, a time for all partitions comes before times by partition, and these come before offsets."""
     given = {"startingOffsets": "earliest", "startingOffsetsByTimestamp": '{"orders":{"0":5}}'}
     assert options(**given).starting == Bound("startingOffsetsByTimestamp", Times(None, {ORDERS: 5}))
     assert options(**given, startingTimestamp="6").starting == Bound("startingTimestamp", Times(6))
@@ -100,7 +100,7 @@ def test_isolation_level(given: dict[str, str], level: int) -> None:
     ("given", "reason"),
     [
         ({"subscribe": ""}, "subscribe='': expected names, separated by commas"),
-        ({"assign": '{"orders":[0]}'}, "subscribe='orders': assign is given, too; expected one"),
+        ({"assign": '{"orders":[0]}'}, "subscribe='orders': assign is also given; expected only one"),
         ({"startingOffset": "latest"}, "startingOffset='latest': no such option; did you mean startingOffsets?"),
         ({"topics": "orders"}, "topics='orders': no such option; subscribe names topics"),
         ({"path": "orders"}, "path='orders': no such option; subscribe names topics"),
@@ -126,8 +126,8 @@ def test_isolation_level(given: dict[str, str], level: int) -> None:
         ({"minPartitions": "0"}, "minPartitions='0': expected 1 to 2147483647"),
         ({"mode": "PERMISSIVE"}, "mode='PERMISSIVE': a consumer cannot continue after a damaged batch"),
         ({"mode": "DROPMALFORMED"}, "mode='DROPMALFORMED': a consumer cannot"),
-        ({"extra": "sequence, path"}, "extra='sequence, path': path only exists when files are read"),
-        ({"extra": "batchposition"}, "extra='batchposition': batchPosition only exists"),
+        ({"extra": "sequence, path"}, "extra='sequence, path': path exists only when files are read"),
+        ({"extra": "batchposition"}, "extra='batchposition': batchPosition exists only"),
         ({"extra": "offset"}, "extra='offset': there are leaderEpoch, "),
         ({"mode": "x"}, "mode='x': expected PERMISSIVE, DROPMALFORMED, FAILFAST"),
         ({"maxTriggerDelay": "soon"}, "maxTriggerDelay='soon': expected a time, such as"),

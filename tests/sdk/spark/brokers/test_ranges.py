@@ -1,4 +1,4 @@
-"""Tasks cover every range once, in about the configured sizes and numbers."""
+"""Tasks cover every range exactly once, with approximately the configured sizes and numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ A, B, C = (TopicPartition(topic, 0) for topic in "abc")
         ({A: 5, B: 5}, 1, None, [5, 5]),
         ({A: 10}, 3, None, [3, 3, 4]),
         ({A: 2}, 5, None, [1, 1]),
-        ({A: 100, B: 100, C: 1}, 6, None, [33, 33, 34, 33, 33, 34, 1]),  # about this many
+        ({A: 100, B: 100, C: 1}, 6, None, [33, 33, 34, 33, 33, 34, 1]),  # approximately this many
         ({A: 1, B: 100, C: 300}, 10, None, [1, 50, 50, 42, 43, 43, 43, 43, 43, 43]),
         ({A: 10}, None, 4, [3, 3, 4]),
         ({A: 10, B: 3}, None, 5, [5, 5, 3]),
@@ -55,7 +55,7 @@ def _of_sizes(sizes: list[int]) -> list[PartitionRange]:
         ([10] * 7, 1, [[10] * 7]),
         ([10] * 8, 4, [[10, 10]] * 4),
         ([10] * 9, 4, [[10, 10]] * 4 + [[10]]),
-        # A large range is alone, and small ranges on both sides of it are not joined.
+        # A large range gets its own task, and small ranges on both sides of it are not joined.
         ([1, 2, 90, 3, 4], 2, [[1, 2], [90], [3, 4]]),
         ([60_000, 40_000, 1], 1, [[60_000, 40_000], [1]]),
         ([500_000, 500_000], 1, [[500_000], [500_000]]),
@@ -71,7 +71,7 @@ def test_small_ranges_share_a_task(sizes: list[int], tasks_min: int, expected: l
 @pytest.mark.parametrize(
     ("sizes", "tasks_min", "task_records_max", "expected"),
     [
-        ([5] * 1_000, None, None, [1] * 1_000),  # like the connector
+        ([5] * 1_000, None, None, [1] * 1_000),  # as in the connector
         ([5] * 1_001, None, None, [1] * 1_001),  # none is small compared with the others
         ([5] * 10_000, None, None, [10] * 1_000),
         ([5] * 10_000, 5, None, [10] * 1_000),

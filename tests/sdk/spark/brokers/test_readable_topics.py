@@ -1,4 +1,4 @@
-"""Brokers say which topics a user may read; brokers that do not say so refuse the read later.
+"""Brokers report which topics a user may read; brokers that do not report this refuse the read later.
 
 Method: a reference broker, whose responses are changed in the client.
 """
@@ -34,7 +34,7 @@ def settings(tmp_path: Path) -> Any:
 
 
 def answer(monkeypatch: pytest.MonkeyPatch, rights: dict[str, int]) -> None:
-    """Make brokers answer with these rights."""
+    """Make brokers answer with these permissions."""
     original = Operations.request
 
     async def request(operations: Operations, target: Any, question: Any, response: Any, *more: Any, **by: Any) -> Any:
@@ -60,10 +60,10 @@ def test_rights(settings: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> No
 def test_an_audit_of_what_may_be_read(
     settings: dict[str, str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Topics that the query does not name are left out; a topic that it names is an error."""
+    """Topics that the query does not name are omitted; a topic that it names is an error."""
     answer(monkeypatch, {"a": READ, "b": DESCRIBE, "c": DESCRIBE})
     assert set(broker_input(settings, None, Manifest(), "out").topic_ids) == {"a"}
-    assert "left out, this user may not read them: b, c" in caplog.text
+    assert "skipped, because this user may not read them: b, c" in caplog.text
     for topics, denied in ((["a", "b"], "b"), (["c"], "c")):
         with pytest.raises(ConfigurationError, match=f"topics='{denied}': this user may not read them: the right READ"):
             broker_input(settings, topics, Manifest(), "out")

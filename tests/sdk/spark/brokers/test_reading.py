@@ -1,6 +1,6 @@
-"""A task reads each record of its range once and ends, whatever is between the offsets, or else says why not.
+"""A task reads each record of its range once and ends, whatever lies between the offsets, or else reports why not.
 
-Method: a reference broker on hand-made logs, and every range between their edges.
+Method: a reference broker on hand-made logs, and every range between the edges of batches.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tests.sdk.spark.segments.logs import TIME_MS, batch, marker, records_of  # 
 
 
 def test_gaps(tmp_path: Path) -> None:
-    """Compaction leaves them: inside of the range, and around its ends."""
+    """Compaction leaves them: inside the range, and around its ends."""
     there = [*range(10), *range(15, 20), *range(30, 33)]
     with stored(tmp_path, batch(0), batch(15, 5), batch(30, 3)) as broker:
         options = read_options(broker)
@@ -134,13 +134,13 @@ def test_a_topic_that_is_gone(tmp_path: Path, fails_on_loss: bool, caplog: pytes
 
 @pytest.mark.parametrize("fails_on_loss", [True, False])
 def test_an_open_transaction(tmp_path: Path, fails_on_loss: bool) -> None:
-    """Records that wait for its end are not lost: the range was planned before it, or for uncommitted reads."""
+    """Records waiting for its end are not lost: the range was planned before it began, or for uncommitted reads."""
     given: Any = {"poll_timeout_ms": 300, "fails_on_loss": fails_on_loss, "isolation_level": "read_committed"}
     with stored(tmp_path, batch(0), records_of(10, 7, 3)) as broker, pytest.raises(RequestTimedOut) as caught:
         offsets_of(read_options(broker, **given), 5, 12)
     assert str(caught.value) == (
-        "orders-0: nothing from offset 10 on came in 300 ms (kafkaConsumer.pollTimeoutMs), but 12 is the end; "
-        "the consumer waits for records"
+        "orders-0: no data arrived from offset 10 onward in 300 ms (kafkaConsumer.pollTimeoutMs), "
+        "although the range ends at 12; the consumer waits for records"
     )
 
 
@@ -184,7 +184,7 @@ def test_lost_end(tmp_path: Path) -> None:
 def test_range_that_ends_behind_the_partition(
     tmp_path: Path, level: str, poll_timeout_ms: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The error comes once, before the wait for records that will never come, however short that wait would be."""
+    """The error is raised once, before waiting for records that will never come, however short that wait would be."""
     with stored(tmp_path, batch(0)) as broker:
         given: Any = {"isolation_level": level, "poll_timeout_ms": poll_timeout_ms}
         with pytest.raises(LocalProtocolError) as caught:
@@ -197,7 +197,7 @@ def test_range_that_ends_behind_the_partition(
 
 
 def test_damage(tmp_path: Path) -> None:
-    """The records before it are read; the error says where it is."""
+    """The records before it are read, and the error says where it is."""
     with stored(tmp_path, batch(0), batch(10)) as broker:
         path = tmp_path / "orders-0" / f"{0:020}.log"
         content = bytearray(path.read_bytes())
@@ -213,14 +213,14 @@ def test_damage(tmp_path: Path) -> None:
 
 
 class Scripted:
-    """A consumer that passes over one offset with each read, which takes a while. It also stands in for the admin
-    client.
+    """A consumer that skips one offset with each read, which takes a while. It also stands in for the admin client.
 
     Args:
         first: the first offset of the partition.
-        ends: the end of the partition in each answer of the broker; the last one is repeated, and None means no answer.
+        ends: the end of the partition in each of the broker's answers; the last one is repeated, and None means no
+            answer.
         refused: the offset that the brokers refuse once.
-        last: the offset after which nothing comes as long as `ends` has another end.
+        last: the offset after which no data arrives while `ends` has more than one end left.
     """
 
     def __init__(
@@ -280,7 +280,7 @@ def test_time_begins_anew_with_what_comes(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize(
     "ends",
     [
-        [4, 4, 8],  # a new leader that learns later up to which offset consumers may read
+        [4, 4, 8],  # a new leader that only later learns up to which offset consumers may read
         [4, None, 4, 9],
     ],
 )
@@ -288,18 +288,18 @@ def test_an_end_that_was_not_the_last_word(ends: list[int | None], monkeypatch: 
     consumer = Scripted(ends=ends, last=4)
     monkeypatch.setattr(reading, "monotonic_ms", lambda: consumer.now_ms)
     consumer.read(PartitionRange(ORDERS, 0, 8))
-    # The time for the next record ends before the second question; that does not confirm the first answer.
+    # The time for the next record runs out before the second look-up; that does not confirm the first answer.
     assert consumer.offset == 8
     assert [later - earlier for earlier, later in itertools.pairwise(consumer.asked_ms)] == [240] * (len(ends) - 2)
 
 
 def test_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A leader that gives no answer says nothing about the end: the limit is the time for the next record."""
+    """A leader that does not answer says nothing about the end: the limit is the time for the next record."""
     consumer = Scripted(ends=[None, None], last=4)
     monkeypatch.setattr(reading, "monotonic_ms", lambda: consumer.now_ms)
     health = SimpleNamespace(error=None, waits_for=SimpleNamespace(value="records"))
     monkeypatch.setattr(consumer, "health", lambda: health, raising=False)
-    with pytest.raises(RequestTimedOut, match="nothing from offset 4 on came in 100 ms"):
+    with pytest.raises(RequestTimedOut, match="no data arrived from offset 4 onward in 100 ms"):
         consumer.read(PartitionRange(ORDERS, 0, 8), fails_on_loss=False)
 
 
@@ -313,14 +313,14 @@ def test_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_where_to_go_on(first: int, end: int, sought: int) -> None:
-    """It continues at the first offset that exists, but never after the end of the range."""
+    """Reading continues at the first offset that exists, but never after the end of the range."""
     consumer = Scripted(first, [end], refused=5)
     consumer.read(PartitionRange(ORDERS, 3, 8), fails_on_loss=False)
     assert consumer.sought == [sought]
 
 
 class Moving(Scripted):
-    """Its first offset moves on as soon as it has been read."""
+    """Its first offset advances as soon as it has been read."""
 
     def beginning_offsets(self, partitions: list[Any]) -> dict[Any, int]:
         found = super().beginning_offsets(partitions)

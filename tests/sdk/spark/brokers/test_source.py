@@ -1,4 +1,4 @@
-"""The data source plans and reads as Spark calls it; objects that go to workers can be pickled. No Spark runs."""
+"""The data source plans and reads as Spark calls it; objects sent to workers can be pickled. Spark does not run."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def source(broker: Broker, **options: str) -> KafkaWire:
 
 
 def read(reader: Any) -> list[tuple[int, int]]:
-    """Do the work of Spark: plan, pickle, read each task."""
+    """Do Spark's work: plan, pickle, read each task."""
     worker = pickle.loads(pickle.dumps(reader))
     tasks = pickle.loads(pickle.dumps(reader.partitions()))
     found = [row for task in tasks for rows in worker.read(task) for row in rows.to_pylist()]
@@ -125,7 +125,7 @@ def test_refused(broker: Broker, options: dict[str, str], reason: str) -> None:
 def test_nothing_is_left_before_the_end(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Retention does that to a partition that is read repeatedly up to a fixed offset; other partitions are read."""
+    """Retention does this to a partition that is read repeatedly up to a fixed offset; other partitions are read."""
     ends = {"endingOffsets": '{"orders":{"0":5,"1":-1}}'}
     monkeypatch.setattr(Cluster, "earliest", lambda self, found: {each: 8 * (not each.partition) for each in found})
     assert read(source(broker, failOnDataLoss="false", **ends).reader(SCHEMA)) == [(1, offset) for offset in range(10)]
@@ -148,7 +148,7 @@ _CORRUPT = types.StructType().add("path", "string").add("position", "long").add(
         ("offset", "integer", "schema='offset int': the column is bigint; cast it in the query"),
         ("id", "integer", f"schema='id int': no such column; there are {', '.join(THERE)}"),
         ("_corrupt", _CORRUPT, "schema='_corrupt': damage is an error here, not a row"),
-        ("path", "string", "schema='path': it only exists when files are read"),
+        ("path", "string", "schema='path': it exists only when files are read"),
     ],
 )
 def test_refused_schema(broker: Broker, name: str, kind: Any, reason: str) -> None:
@@ -168,7 +168,7 @@ def test_refused_schema(broker: Broker, name: str, kind: Any, reason: str) -> No
     ],
 )
 def test_what_is_no_loss(broker: Broker, options: dict[str, str], expected: list[bool]) -> None:
-    """A query from the earliest offset may begin later when it runs; one that names an offset may not."""
+    """A query from the earliest offset may begin later by the time it runs; one that names an offset may not."""
     tasks = source(broker, **options).reader(SCHEMA).partitions()
     assert [each.may_begin_later for task in tasks for each in task.value] == expected
 
@@ -212,7 +212,7 @@ def test_a_stream_that_is_refused(broker: Broker, given: dict[str, str], reason:
 
 
 def test_nothing_stays_connected(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That holds after planning and after a refused plan."""
+    """This holds after planning and after a refused plan."""
     closed: list[Cluster] = []
 
     def close(self: Cluster) -> None:

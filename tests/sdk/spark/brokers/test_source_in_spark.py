@@ -118,7 +118,7 @@ def test_refused(source: Any, broker: Broker, option: str, value: str, reason: s
 
 
 def test_errors_of_one_line(source: Any, broker: Broker) -> None:
-    """docs/spark.md promises it."""
+    """docs/spark.md promises this."""
     from pyspark.errors import AnalysisException
 
     name = "spark.sql.execution.pyspark.udf.hideTraceback.enabled"
@@ -134,7 +134,7 @@ def test_errors_of_one_line(source: Any, broker: Broker) -> None:
 
 
 def test_refused_stream(source: Any, broker: Broker, tmp_path: Path) -> None:
-    """No second error follows the real one, though Spark sees it only when it asks for the reader."""
+    """No second error follows the real one, even though Spark sees it only when it asks for the reader."""
     from pyspark.errors import StreamingQueryException
 
     rows = reading(source.readStream, broker, "orders", startingOffset="x").schema("value binary").load()

@@ -1,4 +1,4 @@
-"""All that a leader stores is read once and in order: control batches, aborted records and damage, too.
+"""Everything that a leader stores is read once and in order, including control batches, aborted records and damage.
 
 Method: a reference broker on hand-made logs.
 """
@@ -48,7 +48,7 @@ def read(
     partition: TopicPartition = ORDERS,
     fetch_bytes: int = 1 << 20,
 ) -> Any:
-    """Return the first offsets of batches, and the damages."""
+    """Return the first offsets of batches, and the damage."""
     with StoredBatches(client(broker, fetch_bytes), timeout_ms) as reader:
         found = list(reader.read(PartitionRange(partition, start, end)))
     return [each if isinstance(each, Damage) else first_offset(each.batch) for each in found]
@@ -62,7 +62,7 @@ def damaged(content: bytes, at: int = -1) -> bytes:
 
 @pytest.mark.parametrize("fetch_bytes", [1, 200, 1 << 20])
 def test_all_batches(tmp_path: Path, fetch_bytes: int) -> None:
-    """A range yields every batch that has an offset in it: markers, aborted and compressed batches, too."""
+    """A range yields every batch that has an offset in it, including markers, and aborted and compressed batches."""
     log = [batch(0, 3), records_of(3, 7, 3), marker(6, 7, False), batch(10, 5, Compression.GZIP), batch(15, 5)]
     spans = [(0, 3), (3, 6), (6, 7), (10, 15), (15, 20)]
     with stored(tmp_path, *log) as broker:
@@ -86,7 +86,7 @@ def test_damage(tmp_path: Path, fetch_bytes: int) -> None:
         *_, last = read(broker, 15, 25, fetch_bytes=fetch_bytes)
         assert isinstance(last, Damage)
         assert last.base_offset == 20
-        assert read(broker, 15, 20, fetch_bytes=fetch_bytes) == [15], "what is behind the end is of the next range"
+        assert read(broker, 15, 20, fetch_bytes=fetch_bytes) == [15], "a batch beyond the end belongs to the next range"
 
 
 def test_fetches_that_end_amid_damage(tmp_path: Path) -> None:
@@ -130,7 +130,8 @@ def test_gone_meanwhile(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Non
 def test_nothing_comes(tmp_path: Path) -> None:
     with stored(tmp_path, batch(0, 5)) as broker:
         with pytest.raises(
-            RequestTimedOut, match="orders-0: nothing from offset 5 on came in 500 ms, but 6 is the end"
+            RequestTimedOut,
+            match="orders-0: no data arrived from offset 5 onward in 500 ms, although the range ends at 6",
         ):
             read(broker, 0, 6, timeout_ms=500)
         with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION"):
@@ -138,7 +139,7 @@ def test_nothing_comes(tmp_path: Path) -> None:
 
 
 def test_range_that_ends_behind_the_partition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error comes once the leader has repeated its end several times: a new leader may learn the end late."""
+    """The error is raised once the leader has repeated its end several times: a new leader may learn the end late."""
     monkeypatch.setattr(stored_batches, "_WAIT_MS", 5)
     with stored(tmp_path, batch(0, 5)) as broker:
         with pytest.raises(
@@ -182,12 +183,12 @@ def test_gaps(tmp_path: Path) -> None:
 
 
 def test_old_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A wrapper belongs to the range with its last offset, which is known without opening the wrapper."""
+    """A wrapper belongs to the range that contains its last offset, which is known without opening the wrapper."""
     builder = MessageSetBuilder(1, Compression.GZIP, base_offset=10)
     for _ in range(5):
         builder.append(0, None, b"v")
     wrapper = builder.build()
-    broken = wrapper[:-4] + bytes(4)  # the trailer of gzip
+    broken = wrapper[:-4] + bytes(4)  # gzip's trailer
     sealed = broken[:12] + crc32(broken[16:]).to_bytes(4, "big") + broken[16:]
     with stored(tmp_path, batch(0, 10)) as broker:
         for content in (wrapper, sealed):
@@ -199,7 +200,7 @@ def test_old_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_broker_that_is_stopped(tmp_path: Path) -> None:
-    """Its socket stays open and accepts requests; the task ends in time, and the next task reads everything."""
+    """The broker's socket stays open and accepts requests; the task ends in time, and the next one reads everything."""
     with stored(tmp_path, *(batch(first, 5) for first in range(0, 50, 5))) as broker:
         address = broker.bootstrap
         settings = client(broker, fetch_bytes=1)
@@ -230,11 +231,11 @@ def test_no_broker(tmp_path: Path) -> None:
     before = set(threading.enumerate())
     with pytest.raises(KafkaWireError, match="connect"), StoredBatches(settings, 50):
         pass
-    assert set(threading.enumerate()) <= before  # one of the broker's threads may have ended meanwhile
+    assert set(threading.enumerate()) <= before  # one of the broker's threads may have ended in the meantime
 
 
 def test_a_leader_that_is_none_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The leader is looked up again, and each request states the leader epoch that the client knows."""
+    """The leader is looked up again, and each request contains the leader epoch that the client knows."""
     asked: list[list[str]] = []
     epochs: list[int] = []
     with stored(tmp_path, batch(0, 5)) as broker, StoredBatches(client(broker), 10_000) as reader:

@@ -1,7 +1,7 @@
 """A stream returns each record once, through limits, restarts, new partitions and recreated topics.
 
-Method: the reader is called in the order in which Spark calls it, and a restarted query gets a new reader; no Spark
-runs. The test moves the clock.
+Method: the reader is called in the order in which Spark calls it, and a restarted query gets a new reader; Spark does
+not run. The test moves the clock.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def broker() -> Iterator[Broker]:
 
 
 class Query(StreamQuery):
-    """A query of a broker's topics, by default of all their records."""
+    """A query over a broker's topics, by default over all their records."""
 
     def __init__(self, broker: Broker, **options: str) -> None:
         self.broker = broker
@@ -97,7 +97,7 @@ def test_default_limits(broker: Broker) -> None:
 
 @pytest.mark.parametrize("more", [{}, {"maxOffsetsPerTrigger": "100"}])
 def test_least(broker: Broker, monkeypatch: pytest.MonkeyPatch, more: dict[str, str]) -> None:
-    """After the first micro-batch each one waits for enough records, but not too long."""
+    """After the first micro-batch, each one waits for enough records, but not too long."""
     now_ms = 5_000_000
     monkeypatch.setattr(stream, "monotonic_ms", lambda: now_ms)
     query = Query(broker, minOffsetsPerTrigger="10", maxTriggerDelay="60s", assign='{"orders":[1]}', **more)
@@ -229,7 +229,7 @@ def test_topic_that_is_made_anew(broker: Broker) -> None:
 
 
 def test_topic_that_goes_before_a_micro_batch_is_read(broker: Broker) -> None:
-    """The query does not wait for records that cannot come, and not after a restart either."""
+    """The query does not wait for records that cannot come, even after a restart."""
     query = Query(broker)
     query.plan()
     delete(broker, "orders")
@@ -241,7 +241,7 @@ def test_topic_that_goes_before_a_micro_batch_is_read(broker: Broker) -> None:
 
 
 def test_new_partition_that_begins_late(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The records that it had before it was noticed are lost."""
+    """The records that the topic had before it was noticed are lost."""
     monkeypatch.setattr(Cluster, "earliest", lambda _, partitions: dict.fromkeys(partitions, 5))
     query = Query(broker)
     query.offsets = [{"orders": {"0": 100}}, {"orders": {"0": 100, "1": 20}}]

@@ -18,7 +18,7 @@ from tests.sdk.spark.segments.logs import write_segment
 
 ORDERS = TopicPartition("orders", 0)
 
-#: Short pauses: tests wait for nothing that is not there soon.
+#: Short pauses: tests only wait for things that happen soon.
 QUICK = {"kafka.retry.backoff.ms": "1", "kafka.retry.backoff.max.ms": "10", "fetchOffset.retryIntervalMs": "1"}
 
 
@@ -27,7 +27,7 @@ def stored(folder: Path, *batches: bytes) -> Iterator[Broker]:
     """Start a broker whose partition orders-0 has these batches."""
     with Broker(folder) as broker:
         create(broker, orders=1)
-        broker.kill()  # the batches must be recovered: their transactions are in the log alone
+        broker.kill()  # the batches must be recovered: their transactions are only in the log
         for path in (folder / "orders-0").glob("0*"):
             path.unlink()
         write_segment(folder / "orders-0", batches)
@@ -36,7 +36,7 @@ def stored(folder: Path, *batches: bytes) -> Iterator[Broker]:
 
 
 def create(broker: Broker, **topics: int) -> None:
-    """Create topics with this many partitions, which keep all records."""
+    """Create topics with this many partitions that keep all records."""
     with Admin(broker.bootstrap) as admin:
         admin.create_topics([NewTopic(name, count, configs={"retention.ms": "-1"}) for name, count in topics.items()])
 
@@ -55,7 +55,7 @@ def wire_options(broker: Broker, **given: str) -> WireOptions:
 
 
 def read_options(broker: Broker, *names: str, poll_timeout_ms: int = 30_000, **given: Any) -> ReadOptions:
-    """Return options to read from a broker: columns and the attributes of `ReadOptions`; the rest go to the client."""
+    """Return options for reading from a broker: columns and attributes of `ReadOptions`; the rest go to the client."""
     own = {name: given.pop(name) for name in ("fails_on_loss", "attempts") if name in given}
     client = {name.replace("_", "."): str(value) for name, value in given.items()}
     settings = ClientSettings({"bootstrap.servers": broker.bootstrap, "fetch.max.wait.ms": "20", **client})

@@ -1,4 +1,4 @@
-"""`decode_batches` gives the same rows in Spark as its pure part without it, and fits the connector's queries.
+"""`decode_batches` returns the same rows in Spark as its pure part without it, and fits the connector's queries.
 
 Method: a small local Spark decodes columns and segment files that `BatchBuilder` wrote; skipped if Spark or its Java is
 missing.
@@ -68,7 +68,7 @@ def test_rows(spark: Any) -> None:
 
 
 def test_time_has_a_zone_whatever_the_session_says(spark: Any, setting: Any) -> None:
-    """With this setting, plain `timestamp` would have no time zone, and be another moment."""
+    """With this setting, a plain `timestamp` would have no time zone, and denote another moment."""
     setting("spark.sql.timestampType", "TIMESTAMP_NTZ")
     records = decode_batches(spark.createDataFrame([(batch(0),)], "raw binary"), "raw")
     assert records.schema["timestamp"].dataType.simpleString() == "timestamp"
@@ -86,7 +86,7 @@ def test_reserved_words_are_names(spark: Any, setting: Any) -> None:
 
 
 def test_segment_files(spark: Any, tmp_path: Path) -> None:
-    """Segments are read from a broker's folder; a half-written batch at the end may be left out."""
+    """Segments are read from a broker's folder; a half-written batch at the end may be skipped."""
     from pyspark.sql.functions import regexp_extract
 
     for partition, compression in enumerate([Compression.NONE, Compression.ZSTD]):
@@ -105,7 +105,7 @@ def test_segment_files(spark: Any, tmp_path: Path) -> None:
 
 
 def test_topic_and_partition(spark: Any) -> None:
-    """They come from columns or expressions, the partition also from a number; otherwise they are null."""
+    """They come from columns or expressions, and the partition also from a number; otherwise, they are null."""
     from pyspark.sql.functions import lit
 
     raw = spark.createDataFrame([(batch(0), "orders")], "raw binary, t string").cache()
@@ -174,7 +174,7 @@ def test_aborted_transactions(spark: Any) -> None:
     ],
 )
 def test_fields_of_aborted_transactions(spark: Any, aborted: str, count: int) -> None:
-    """The fields are taken by name: an id is not an offset."""
+    """The fields are found by name: an id is not an offset."""
     from pyspark.sql.functions import expr
 
     builder = BatchBuilder(producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)

@@ -97,7 +97,7 @@ def test_a_limit_to_decompression(spark: Any) -> None:
 
 @pytest.fixture
 def open_transaction(spark: Any) -> Any:
-    """Return a view of a value with a batch outside of any transaction, and one of an open transaction."""
+    """Return a view of a value with one batch outside any transaction, and one in an open transaction."""
     builder = BatchBuilder(base_offset=2, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
     builder.append(TIME_MS, None, b"open")
     raw = spark.createDataFrame([(batch(0, 2) + builder.build(),)], "batches binary")
@@ -158,7 +158,7 @@ def test_internal_records(spark: Any) -> None:
 
 @pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED"])
 def test_damage_of_messages(spark: Any, mode: str) -> None:
-    """Each function puts its error into the row."""
+    """Each function puts its error in the row."""
     raw = spark.createDataFrame([("__consumer_offsets", b"\0")], "topic string, data binary")
     row = raw.select(
         functions.decode_message("data", "HeartbeatRequest", 4, mode=mode),
@@ -203,7 +203,7 @@ def test_columns_of_other_types(spark: Any, decode: Any, reason: str) -> None:
     from pyspark.errors import PythonException
 
     raw = spark.range(1).selectExpr("cast(id as int) number", "'a' text")
-    with pytest.raises(PythonException, match=f"ConfigurationError: column='{reason}': it has to be binary"):
+    with pytest.raises(PythonException, match=f"ConfigurationError: column='{reason}': it must be binary"):
         raw.select(decode()).collect()
 
 
@@ -212,7 +212,7 @@ def test_tables_that_cannot_be_read(spark: Any) -> None:
 
     functions.register_kafka_decode(spark, "refusing")
     for content, reason in [
-        ("TABLE(SELECT 7 batches)", "column='batches int32': it has to be binary"),
+        ("TABLE(SELECT 7 batches)", "column='batches int32': it must be binary"),
         ("X'00'", "expected a table, as in TABLE"),
     ]:
         with pytest.raises(PythonException, match=reason):

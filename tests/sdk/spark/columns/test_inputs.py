@@ -1,4 +1,4 @@
-"""Columns of other types are refused by name and type, and never read as something else.
+"""Columns of other types are refused by name and type, and never interpreted as something else.
 
 Method: arrays of each type that Spark has for such columns, and of other types.
 """
@@ -34,14 +34,14 @@ def test_text(kind: Any) -> None:
 def test_no_binary(kind: Any) -> None:
     with pytest.raises(ConfigurationError) as caught:
         check_binary("frames", pyarrow.nulls(1, kind))
-    assert str(caught.value) == f"column='frames {kind}': it has to be binary"
+    assert str(caught.value) == f"column='frames {kind}': it must be binary"
 
 
 @pytest.mark.parametrize("kind", [*OTHERS, pyarrow.binary()], ids=str)
 def test_no_text(kind: Any) -> None:
     with pytest.raises(ConfigurationError) as caught:
         check_text("topics", pyarrow.nulls(1, kind))
-    assert str(caught.value) == f"column='topics {kind}': it has to be a string"
+    assert str(caught.value) == f"column='topics {kind}': it must be a string"
 
 
 def test_what_is_no_array() -> None:

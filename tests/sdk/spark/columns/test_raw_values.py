@@ -1,7 +1,7 @@
 """Raw batches become the rows of Spark's Kafka connector, however many a value holds and however damaged they are.
 
-Method: batches of every compression and format are built, decoded without Spark, and compared row by row with their
-records; then one thing at a time is damaged.
+Method: batches of every compression type and format are built, decoded without Spark, and compared row by row with
+their records; then one thing at a time is damaged.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def rows(*values: bytes | None, topic: str | None = "orders", partition: int | N
 
 
 def options(*more: str, mode: Mode = Mode.FAILFAST, **others: Any) -> DecodeOptions:
-    """Return options for the connector's columns and further ones."""
+    """Return options for the connector's columns and extra ones."""
     return DecodeOptions((*CONNECTOR, *more), mode, **others)
 
 
@@ -103,7 +103,7 @@ def test_old_formats(magic: int, compression: Compression) -> None:
     for number, (key, value) in enumerate(RECORDS):
         builder.append(TIME_MS + number, key, value)
     found = table(builder.build())
-    if magic == 0:  # the connector shows a timestamp of -1 and no type, as Kafka's consumer gives them
+    if magic == 0:  # the connector shows a timestamp of -1 and no type, as Kafka's consumer does
         assert {(row["timestamp"].timestamp(), row["timestampType"]) for row in found} == {(-0.001, -1)}
     else:
         assert found == expected(5)
@@ -196,7 +196,7 @@ def test_damage(damaged: bytes, reason: str, caplog: pytest.LogCaptureFixture) -
     assert [row["offset"] for row in found[:: len(RECORDS)]] == [0, 12, 18]
     assert [record.levelname for record in caplog.records] == ["WARNING"] * 2
     assert f"dropped from row 1 (orders-3): {len(SECOND)} bytes at {len(FIRST)}" in caplog.text
-    assert f'dropped in all: {{"damaged": 1, "bytes": {len(SECOND)}}}' in caplog.text
+    assert f'dropped in total: {{"damaged": 1, "bytes": {len(SECOND)}}}' in caplog.text
     found = table(*values, wanted=options(CORRUPT, mode=Mode.PERMISSIVE))
     assert [row["offset"] for row in found if row[CORRUPT] is None][:: len(RECORDS)] == [0, 12, 18]
     (row,) = [row for row in found if row[CORRUPT] is not None]
@@ -240,7 +240,7 @@ TIMESTAMP_MS_MAX = (2**63 - 1) // 1000
 
 
 def test_golden_batches() -> None:
-    """Every batch that Apache Kafka wrote gives the offsets and timestamps that Apache Kafka reads from it."""
+    """For every batch that Apache Kafka wrote, the offsets and timestamps are those that Apache Kafka reads from it."""
     compared = 0
     for vector in read_vectors("record_batches"):
         wanted = [
@@ -286,7 +286,7 @@ def marker(offset: int, is_commit: bool, producer_id: int = 1) -> bytes:
     return builder.build()
 
 
-#: Offsets 0 to 5 and 13 to 18 are committed, 6 to 11 aborted, 20 to 25 in an open transaction.
+#: Offsets 0 to 5 and 13 to 18 are committed, 6 to 11 are aborted, and 20 to 25 are in an open transaction.
 TRANSACTIONS = (
     batch(0) + transactional(6) + marker(12, is_commit=False) + transactional(13) + marker(19, True) + transactional(20)
 )
@@ -322,13 +322,13 @@ def test_columns_of_other_types() -> None:
     """They are refused by name and type; nulls without a type are nulls."""
     assert decoded_lists(pyarrow.nulls(2), options()).to_pylist() == [None, None]
     numbers = pyarrow.array([1 << 40])
-    with pytest.raises(ConfigurationError, match="column='batches int64': it has to be binary"):
+    with pytest.raises(ConfigurationError, match="column='batches int64': it must be binary"):
         decoded_lists(numbers, options())
     for name, column, reason in [
-        ("batches", numbers, "column='batches int64': it has to be binary"),
-        ("batches", pyarrow.array([[b""]]), "column='batches list<item: binary>': it has to be binary"),
-        ("partition", numbers, "column='partition int64': it has to be int32: .*1099511627776"),
-        ("partition", pyarrow.array(["one"]), "column='partition string': it has to be int32: .*'one'"),
+        ("batches", numbers, "column='batches int64': it must be binary"),
+        ("batches", pyarrow.array([[b""]]), "column='batches list<item: binary>': it must be binary"),
+        ("partition", numbers, "column='partition int64': it must be int32: .*1099511627776"),
+        ("partition", pyarrow.array(["one"]), "column='partition string': it must be int32: .*'one'"),
     ]:
         columns = {"batches": pyarrow.array([b""]), name: column}
         with pytest.raises(ConfigurationError, match=reason):
@@ -363,7 +363,7 @@ def test_sequences_begin_again() -> None:
 
 
 def test_memory_for_a_bomb() -> None:
-    """A batch with many records comes in pieces; one that is too large when decompressed is refused."""
+    """A batch with many records is returned in pieces; one that is too large when decompressed is refused."""
     builder = BatchBuilder(2**31 - 1, Compression.ZSTD)
     for _ in range(1_000_000):
         builder.append(TIME_MS, None, None)

@@ -1,4 +1,4 @@
-"""Folders of partitions for tests: segments with their indexes, written as a broker writes them."""
+"""Partition folders for tests: segments with their indexes, written as a broker writes them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TIME_MS = 1_700_000_000_000
 
 
 def batch(base_offset: int, count: int = 10, compression: Compression = Compression.NONE, **options: Any) -> bytes:
-    """Return a batch; the timestamp of a record is `TIME_MS` and its offset."""
+    """Return a batch; the timestamp of a record is `TIME_MS` plus its offset."""
     builder = BatchBuilder(1 << 24, compression, base_offset=base_offset, **options)
     for offset in range(base_offset, base_offset + count):
         builder.append(TIME_MS + offset, b"key %d" % offset, b"value %d " % offset * 3)
@@ -30,14 +30,14 @@ def batch(base_offset: int, count: int = 10, compression: Compression = Compress
 
 
 def cleaned_batch(base_offset: int) -> bytes:
-    """Return what compaction leaves of a batch of ten records with the same key."""
+    """Return what compaction leaves of a batch of ten records with equal keys."""
     (whole,) = walk(batch(base_offset))
     assert isinstance(whole, RecordBatch)
     return rewrite(whole, whole.records()[:1])
 
 
 def records_of(base_offset: int, producer_id: int, count: int = 1) -> bytes:
-    """Return a batch of a transaction."""
+    """Return a batch in a transaction."""
     return batch(base_offset, count, producer_id=producer_id, producer_epoch=0, base_sequence=0, is_transactional=True)
 
 

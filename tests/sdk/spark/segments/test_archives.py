@@ -1,4 +1,4 @@
-"""Segments that are compressed or in a tar are read like others; unread files beside them are reported.
+"""Segments that are compressed or in a tar file are read like others; unread files next to them are reported.
 
 Method: a partition of three segments is packed in every way, and read by parts, from an offset and by transactions.
 """
@@ -105,7 +105,7 @@ def test_by_a_pattern(data: Path) -> None:
 
 
 def test_what_is_there_as_it_was_counts(data: Path) -> None:
-    """The original may be kept beside the compressed file, or the compression may be under way."""
+    """The original may have been kept next to the compressed file, or compression may be in progress."""
     for path in data.rglob("*.log"):
         path.with_name(path.name + ".gz").write_bytes(b"not yet")
     files = SegmentFiles([str(data)])
@@ -155,7 +155,7 @@ def test_names() -> None:
 
 
 def test_what_is_not_read_is_named() -> None:
-    """Otherwise nothing would hint at them: a folder with only such files reads like one without records."""
+    """Otherwise, nothing would hint at them: a folder with only such files would look like one without records."""
     names = [
         "0.log.xz",
         "backup.tar.gz",
@@ -171,7 +171,7 @@ def test_what_is_not_read_is_named() -> None:
     assert packed_names(each.path for each in listed) == "0.log.xz, backup.tar.gz, a.zip and 2 more"
     assert str(nothing_found("/data", listed)) == (
         "path='/data': there are no segments: expected TOPIC-PARTITION/OFFSET.log; files that may contain some must be "
-        "unpacked, or named as a path if they are tars: 0.log.xz, backup.tar.gz, a.zip and 2 more"
+        "unpacked, or, if they are tar files, named as a path: 0.log.xz, backup.tar.gz, a.zip and 2 more"
     )
     assert str(nothing_found("/data", listed[2:5])).endswith("OFFSET.log")
 

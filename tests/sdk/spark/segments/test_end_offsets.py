@@ -1,4 +1,4 @@
-"""A partition ends after its last whole batch, and its stable part ends before the first open transaction."""
+"""A partition ends after its last complete batch, and its stable part ends before the first open transaction."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def end(files: SegmentFiles) -> End:
 
 @pytest.mark.parametrize("tail", [b"", bytes(9), bytes(50_000), batch(30)[:30], batch(30)[:-1], b"x" * 100])
 def test_end(files: SegmentFiles, tmp_path: Path, tail: bytes) -> None:
-    """The end is found from an index or without one; the index may be damaged, too."""
+    """The end is found with or without an index, even if the index is damaged."""
     batches = [batch(number * 10) for number in range(3)]
     path = write_segment(tmp_path / "orders-0", batches)
     path.write_bytes(path.read_bytes() + tail)
@@ -60,7 +60,7 @@ def test_cache(files: SegmentFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_end_is_looked_for_again_where_no_file_says_when_it_changed(files: SegmentFiles, tmp_path: Path) -> None:
-    """Its size may be that of preallocated room."""
+    """Its size may include preallocated space."""
     ends = PartitionEnds(files)
     path = write_segment(tmp_path / "orders-0", [batch(0), batch(10)])
     whole = path.read_bytes()
@@ -83,7 +83,7 @@ def test_last_stable_offset(files: SegmentFiles, tmp_path: Path) -> None:
             write_segment(folder, second[: count - 4])
         found.append(ends.last_stable_offset(files.find(), 0, count))
     assert found == [1, 1, 1, 1, 2, 2, 2, 6]
-    # A query that begins later finds the same; transactions that ended before do not count.
+    # A query that begins later finds the same offset; transactions that ended before that do not count.
     assert PartitionEnds(files).last_stable_offset(files.find(), 0, 8) == 6
     assert PartitionEnds(files).last_stable_offset(files.find(), 5, 8) == 6
 
@@ -116,7 +116,7 @@ def test_start_position(files: SegmentFiles, tmp_path: Path) -> None:
 
 
 def test_segment_with_a_marker_is_gone_before_it_was_looked_at(files: SegmentFiles, tmp_path: Path) -> None:
-    """The remaining segments say what is open: otherwise the transaction would stay open forever."""
+    """The remaining segments show what is open: otherwise the transaction would stay open forever."""
     ends = PartitionEnds(files)
     folder = tmp_path / "orders-0"
     first = write_segment(folder, [batch(0), records_of(10, 7)])
@@ -142,7 +142,7 @@ def replaced(path: Path, *batches: bytes) -> None:
 
 
 def test_segment_that_was_cleaned_while_it_was_followed(files: SegmentFiles, tmp_path: Path) -> None:
-    """Positions change then, and cleaning keeps open transactions."""
+    """Positions change in the process, and cleaning keeps open transactions."""
     ends, folder = PartitionEnds(files), tmp_path / "orders-0"
     path = write_segment(folder, [batch(0), batch(10), records_of(20, 7)])
     assert ends.last_stable_offset(files.find(), 0, 21) == 20
@@ -164,7 +164,7 @@ def test_segments_that_were_put_together_while_they_were_followed(files: Segment
 
 
 def test_transaction_that_was_cut_off(files: SegmentFiles, tmp_path: Path) -> None:
-    """A new leader does so, and has other records there."""
+    """A new leader does this, and has other records there."""
     ends, folder = PartitionEnds(files), tmp_path / "orders-0"
     path = write_segment(folder, [batch(0), records_of(10, 7)])
     assert ends.last_stable_offset(files.find(), 0, 11) == 10
@@ -173,11 +173,11 @@ def test_transaction_that_was_cut_off(files: SegmentFiles, tmp_path: Path) -> No
     replaced(path, batch(0), batch(10), records_of(20, 9))
     assert ends.last_stable_offset(files.find(), 0, 21) == 20
     replaced(path, batch(0), batch(10), records_of(20, 8), marker(21, 8, True), batch(22, 1))
-    assert ends.last_stable_offset(files.find(), 0, 23) == 23, "another one of that size, in that place"
+    assert ends.last_stable_offset(files.find(), 0, 23) == 23, "a different batch of that size, at that position"
 
 
 def test_control_batches_that_end_nothing(files: SegmentFiles, tmp_path: Path) -> None:
-    """Unknown kinds of control records end no transaction. A damaged batch may be an end; reading reports it."""
+    """Unknown kinds of control records end no transaction. A damaged batch may be an end marker; reading reports it."""
     for key, expected in ((b"\0\0\0\x63", 0), (b"\0", 2), (b"\0\0\0\1", 2)):
         builder = BatchBuilder(base_offset=1, producer_id=7, producer_epoch=0, is_transactional=True, is_control=True)
         builder.append(0, key, b"\0\0\0\0\0\0")

@@ -1,4 +1,4 @@
-"""Segments are found wherever they are below a path, and nothing else is; their names give partition and offset."""
+"""Segments are found anywhere below a path, and nothing else is; their names give the partition and offset."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def found(*paths: object, pattern: str | None = None) -> list[str]:
-    """Return the segments found below paths, in short form."""
+    """Return the segments found below paths, in a short form."""
     opened = [open_file_system(str(path)) for path in paths]
     arguments = (opened[0][0], [inside for _, inside in opened])
     segments, _ = find_segments(*arguments) if pattern is None else find_segments(*arguments, pattern)
@@ -86,7 +86,7 @@ def test_paths(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_paths_as_hadoop_has_them(path: str, inside: str) -> None:
-    """A `?` that is not followed by a setting belongs to a pattern."""
+    """A `?` that is not followed by a setting is part of a pattern."""
     pytest.importorskip("pyarrow._s3fs")
     system, found = open_file_system(path)
     assert (type(system).__name__, found) == ("S3FileSystem", inside)
@@ -119,7 +119,7 @@ def test_refused(root: Path) -> None:
     copy = root / "b" / "orders-0"
     os.makedirs(copy)
     (copy / f"{40:020}.log").write_bytes(b"")
-    with pytest.raises(ConfigurationError, match=r"orders-0 has a segment at 40 in .*, too"):
+    with pytest.raises(ConfigurationError, match=r"orders-0 also has a segment at 40 in "):
         found(root)
     with pytest.raises(ConfigurationError, match=r"path='dbfs:/data': pyarrow cannot open it .*read_segments\(\)"):
         open_file_system("dbfs:/data")
@@ -129,7 +129,7 @@ def test_refused(root: Path) -> None:
     "name", [f"orders-0/{40:020}.index", f"orders-0/{90:020}.log.deleted", "orders-0/99.log", f"{0:020}.log"]
 )
 def test_files_that_are_no_segments(root: Path, name: str) -> None:
-    """If it is named as a path, it is an error, as nothing would be read; in a folder or behind a `*` it is ignored."""
+    """Named as a path, it is an error, because nothing would be read; in a folder or behind a `*`, it is ignored."""
     path = write_names(root / "a", [name]) / name
     assert found(root / "a" / "orders-0" / "*") == ORDERS
     for paths in ([path], [root, path], [f"file://{path}"]):
@@ -146,8 +146,11 @@ def test_files_that_are_no_segments(root: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        (f"orders-0/{'9' * 20}.log", "offset 99999999999999999999 is more than 9223372036854775807, the highest"),
-        (f"orders-99999999999/{0:020}.log", "partition 99999999999 is more than 2147483647, the highest"),
+        (
+            f"orders-0/{'9' * 20}.log",
+            "offset 99999999999999999999 is more than 9223372036854775807, a broker's maximum",
+        ),
+        (f"orders-99999999999/{0:020}.log", "partition 99999999999 is more than 2147483647, a broker's maximum"),
     ],
 )
 def test_names_that_no_broker_gives(tmp_path: Path, name: str, reason: str) -> None:
@@ -216,7 +219,7 @@ def log(offset: int, suffix: str = "") -> str:
 @pytest.mark.parametrize(
     ("names", "expected"),
     [
-        # A segment was cleaned; then the old one is gone; then the new one is in its place.
+        # A segment is cleaned; then the old one disappears; then the new one takes its place.
         ([log(0), log(10), log(10, ".swap"), log(30)], [log(0), log(10), log(30)]),
         ([log(0), log(10, ".deleted"), log(10, ".swap"), log(30)], [log(0), log(10, ".swap"), log(30)]),
         ([log(0), log(10, ".deleted"), log(10), log(30)], [log(0), log(10), log(30)]),

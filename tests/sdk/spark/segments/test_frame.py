@@ -1,8 +1,7 @@
 """Spark reads segments: batch queries and streams, through the data source and `read_segments`.
 
-Method: a small local Spark reads segments that were written by hand and by the reference broker. A stream is stopped
-between its micro-batches while the log grows, and in the end each record is there once. Skipped if Spark or Java is
-missing.
+Method: a small local Spark reads segments written by hand and by the reference broker. A stream is stopped between its
+micro-batches while the log grows, and at the end each record has been read once. Skipped if Spark or Java is missing.
 """
 
 from __future__ import annotations
@@ -103,7 +102,7 @@ def test_pushdown(source: Any, folder: Path) -> None:
         plan = later._jdf.queryExecution().executedPlan().toString()
         assert "partition" not in plan.partition("Filter")[2].partition("\n")[0], plan  # Spark need not filter again
         assert sorted(row.offset for row in later.select("offset").collect()) == list(range(45, 60))
-        # In Spark 4.3 a DataFrame that was loaded once keeps its filters for later queries that have none.
+        # In Spark 4.3, a DataFrame that was loaded once keeps its filters for later queries that have none.
         assert reader.load(str(folder)).count() == 210
     finally:
         source.conf.unset("spark.sql.python.filterPushdown.enabled")
@@ -129,7 +128,7 @@ def test_map_batches(spark: Any, folder: Path) -> None:
     assert read_segments(spark, folder, columns=["offset"]).columns == ["offset"]
     assert read_segments(spark, folder, topics=None, assign=None).count() == 210
     assert read_segments(spark, folder, topics={"orders": 1}.keys()).count() == 200
-    with pytest.raises(ConfigurationError, match="columns='offset': schema is given, too"):
+    with pytest.raises(ConfigurationError, match="columns='offset': schema is also given"):
         read_segments(spark, folder, columns=["offset"], schema="offset bigint")
     with pytest.raises(ConfigurationError, match="columns='position'"):
         read_segments(spark, folder, columns=["position"])
@@ -183,7 +182,7 @@ def test_file_system_of_spark(spark: Any, folder: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("options", "count"),
     [
-        # The start of the time range is inclusive, its end exclusive.
+        # The start of the time range is inclusive, and its end is exclusive.
         ({"startingTimestamp": TIME_MS + 50, "endingTimestamp": TIME_MS + 60}, 2 * 10 + 10),
         ({"subscribePattern": "orders|old"}, 200),
         ({"subscribePattern": "orders"}, 200),
@@ -234,7 +233,7 @@ def test_what_is_not_there_with_the_file_system_of_spark(
 
 
 def test_damage_with_the_file_system_of_spark(spark: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Damage has no offset, so any start reports it; a mode without a row for it drops it."""
+    """Damage has no offset, so it is reported for any start; a mode without a row for it drops it."""
     path = folder / "orders-0" / f"{50:020}.log"
     path.write_bytes(path.read_bytes()[:-1] + b"\xff")
     monkeypatch.setattr(frame, "_opens", lambda paths: False)
@@ -307,7 +306,7 @@ def test_real_broker(spark: Any, tmp_path: Path) -> None:
 
 
 def copied(spark: Any, folder: Path, out: Path, **options: Any) -> Any:
-    """Return a writer that copies the new records of a folder into Parquet, from where an earlier copy stopped."""
+    """Return a writer that copies the new records of a folder to Parquet, from where an earlier copy stopped."""
     stream = read_segments(
         spark, folder, is_stream=True, schema="topic string, partition int, offset bigint", **options
     )
@@ -316,7 +315,7 @@ def copied(spark: Any, folder: Path, out: Path, **options: Any) -> Any:
 
 
 def finish(writer: Any) -> Any:
-    """Run a query over what is available now.
+    """Run a query over what is now available.
 
     Spark gives the worker that plans a stream ten seconds to start, which may not be enough on a busy machine. A
     restarted query continues from its checkpoint.
@@ -365,7 +364,7 @@ def test_stream_that_is_stopped(spark: Any, tmp_path: Path) -> None:
 
 @pytest.mark.smoke
 def test_stream_of_transactions(spark: Any, tmp_path: Path) -> None:
-    """The stream goes on as long as all transactions have ended."""
+    """The stream continues as long as all transactions have ended."""
     folder, out = tmp_path / "data", tmp_path / "out"
     log = [batch(0, 2), records_of(2, 7), records_of(3, 8), batch(4, 1)]
     seen = []

@@ -1,4 +1,4 @@
-"""Headers lead from batch to batch, past damaged content, up to the end of the whole batches."""
+"""Headers lead from batch to batch, past damaged content, up to the end of the complete batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options are read as Spark passes them, and refused with their name, their value and the allowed ones."""
+"""Options are parsed as Spark passes them; errors give their name, their value and the allowed values."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_refused_values_of_python(value: object, reason: str) -> None:
         ({"isolationLevel": "x"}, "isolationLevel='x': expected read_uncommitted or read_committed"),
         ({"subscribePattern": "("}, "subscribePattern='(': not a regular expression: "),
         ({"subscribePattern": ""}, "subscribePattern='': expected a regular expression"),
-        ({"topics": "a", "assign": '{"a":[0]}'}, "topics='a': assign is given, too; expected one"),
+        ({"topics": "a", "assign": '{"a":[0]}'}, "topics='a': assign is also given; expected only one"),
         ({"assign": "{}"}, "assign='{}': expected JSON such as {\"orders\":[0,1]}, but it names no partition"),
         ({"assign": '{"a":[]}'}, "assign='{\"a\":[]}': expected JSON"),
         ({"startingTimestamp": "2", "endingTimestamp": "1"}, "startingTimestamp=2: expected at most endingTimestamp=1"),
@@ -300,7 +300,7 @@ def test_limits_of_streams_in_a_batch_query(caplog: pytest.LogCaptureFixture) ->
     ],
 )
 def test_columns_where_none_are_read(given: dict[str, str], reason: str) -> None:
-    """That applies to rows of batches, which the audit reads."""
+    """This applies to rows that describe batches, which the audit reads."""
     read_options(options(includeHeaders="false", mode="PERMISSIVE"), (), False)
     read_options(options(**given), ("offset",), False)
     with pytest.raises(ConfigurationError, match=reason):

@@ -1,4 +1,4 @@
-"""Filters leave out the rows that they can, and Spark gets back the filters that it has to apply again."""
+"""Filters exclude the rows that they can, and Spark gets back the filters that it has to apply again."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Random partitions of every kind give each record once, whatever the parts, ranges and times.
+"""Random partitions of every kind yield each record once, whatever the parts, ranges and times.
 
-Method: segments of all formats and compressions with gaps between batches, and indexes as brokers of several releases
-write them, or wrong ones; the rows are compared with the records that were written.
+Method: segments of all formats and compression types, with gaps between batches, and indexes as brokers of several
+releases write them, or wrong ones; the rows are compared with the records written.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def built(draw: Random, magic: int, base_offset: int) -> tuple[bytes, Records]:
 
 
 def index_of(draw: Random, base_offset: int, batches: list[tuple[bytes, Records]]) -> bytes:
-    """Return an index of last offsets, those of several batches, or first offsets; with wrong positions; or empty."""
+    """Return an index of last offsets, of those of several batches, or of first offsets; or a wrong or empty one."""
     style, every = draw.choice(["last", "together", "first", "shifted", "none"]), draw.randint(1, 4)
     position, entries = 0, [(-1, 0)]
     for number, (data, records) in enumerate(batches):

@@ -1,4 +1,4 @@
-"""Parts of segments give each record once, whatever was cut, damaged, moved or removed.
+"""Parts of segments yield each record once, whatever was cut, damaged, moved or removed.
 
 Method: segments are written by hand, cut at every place that an index may name, and changed one thing at a time; the
 union of the parts is compared with a walk over the whole file.
@@ -162,7 +162,7 @@ def test_memory(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("split_bytes", SPLITS)
 def test_compacted(tmp_path: Path, split_bytes: int) -> None:
-    """Any offsets may be missing, but offsets increase."""
+    """Any offsets may be missing, but offsets always increase."""
     bases = [0, 7, 30, 31, 90]
     write_segment(tmp_path / "orders-0", [batch(base, 1) for base in bases])
     write_segment(tmp_path / "orders-0", [batch(base, 1) for base in (140, 141)], 100)
@@ -203,7 +203,7 @@ def test_cut_or_missing_indexes(files: SegmentFiles) -> None:
 
 @pytest.mark.thorough
 def test_every_bit_of_an_index(files: SegmentFiles) -> None:
-    """An index position where no batch begins, or the wrong one, neither loses nor repeats a record."""
+    """An index position at which no batch begins, or the wrong one, neither loses nor repeats a record."""
     index = log_of(files).with_suffix(".index")
     whole = index.read_bytes()
     for bit in range(len(whole) * 8):
@@ -219,7 +219,7 @@ def test_every_bit_of_an_index(files: SegmentFiles) -> None:
 
 @pytest.mark.parametrize("split_bytes", SPLITS)
 def test_damaged_batch(files: SegmentFiles, split_bytes: int) -> None:
-    """The batch is left out, and the part in which it begins reports it once."""
+    """The batch is skipped, and the part in which it begins reports it once."""
     content = bytearray(log_of(files).read_bytes())
     content[position_of(3) + 100] ^= 1
     log_of(files).write_bytes(content)
@@ -261,7 +261,7 @@ def test_every_bit_of_a_base_offset(files: SegmentFiles) -> None:
 
 @pytest.mark.thorough
 def test_random_damage(files: SegmentFiles) -> None:
-    """Parts give the same as the whole file: every undamaged record, and nothing that was not written."""
+    """Parts yield the same as the whole file: every undamaged record, and nothing that was not written."""
     chance = random.Random(20)
     whole = log_of(files).read_bytes()
     starts = [position_of(number) for number in range(10)]
@@ -294,7 +294,7 @@ def test_end_of_a_growing_file(files: SegmentFiles) -> None:
 
 
 def test_batch_that_was_finished_meanwhile(files: SegmentFiles) -> None:
-    """A batch that begins before the planned end is read; batches that were appended later are not."""
+    """A batch that begins before the planned end is read; batches appended later are not."""
     path = log_of(files, 1)
     whole = path.read_bytes()
     path.write_bytes(whole + batch(200)[:30])
@@ -331,7 +331,7 @@ def test_segment_that_was_cleaned_meanwhile(files: SegmentFiles, split_bytes: in
 
 
 def test_segments_that_overlap_after_a_crash(files: SegmentFiles) -> None:
-    """Where a merged segment overlaps those that it replaces, the later one counts, as for a broker, without damage."""
+    """Where a merged segment overlaps the ones it replaces, the later one counts, as for a broker, without damage."""
     write_segment(log_of(files).parent, [batch(number * 10) for number in range(20)])
     for split_bytes in SPLITS:
         assert offsets_of(planned(files, None, split_bytes), files) == list(range(200))
@@ -387,7 +387,7 @@ def test_a_time_that_an_index_names(tmp_path: Path) -> None:
 
 
 def test_damage_has_no_time(files: SegmentFiles) -> None:
-    """It is reported for any time range, as it may have held a wanted record."""
+    """It is reported for any time range, because it may have held a wanted record."""
     content = bytearray(log_of(files).read_bytes())
     content[-1] ^= 1
     log_of(files).write_bytes(content)

@@ -1,4 +1,4 @@
-"""Segments that change while they are read: some tasks see the old file, others the new one.
+"""Segments that change while they are being read: some tasks see the old file, others the new one.
 
 Method: the test makes a broker's changes between the tasks of one plan; whichever tasks see which file, records that
 are in both are read once.
@@ -55,7 +55,7 @@ def test_file_that_ends_while_it_is_read(files: SegmentFiles, monkeypatch: pytes
 
 
 def replaced(path: Path, content: bytes) -> None:
-    """Replace a file by another, as a broker does."""
+    """Replace one file with another, as a broker does."""
     new = path.with_suffix(".swap")
     new.write_bytes(content)
     new.replace(path)
@@ -119,7 +119,7 @@ def test_segment_that_is_put_into_the_one_before(
 
 
 def test_segment_that_was_cut_off(files: SegmentFiles) -> None:
-    """That is a loss even if the segment before it still exists or has grown since; later records are not damage."""
+    """This is a loss even if the segment before it still exists or has grown since; later records are not damage."""
     first, second = planned(files)
     log_of(files, 1).unlink()
     with pytest.raises(DecodeError, match="is gone: a broker removes old segments"):

@@ -1,4 +1,4 @@
-"""The data source plans and reads as Spark calls it; objects that go to workers can be pickled. No Spark runs."""
+"""The data source plans and reads as Spark calls it; objects sent to workers can be pickled. Spark does not run."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def batches(reader: Any, task: Any) -> list[Any]:
 
 
 def read(reader: Any) -> list[Any]:
-    """Do the work of Spark: plan, pickle, read each task."""
+    """Do Spark's work: plan, pickle, read each task."""
     worker = pickle.loads(pickle.dumps(reader))
     tasks = pickle.loads(pickle.dumps(reader.partitions()))
     return [row for task in tasks for rows in worker.read(task) for row in rows.to_pylist()]
@@ -80,7 +80,7 @@ def _nothing() -> Any:
 
 
 def test_nothing_to_read(folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Zero rows would suggest that there are no records, though they are compressed, or the folder is the wrong one."""
+    """Zero rows would suggest that there are no records, when they are compressed, or the folder is the wrong one."""
     (tmp_path / "other" / "orders-0").mkdir(parents=True)
     (tmp_path / "other" / "orders-0" / f"{0:020}.log.xz").touch()
     reader = source(tmp_path / "other").reader(schema("offset bigint"))
@@ -114,7 +114,7 @@ def test_column_that_must_not_be_null(folder: Path) -> None:
 
 
 def test_filters(folder: Path) -> None:
-    """Only a reader with the option takes filters: Spark refuses any other unless it is configured for filters."""
+    """Only a reader with the option accepts filters: Spark refuses any other unless it is configured for filters."""
     from pyspark.sql.datasource import DataSourceReader
 
     PUSHDOWN.require()
@@ -131,7 +131,7 @@ def test_filters(folder: Path) -> None:
 
 
 def test_loss(folder: Path) -> None:
-    """Loss is an error in the modes where damage is an error, unless an option says otherwise."""
+    """Loss is an error in the modes in which damage is an error, unless an option says otherwise."""
     cases = [({}, True), ({"mode": "DROPMALFORMED"}, False), ({"failOnDataLoss": "false"}, False)]
     cases.append(({"mode": "PERMISSIVE", "failOnDataLoss": "true"}, True))
     for options, fails in cases:
@@ -210,7 +210,7 @@ def test_function(folder: Path) -> None:
 
 
 def test_no_filters_before_a_function(folder: Path) -> None:
-    """Spark's filters are about the columns that the function returns."""
+    """Spark's filters apply to the columns that the function returns."""
 
     class Mapped(KafkaSegments):
         map_batches = staticmethod(lambda rows: rows)

@@ -1,4 +1,4 @@
-"""Files are opened where the paths say, in the workers, too; a missing file has an error of its own."""
+"""Files are opened where the paths say, in the workers, too; a missing file raises a distinct error."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_files(root: Path) -> None:
 
 
 def test_where_a_log_begins(root: Path) -> None:
-    """Segments before the start are left out, but the last one stays; a damaged checkpoint counts for nothing."""
+    """Segments before the start are omitted, but the last one is kept; a damaged checkpoint is ignored."""
     checkpoint = root / "log-start-offset-checkpoint"
     files = SegmentFiles([str(root)])
     whole = files.find()
@@ -91,5 +91,5 @@ def test_what_has_another_name_by_now(tmp_path: Path) -> None:
 def test_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="a folder of segments is needed"):
         SegmentFiles([])
-    with pytest.raises(ConfigurationError, match="path='mock:///a': it is in another file system than "):
+    with pytest.raises(ConfigurationError, match="path='mock:///a': it is on a different file system from "):
         SegmentFiles([str(tmp_path), "mock:///a"])

@@ -1,7 +1,7 @@
 """A stream returns each record once, through limits, restarts, rolled segments and new partitions.
 
-Method: the reader is called in the order in which Spark calls it, and a restarted query gets a new reader; no Spark
-runs.
+Method: the reader is called in the order in which Spark calls it, and a restarted query gets a new reader; Spark does
+not run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.sdk.spark.stream_query import Rows, StreamQuery, rows_of
 
 
 class Query(StreamQuery):
-    """A query of the segments in a folder."""
+    """A query over the segments in a folder."""
 
     def __init__(self, folder: Path, **options: str) -> None:
         self.folder = folder
@@ -97,7 +97,7 @@ def test_offsets_of_what_is_not_selected(folder: Path) -> None:
 
 
 def test_what_is_reported(folder: Path) -> None:
-    """The end of each partition when the last micro-batch was planned, however much that takes."""
+    """The end of each partition as of when the last micro-batch was planned, however much that micro-batch takes."""
     query = Query(folder, maxOffsetsPerTrigger="5")
     assert query.reader.reportLatestOffset() is None
     query.plan()
@@ -114,7 +114,7 @@ def test_default_limits(folder: Path) -> None:
 
 
 def test_growing(folder: Path) -> None:
-    """Batches and half a batch are added, segments roll, are compacted and removed, partitions appear."""
+    """Batches and half a batch are added, segments are rolled, compacted and removed, and partitions appear."""
     query = Query(folder, maxOffsetsPerTrigger="30")
     query.plan()
     query.rows += query.run()
@@ -180,7 +180,7 @@ def test_starting_offsets(folder: Path, offsets: str, expected: Rows) -> None:
 
 
 def test_preallocated(folder: Path) -> None:
-    """Room after the last batch is not part of a micro-batch, and may be cut off before that runs."""
+    """Space after the last batch is not part of a micro-batch, and may be cut off before that runs."""
     path = folder / "orders-1" / f"{0:020}.log"
     content = path.read_bytes()
     path.write_bytes(content + bytes(10_000))
@@ -281,7 +281,7 @@ def test_lost_partition(folder: Path) -> None:
 
 
 def test_each_loss_is_logged_once(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """It is logged once however often micro-batches are planned; again if the partition comes back and disappears."""
+    """It is logged once, however often micro-batches are planned, and again if the partition returns and disappears."""
     query = Query(folder, failOnDataLoss="false")
     query.take_all()
     path = folder / "orders-1" / f"{0:020}.log"
@@ -413,7 +413,7 @@ def test_partitions_that_come_later(folder: Path) -> None:
 
 
 def test_latest_is_before_an_open_transaction(folder: Path) -> None:
-    """That holds wherever the transaction began."""
+    """This holds wherever the transaction began."""
     write_segment(folder / "orders-2", [batch(0), records_of(10, 7), batch(11, 5)])
     write_segment(folder / "orders-2", [batch(16, 6)])
     query = Query(folder, startingOffsets="latest", isolationLevel="read_committed", topics="orders")

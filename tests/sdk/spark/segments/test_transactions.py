@@ -1,4 +1,4 @@
-"""Later markers or indexes decide transactions; an undecided one is not shown."""
+"""Later markers or indexes decide transactions; the records of an undecided one are not shown."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_damaged_index(content: bytes) -> None:
 
 
 def test_damaged_marker(tmp_path: Path) -> None:
-    """Without an index the producer's next marker decides; with the index the transaction is aborted."""
+    """Without an index, the producer's next marker decides; with the index, the transaction is aborted."""
     damaged = marker(2, 7, False)[:-1] + b"\xff"
     path = write_segment(
         tmp_path / "orders-0", [batch(0, 1), records_of(1, 7), damaged, records_of(3, 7), marker(4, 7, True)]
@@ -64,7 +64,7 @@ def test_damaged_marker(tmp_path: Path) -> None:
 
 
 def test_an_index_that_says_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It shows that a transaction was aborted, so the following segment need not be read."""
+    """The index shows that a transaction was aborted, so the following segment need not be read."""
     write_segment(tmp_path / "orders-0", [records_of(0, 7)])
     second = write_segment(tmp_path / "orders-0", [*(batch(first) for first in range(1, 91, 10)), marker(91, 7, False)])
     second.with_suffix(".txnindex").write_bytes(entry(7, 0, 91))
@@ -103,9 +103,7 @@ def test_following_segment_that_is_gone(tmp_path: Path, monkeypatch: pytest.Monk
     assert offsets_of(parts, files, DROP) == [0, 1]
     monkeypatch.setattr(SegmentFiles, "after", lambda *_: after)
     second.unlink()
-    with pytest.raises(
-        LocalProtocolError, match="orders-0: the segment from offset 2 on, which tells how transactions"
-    ):
+    with pytest.raises(LocalProtocolError, match="orders-0: the segment at offset 2, which shows how transactions"):
         offsets_of(parts, files, DROP)
     assert offsets_of(parts, files, DROP._replace(fails_on_loss=False)) == [1]
 
@@ -141,7 +139,7 @@ def test_segments_that_are_put_together_before_markers_were_looked_for(
 def test_segments_that_are_gone_before_markers_were_looked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: int
 ) -> None:
-    """Markers in the open file are found although the file has no name any more; markers in later files are missed."""
+    """Markers in the open file are found although the file no longer has a name; markers in later files are missed."""
     write_segment(tmp_path / "orders-0", [records_of(0, 7), marker(1, 7, True), records_of(2, 8)])
     write_segment(tmp_path / "orders-0", [marker(3, 8, True)])
     write_segment(tmp_path / "orders-0", [batch(4, 1)])
@@ -163,12 +161,12 @@ def test_segments_that_are_gone_before_markers_were_looked_for(
     for segment in segments:
         Path(segment.path).touch()
     write_segment(tmp_path / "orders-0", [records_of(0, 7), marker(1, 7, True), records_of(2, 8)])
-    with pytest.raises(LocalProtocolError, match="the segment from offset 3 on"):
+    with pytest.raises(LocalProtocolError, match="the segment at offset 3"):
         offsets_of([part], files, DROP)
 
 
 def test_marker_that_does_not_say_what_it_is(tmp_path: Path) -> None:
-    """It has a valid checksum and may end a transaction: that makes it damage, not an end."""
+    """It has a valid checksum and may end a transaction, which makes it damage, not an end."""
     builder = BatchBuilder(base_offset=1, producer_id=7, producer_epoch=0, is_transactional=True, is_control=True)
     builder.append(TIME_MS, b"\0", b"")
     write_segment(tmp_path / "orders-0", [records_of(0, 7), builder.build(), batch(2, 1)])
@@ -179,7 +177,7 @@ def test_marker_that_does_not_say_what_it_is(tmp_path: Path) -> None:
 
 
 def test_record_with_the_key_of_a_marker(tmp_path: Path) -> None:
-    """A record that an application writes ends no transaction."""
+    """A record written by an application ends no transaction."""
     builder = BatchBuilder(base_offset=0, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
     for key in (b"k", b"\0\0\0\1", b"k"):
         builder.append(TIME_MS, key, b"\0\0\0\0\0\0")

@@ -1,4 +1,4 @@
-"""Kill the driver of a stream repeatedly, at moments that are chosen by what can be observed from outside.
+"""Kill the driver of a stream repeatedly, at moments chosen by what can be observed from outside.
 
 The driver is `killed_program.py`, in a process of its own; SIGKILL also kills its JVM. Its Python workers are in a
 process group of their own and notice later: they are the earlier tasks that transactions have to keep out.
@@ -28,9 +28,9 @@ __all__ = ["PREFIX", "KilledStream", "Source", "check_once", "check_row_ids", "s
 PREFIX = "writers"
 #: The partitions of the source; a task reads each of them.
 _PARTITIONS = 3
-#: The rows of a partition in a micro-batch.
+#: The number of rows of a partition in a micro-batch.
 _ROWS_IN_BATCH = 40
-#: How often the driver is checked before it counts as stuck, and the pause between two checks.
+#: How often the driver is checked before it is considered stuck, and the pause between two checks.
 _LOOKS_MAX = 40_000
 _PAUSE_SECONDS = 0.005
 
@@ -40,9 +40,9 @@ class Source(NamedTuple):
 
     Attributes:
         expected: `partition-offset` of each row.
-        format: the format for Spark.
-        options: with a limit of as many rows per micro-batch as there are partitions, times `_ROWS_IN_BATCH`.
-        path: the path, or None if the format has none.
+        format: the format name for Spark.
+        options: its options, with a limit of `_ROWS_IN_BATCH` rows per partition in a micro-batch.
+        path: the path; None if the format has none.
     """
 
     expected: Counter[str]
@@ -93,7 +93,7 @@ def source_of_topic(servers: str, topic: str, kills: int, folder: Path | None = 
 
 
 def _write_transaction(producer: Producer, topic: str, offsets: int, *, commits: bool) -> list[RecordMetadata]:
-    """Write records and a marker that together take this many offsets of each partition."""
+    """Write records and a marker that together take up this many offsets in each partition."""
     producer.begin_transaction()
     sent = [
         producer.send(topic, b"v", partition=partition) for partition in range(_PARTITIONS) for _ in range(1, offsets)
@@ -107,7 +107,7 @@ def _write_transaction(producer: Producer, topic: str, offsets: int, *, commits:
 
 
 def _batches(kills: int) -> int:
-    """Return the number of micro-batches; each run completes one, and begins another."""
+    """Return the number of micro-batches; each run completes one and begins another."""
     return 2 * kills + 2
 
 
@@ -142,7 +142,7 @@ class KilledStream:
         """Start the driver, and kill it at one of several moments of its second micro-batch.
 
         Args:
-            number: the number of the kill; it chooses the moment.
+            number: the number of the kill, which determines the moment.
 
         Returns:
             The moment.
@@ -210,7 +210,7 @@ class KilledStream:
         return self._folder / f"{self.topic}.{self._runs}.log"
 
     def _last(self, what: str) -> int:
-        """Return the last micro-batch in a part of the checkpoint, or -1 without one."""
+        """Return the last micro-batch in a part of the checkpoint; -1 if there is none."""
         folder = self._checkpoint / what
         names = os.listdir(folder) if folder.is_dir() else []
         return max((int(name) for name in names if name.isdigit()), default=-1)
@@ -238,7 +238,7 @@ def check_once(stream: KilledStream) -> None:
 
 
 def check_row_ids(stream: KilledStream) -> int:
-    """Check that each record is there once after records with a known id are dropped; return how many were dropped."""
+    """Check that each record exists once after records with a known id are dropped; return how many were dropped."""
     records = written(stream.servers, stream.topic)
     values: dict[str, str] = {}
     for record in records:
@@ -250,13 +250,13 @@ def check_row_ids(stream: KilledStream) -> int:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    with suppress(ProcessLookupError):  # it may have ended by itself
+    with suppress(ProcessLookupError):  # it may have ended on its own
         os.killpg(process.pid, signal.SIGKILL)
     process.wait(30)
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment in which Spark finds its Java and this Python."""
+    """Return an environment in which Spark finds its Java and this Python."""
     return {**os.environ, "PYSPARK_PYTHON": sys.executable, "JAVA_HOME": java_home()}
 
 

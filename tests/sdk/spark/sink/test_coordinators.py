@@ -1,4 +1,4 @@
-"""The client of the sink reads stable offsets, and ends many transactions at once.
+"""The sink's client reads stable offsets, and ends many transactions concurrently.
 
 Method: the reference broker.
 """
@@ -28,7 +28,7 @@ def broker() -> Iterator[Broker]:
 
 
 def prepared(broker: Broker, name: str) -> PreparedTransaction:
-    """Return a transaction of one record and one offset of the group."""
+    """Return a transaction with one record and one offset of the group."""
     with Producer(broker.bootstrap, transactional_id=name) as producer:
         producer.begin_transaction()
         producer.send("t", name)

@@ -1,7 +1,7 @@
 """A stream whose driver is killed and restarted leaves no gap and no duplicate.
 
-Method: see killing.py. With transactions, readers of committed records see each record once; without, so do readers
-that drop records with a known id. tests/kafka/test_spark_sink.py kills more drivers, against Apache Kafka.
+Method: see killing.py. With transactions, readers of committed records see each record once; without them, so do
+readers that drop records with a known id. tests/kafka/test_spark_sink.py kills more drivers, against Apache Kafka.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.sdk.spark.sink.killing import (
     source_of_topic,
 )
 
-# Each kill takes as long as the start of a driver.
+# Each kill takes as long as starting a driver.
 pytestmark = pytest.mark.timeout(600)
 
 
@@ -51,7 +51,7 @@ _KILLS_MAX = 3
 @pytest.mark.spark
 @pytest.mark.thorough
 def test_row_ids(broker: Broker, tmp_path: Path) -> None:
-    """Rows of a repeated micro-batch that were already stored are there twice, with the same ids."""
+    """Rows of a repeated micro-batch that were already stored exist twice, with the same ids."""
     source = source_of_files(tmp_path / "in", _KILLS_MAX)
     stream = KilledStream(source, broker.bootstrap, "out", tmp_path, dedupeHeaders="true")
     for _ in range(_KILLS_MAX):

@@ -65,7 +65,7 @@ def test_fingerprint() -> None:
         ([b"ab", b"", b""], ["c", None, "d"]),
         ([b"ab", None, b""], ["c", "", "d"]),
         ([b"c", None, b""], ["ab", None, "d"]),
-        # The same values and the same keys, combined differently.
+        # Equal values and equal keys, combined differently.
         ([b"ab", None, b""], ["d", None, "c"]),
         ([b"a", b"b", None, b""], ["c", None, None, "d"]),
     ],
@@ -92,7 +92,7 @@ def test_columns_of_every_kind() -> None:
         Fingerprint().with_rows(pyarrow.RecordBatch.from_pydict({"it": pyarrow.array([value], kind)}), ["it"])
         for value, kind in [*columns, ([{"key": "a", "value": None}], headers), ([], headers), (4, pyarrow.int32())]
     }
-    assert len(found) == 6  # nulls are all the same
+    assert len(found) == 6  # all nulls are alike
 
 
 def test_parts_of_a_batch() -> None:

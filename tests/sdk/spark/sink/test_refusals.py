@@ -1,4 +1,4 @@
-"""A broker's refusal is raised with the missing right, or with the exceeded limit, and the original information."""
+"""A broker's refusal is raised with the missing permission or the exceeded limit, and the original information."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_sizes(columns: list[dict[str, Any]], expected: int) -> None:
     error = raised(BrokerError(ErrorCode.MESSAGE_TOO_LARGE, "1 record for out-0"), "out", *columns)
     assert str(error) == (
         f"MESSAGE_TOO_LARGE: 1 record for out-0; the largest row of the task so far has {expected} bytes of key and "
-        "value, and max.message.bytes of the topic is the limit, or message.max.bytes of the brokers"
+        "value; the limit is the topic's max.message.bytes or the brokers' message.max.bytes"
     )
 
 

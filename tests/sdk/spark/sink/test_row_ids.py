@@ -1,4 +1,4 @@
-"""Each row gets one more header with a unique value, and keeps its own headers."""
+"""Each row gets an extra header with a unique value, and keeps its own headers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A task's rows are stored when it ends; otherwise it fails with topic, partition and reason.
+"""A task's rows are stored by the time it ends; otherwise, it fails with the topic, partition and reason.
 
 Method: rows as Arrow batches, and the reference broker.
 """
@@ -98,7 +98,7 @@ def test_a_record_that_no_request_could_carry(broker: Broker) -> None:
     batches = [{"topic": ["a", "b"], "value": ["", "v" * 3_000_000]}]
     with pytest.raises(RecordTooLarge, match="row 0: ") as caught:
         sent(broker, batches)
-    assert "those for topic b, from row 1 of the task on" in caught.value.__notes__[0]
+    assert "the rows for topic b, starting at row 1 of the task" in caught.value.__notes__[0]
 
 
 def test_what_can_be_no_partition(broker: Broker) -> None:

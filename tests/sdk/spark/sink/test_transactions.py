@@ -31,7 +31,7 @@ from tests.sdk.spark.sink.topics import committed, is_open, row_id, written
 from tests.thorough import sampled
 
 COLUMNS = WrittenColumns(None, None, None)
-#: The possible errors about a transaction that is no longer open; they depend on the request.
+#: The possible errors for a transaction that is no longer open, which depend on the request.
 FENCED = "PRODUCER_FENCED|INVALID_PRODUCER_EPOCH|INVALID_TXN_STATE"
 
 
@@ -40,8 +40,8 @@ class Query:
 
     Args:
         broker: the broker to write to.
-        name: the id of the query.
-        given: options of the sink.
+        name: the query id.
+        given: sink options.
     """
 
     def __init__(self, broker: Broker, name: str = "query", **given: str) -> None:
@@ -97,7 +97,7 @@ def test_nothing_is_seen_before_the_commit(broker: Broker) -> None:
 
 
 def test_a_broker_that_is_away_at_first(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The broker is away before each step: the task, and the commit."""
+    """The broker is unavailable before each step: the task, and the commit."""
     query = Query(broker)
     monkeypatch.setattr(connecting, "pause", lambda _: broker.start())
     broker.stop()
@@ -142,7 +142,7 @@ def test_the_driver_stops_after_any_step(broker: Broker, steps: int, monkeypatch
         return counted
 
     def end(self: Coordinators, transactions: Any, *, commits: bool) -> None:
-        for each in transactions:  # one at a time, so that the driver can stop between two
+        for each in transactions:  # one at a time, so that the driver can stop between any two
             step(one)(self, [each], commits=commits)
 
     one = Coordinators.end
@@ -170,7 +170,7 @@ def test_a_later_attempt_fences_the_earlier(broker: Broker) -> None:
     second = query.task(0, 1, "0 1 a", "0 1 b")
     with pytest.raises(BrokerError, match=FENCED):
         query.commit(first)
-    # Task 0 is committed; Spark repeats the micro-batch.
+    # Task 0 has been committed; Spark repeats the micro-batch.
     query.commit(query.tasks(0))
     query.check(expected(0))
     with pytest.raises(KafkaWireError):
@@ -192,7 +192,9 @@ def partly_committed(query: Query) -> None:
 def test_other_rows_of_a_part_that_is_committed(broker: Broker) -> None:
     query = Query(broker)
     partly_committed(query)
-    with pytest.raises(LocalProtocolError, match="query query, micro-batch 0, task 1: 2 rows are committed"):
+    with pytest.raises(
+        LocalProtocolError, match="query query, micro-batch 0, task 1: 2 rows have already been committed"
+    ):
         query.task(0, 1, "0 1 a", "0 1 c")
     assert query.task(0, 1, "0 1 b", "0 1 a").uncommitted is None, "their order does not matter"
 
@@ -201,7 +203,9 @@ def test_another_number_of_tasks(broker: Broker) -> None:
     query = Query(broker)
     partly_committed(query)
     repeated = query.tasks(0, 4)
-    with pytest.raises(LocalProtocolError, match="a part of it is committed already, of 3 tasks, and now there are 4"):
+    with pytest.raises(
+        LocalProtocolError, match="part of it has already been committed with 3 tasks, but now there are 4"
+    ):
         query.commit(repeated)
     query.check_open(["0 1 a", "0 1 b"])
     abort(query.options, repeated)
@@ -218,7 +222,9 @@ def test_another_number_of_tasks_before_anything_is_committed(broker: Broker) ->
 def test_a_checkpoint_that_was_set_back(broker: Broker) -> None:
     query = Query(broker)
     query.commit(query.tasks(5))
-    with pytest.raises(LocalProtocolError, match="micro-batch 5 is committed already; was the checkpoint rolled back"):
+    with pytest.raises(
+        LocalProtocolError, match="micro-batch 5 has already been committed; was the checkpoint rolled back"
+    ):
         query.task(4, 0, "v")
 
 
@@ -252,7 +258,7 @@ def test_a_query_that_is_no_stream(broker: Broker) -> None:
 
 
 def test_a_row_that_cannot_be_written(broker: Broker) -> None:
-    """The task aborts its transaction, so readers do not wait for it."""
+    """The task aborts its transaction, so that readers do not wait for it."""
     query = Query(broker)
     with pytest.raises(KafkaWireError) as caught:
         query.task(0, 0, "good", "v" * 3_000_000)

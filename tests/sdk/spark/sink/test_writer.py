@@ -1,6 +1,6 @@
 """Spark writes to the reference broker: queries and streams, including the traces of failed and repeated tasks.
 
-Method: a small local Spark that repeats tasks, and a broker in this process; in the end a consumer reads the topic.
+Method: a small local Spark that repeats tasks, and a broker in this process; at the end, a consumer reads the topic.
 Skipped if Spark or Java is missing.
 """
 
@@ -147,7 +147,7 @@ def test_a_row_that_is_not_stored(source: Any) -> None:
 @pytest.mark.parametrize("name", ["kafkawire", "failing"])
 @pytest.mark.parametrize("options", [{}, {"transactionalIdPrefix": "writers"}])
 def test_a_task_that_is_repeated(source: Any, broker: Broker, name: str, options: dict[str, str]) -> None:
-    """Rows that it has written twice have the same ids, or are seen once."""
+    """Rows that were written twice have the same ids, or are seen once."""
     rows = source.range(100, numPartitions=2).selectExpr("cast(id as string) value")
     save(rows, broker, name, dedupeHeaders="true", **options)
     found = written(broker.bootstrap, "out")
@@ -161,7 +161,7 @@ def test_a_task_that_is_repeated(source: Any, broker: Broker, name: str, options
 
 
 def stream(spark: Any, folder: Path, broker: Broker, name: str = "kafkawire", **options: Any) -> Any:
-    """Return a writer of files of numbers to the topic `out`, two files at a time."""
+    """Return a writer that writes files of numbers to the topic `out`, two files at a time."""
     rows = spark.readStream.format("json").schema("number bigint").option("maxFilesPerTrigger", 2).load(str(folder))
     writer = rows.selectExpr("cast(number as string) value").writeStream.format(name)
     writer = writer.option("kafka.bootstrap.servers", broker.bootstrap).option("topic", "out").options(**options)

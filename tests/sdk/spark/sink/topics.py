@@ -9,7 +9,7 @@ from kafkawire.sync import Consumer
 
 __all__ = ["committed", "is_open", "row_id", "written"]
 
-#: How often a topic is checked before a transaction counts as open for good.
+#: How often a topic is checked before a transaction is considered open for good.
 _LOOKS_MAX = 2_000
 
 
@@ -21,7 +21,7 @@ def committed(servers: str, topic: str) -> list[Any]:
 
 
 def written(servers: str, topic: str) -> list[Any]:
-    """Return the committed records once no transaction is open: brokers write markers after their answer to EndTxn."""
+    """Return the committed records once no transaction is open: brokers write markers after responding to EndTxn."""
     for _ in range(_LOOKS_MAX):
         if not is_open(servers, topic):
             return committed(servers, topic)
@@ -29,7 +29,7 @@ def written(servers: str, topic: str) -> list[Any]:
 
 
 def is_open(servers: str, topic: str) -> bool:
-    """Return whether a transaction is open, or its marker is not written yet."""
+    """Return whether a transaction is open, or its marker has not been written yet."""
     return _ends(servers, topic, "read_committed") != _ends(servers, topic, "read_uncommitted")
 
 
