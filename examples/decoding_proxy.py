@@ -1,7 +1,6 @@
 """Show the traffic between clients and a broker: `decoding_proxy.py LISTEN_HOST:PORT BROKER_HOST:PORT`.
 
-Bytes are passed on unchanged. The broker must advertise LISTEN_HOST:PORT, because clients connect to the advertised
-address."""
+Bytes are passed on unchanged. The broker must advertise LISTEN_HOST:PORT: clients connect to the advertised address."""
 
 import asyncio
 import itertools

@@ -1,4 +1,4 @@
-"""A broker's way into its cluster and out of it: the steps of a start, of a stop and of a kill, on an event loop.
+"""How a broker joins and leaves its cluster: the steps of a start, a stop and a kill, on an event loop.
 
     options, listeners ─▶ lock, folders ─▶ session ─▶ prepare ─▶ meta.properties ─▶ logs ─▶ core ─▶ links
         ─▶ configurations ─▶ acceptors ─▶ registration ─▶ controller ─▶ announced by the controller
@@ -62,11 +62,11 @@ _log = logging.getLogger("kafkawire.broker")
 
 R = TypeVar("R")
 
-#: Opens a session with the registry of a cluster, given the `Post` of the broker.
+#: Opens a session with the cluster's registry, given the broker's `Post`.
 OpenRegistry = Callable[[Post], Registry]
 
-#: How long a starting broker waits for the controller to announce it: longer than an election after the end of the
-#: session of a controller that was killed, 18 s by default.
+#: How long a starting broker waits for the controller to announce it: longer than it takes to elect a controller after
+#: the session of a killed one has expired (18 s by default).
 ANNOUNCEMENT_TIMEOUT_MS: Final = 60_000
 
 #: How long a connection to another broker may take to open.
@@ -76,17 +76,17 @@ _PLAINTEXT: Final = BROKER_CONFIGS["security.inter.broker.protocol"].one_of.inde
 
 
 def zookeeper_of(options: ClusterOptions) -> OpenRegistry:
-    """Return what opens a session with the ZooKeeper of `zookeeper.connect`.
+    """Return a function that opens a session with the ZooKeeper in `zookeeper.connect`.
 
     Raises:
-        ConfigurationError: a file for TLS or for the login cannot be used, or `zookeeper.set.acl` is true and the
-            session has no identity that could have more rights than others.
+        ConfigurationError: a file for TLS or for the login is unusable, or `zookeeper.set.acl` is true but the session
+            has no identity that could be given exclusive rights.
     """
     security = options.zookeeper_security()
     if options.zookeeper_set_acl and not security.has_identity:
         reason = (
-            "the broker has no identity in ZooKeeper; give it one by java.security.auth.login.config, a file with the "
-            "section Client, or by zookeeper.ssl.client.enable with zookeeper.ssl.keystore.location"
+            "the broker has no identity in ZooKeeper; give it one with java.security.auth.login.config, a file with a "
+            "section Client, or with zookeeper.ssl.client.enable and zookeeper.ssl.keystore.location"
         )
         raise ConfigurationError("zookeeper.set.acl", True, reason)
     chroot_acl = default_acl(is_secure=options.zookeeper_set_acl)
@@ -101,7 +101,7 @@ def zookeeper_of(options: ClusterOptions) -> OpenRegistry:
 
 
 def startup_settings(options: ClusterOptions, endpoints: tuple[Endpoint, ...]) -> StartupSettings:
-    """Return the settings of `prepare`."""
+    """Return the settings for `prepare`."""
     return StartupSettings(
         options.configured_broker_id,
         endpoints,
@@ -114,14 +114,14 @@ def startup_settings(options: ClusterOptions, endpoints: tuple[Endpoint, ...]) -
 def open_directory(
     services: LogServices, lock: Lock, known: MetaProperties | None, prepared: Prepared, options: BrokerOptions
 ) -> LogDirectory:
-    """Open the logs of a broker that has prepared its start, and let its options have its id.
+    """Open the logs of a broker that has called `prepare`, and set the broker id in its options.
 
     Args:
-        services: for the logs.
-        lock: that of the data directory.
-        known: the identity that the data directory has; None if it is new.
+        services: services for the logs.
+        lock: the lock of the data directory.
+        known: the identity stored in the data directory; None if the directory is new.
         prepared: see `prepare`.
-        options: of the broker.
+        options: broker options.
 
     Raises:
         DamagedFile: a file cannot be read.
@@ -142,14 +142,14 @@ def core_of_member(
     new_id: Callable[[], str],
     served: ServedApis,
 ) -> Core:
-    """Return the core of a member of a cluster, which takes requests from then on.
+    """Return the core of a cluster member; from then on, it accepts requests.
 
     Args:
         membership: see `Membership`.
-        directory: what `open_directory` has returned.
+        directory: the result of `open_directory`.
         prepared: see `prepare`.
-        options: of the broker.
-        new_id: makes the ids of members and of fetch sessions.
+        options: broker options.
+        new_id: creates the ids of members and of fetch sessions.
         served: the APIs of the broker.
     """
     member = ClusterMember(membership, directory, prepared.expected)
@@ -167,9 +167,9 @@ class _Opened(NamedTuple):
     """A node that has opened its logs.
 
     Attributes:
-        registry: its session.
+        registry: its session with the registry.
         membership: see `Membership`.
-        links: all links, to be closed.
+        links: all links, which have to be closed.
     """
 
     registry: Registry
@@ -178,15 +178,15 @@ class _Opened(NamedTuple):
 
 
 class ClusterNode:
-    """A broker on its way into the cluster, in it, or on its way out.
+    """A broker that is joining its cluster, belongs to it, or is leaving it.
 
     Args:
-        options: of the membership.
+        options: membership options.
         open_registry: see `OpenRegistry`.
         names: the names of the broker's listeners.
 
     Raises:
-        ConfigurationError: the listeners between brokers do not fit the listeners.
+        ConfigurationError: the options for inter-broker listeners do not match the listeners.
     """
 
     def __init__(self, options: ClusterOptions, open_registry: OpenRegistry, names: tuple[str, ...]) -> None:
@@ -203,7 +203,7 @@ class ClusterNode:
 
     @property
     def listeners_between_brokers(self) -> frozenset[str]:
-        """The names of the listeners that clients do not use; none if they share one with the brokers."""
+        """The names of the listeners that only brokers use; empty if clients and brokers share the only listener."""
         if len(self._names) == 1:
             return frozenset()
         return frozenset({self._roles.between_brokers, self._roles.controller})
@@ -215,7 +215,7 @@ class ClusterNode:
 
     @property
     def patience_ms(self) -> int:
-        """How long the cluster may keep a start, or a stop, whichever takes longer."""
+        """How long the cluster may delay a start or a stop, whichever takes longer."""
         options = self._options
         registration_ms = registration_patience_ms(options.zookeeper_session_timeout_ms)
         start_ms = options.connection_timeout_ms + registration_ms + ANNOUNCEMENT_TIMEOUT_MS
@@ -227,16 +227,16 @@ class ClusterNode:
     async def open(
         self, services: LogServices, listeners: tuple[Listener, ...], options: BrokerOptions, served: ServedApis
     ) -> Core:
-        """Take the steps up to the core.
+        """Run the steps up to the creation of the core.
 
         Args:
-            services: for the logs; their timers fire already.
-            listeners: with actual ports.
-            options: of the broker.
+            services: services for the logs; their timers fire already.
+            listeners: the listeners, with actual ports.
+            options: broker options.
             served: its APIs.
 
         Raises:
-            ConfigurationError: the data directory is in use, or is of another broker; or see `prepare`.
+            ConfigurationError: the data directory is in use or belongs to another broker; see also `prepare`.
             RequestTimedOut: the registry cannot be reached.
             RegistryError: the registry refuses an operation.
             OSError: the disk failed.
@@ -294,7 +294,7 @@ class ClusterNode:
         return prepared._replace(identity=identity._replace(directory_id=directory_id))
 
     def _links(self, options: BrokerOptions) -> tuple[BrokerLinks, ...]:
-        """Return the links for control, and those for each fetcher number."""
+        """Return the control links, and the links for each fetcher number."""
         settings = ConnectionSettings(
             f"broker-{options.node_id}", _CONNECT_TIMEOUT_MS, self._options.request_timeout_ms
         )
@@ -354,22 +354,20 @@ class ClusterNode:
         except TimeoutError:
             controller_id = membership.controller.controller_id
             who = "there is no controller" if controller_id < 0 else f"the controller is broker {controller_id}"
-            reason = (
-                f"no UpdateMetadata with broker {membership.broker_id} has come within {ANNOUNCEMENT_TIMEOUT_MS} ms"
-            )
+            reason = f"no UpdateMetadata naming broker {membership.broker_id} came within {ANNOUNCEMENT_TIMEOUT_MS} ms"
             raise RequestTimedOut(f"{reason}: {who}") from None
 
     # The end.
 
     async def shut_down(self) -> None:
-        """Have the leaderships moved to other brokers, while this one still serves."""
+        """Have leadership moved to other brokers while this one still serves requests."""
         if self._opened is not None:
             over = asyncio.Event()
             self._opened.membership.shut_down(over.set)
             await over.wait()
 
     def end_control(self) -> None:
-        """Be the controller no longer, and ask it for nothing more."""
+        """Stop being the controller, and send the controller no more requests."""
         if self._opened is not None:
             self._opened.membership.end_control()
 
@@ -410,7 +408,7 @@ class _Opening(SessionListener):
 
 
 def _post() -> Post:
-    """Return the `Post` of the running loop; what is posted after its end is dropped."""
+    """Return the `Post` of the running loop; calls posted after the loop has ended are dropped."""
     loop = asyncio.get_running_loop()
 
     def post(call: Callable[[], None]) -> None:
@@ -421,7 +419,7 @@ def _post() -> Post:
 
 
 async def _told(begin: Callable[[Callable[[], None]], None]) -> None:
-    """Begin something that tells its end on any thread, and wait for that."""
+    """Begin an operation that reports its end from any thread, and wait for it."""
     ended, post = asyncio.Event(), _post()
     begin(lambda: post(ended.set))
     await ended.wait()
@@ -448,5 +446,5 @@ async def _carried_out(registry: Registry, steps: Steps[R]) -> R:
 
 
 def _settle(future: asyncio.Future[R], result: R) -> None:
-    if not future.done():  # it is cancelled with the start
+    if not future.done():  # it is cancelled if the start is
         future.set_result(result)

@@ -1,7 +1,7 @@
 """The broker without sockets, clocks and threads: it maps requests to responses.
 
-It assembles the parts of the broker, and handlers get the parts that they name. `requests` answers with a response or a
-`DelayedOperation`; `timers` knows the next deadline. The server, or a test, provides bytes, time and threads.
+The core assembles the parts of the broker, and handlers get the parts that they name. `requests` returns a response or
+a `DelayedOperation`; `timers` knows the next deadline. The server, or a test, provides bytes, time and threads.
 """
 
 from __future__ import annotations
@@ -53,18 +53,18 @@ class Core:
 
     Args:
         control: see `ControlPlane`.
-        directory: the logs; its timers and its background are shared by the whole broker.
+        directory: the logs; the whole broker shares its timers and its background threads.
         options: see `BrokerOptions`; dynamic configurations change them.
         new_id: returns a unique text for the ids of members and fetch sessions.
         now_ms: the current time.
         served: the APIs to serve, from `load`.
 
     Attributes:
-        options: the current options; handlers and parts read them at every use.
+        options: the current options; handlers and parts read them every time.
         broker_configs: the broker's configurations.
-        configs: changes configurations.
+        configs: where configurations are changed.
         dynamic_configs: dynamic configurations.
-        on_options: called with the options when some of them have changed.
+        on_options: called with the options when any of them has changed.
         groups: see `GroupCoordinator`.
         transactions: see `TransactionCoordinator`.
         fetch_sessions: the fetch sessions of all clients.
@@ -137,7 +137,7 @@ class Core:
         self._expire_producers(now_ms)
         self.upkeep = Upkeep(directory, _upkeep_limits(options), now_ms)
         self.parts = {**self._parts(served), **more_parts}
-        # Repeated parts of responses may take half of the memory that all connections share.
+        # Repeated parts of responses may take up half of the memory that all connections share.
         repeated_bytes_max = options.queued_max_request_bytes // 2
         services = RequestServices(self.timers, computations, RoundRobin(), LogLimit(_log), repeated_bytes_max)
         self.requests = Dispatcher(served, self.parts, services, options.max_frame_bytes, sources.is_controller)
@@ -167,12 +167,12 @@ class Core:
         self.timers.fire(now_ms)
 
     def begin_end(self) -> None:
-        """Start no more background work, and end work that can be left to the next startup."""
+        """Start no more background work, and end any work that can be left to the next startup."""
         self.upkeep.stop()
         self.directory.begin_end()
 
     def unload(self) -> None:
-        """Answer all operations that wait for a coordinator: this broker stops coordinating."""
+        """Answer all operations that wait for a coordinator, because this broker stops coordinating."""
         self.groups.unload()
         self.transactions.unload()
 

@@ -1,4 +1,4 @@
-"""The broker in a separate process: it runs until a signal stops it, with tuned interpreter settings."""
+"""Run the broker in a separate process until a signal stops it, with tuned interpreter settings."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["serve"]
 
-#: How long background work may keep the interpreter before requests get it; each request waits for it a few times. With
-#: Python's 5 ms, a produce request took up to 10 ms during compaction; with this value it takes 2 ms.
+#: How long background work may hold the interpreter before requests get it; each request waits for it a few times. With
+#: Python's 5 ms, a produce request took up to 10 ms during compaction; with this value, it takes 2 ms.
 _SWITCH_SECONDS = 0.0005
 
-#: Signals that end `serve`; the last is sent when a terminal is closed, unless the broker was started to outlive it
-#: (nohup).
+#: Signals that end `serve`; SIGHUP arrives when the terminal is closed, and is ignored if the broker was started with
+#: nohup.
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -36,10 +36,10 @@ def serve(
     options: Mapping[str, object],
     started: Callable[[Broker], None] | None = None,
 ) -> None:
-    """Run a broker until SIGINT, SIGTERM or SIGHUP; the first one gives a start up, too.
+    """Run a broker until SIGINT, SIGTERM or SIGHUP; such a signal also aborts a startup.
 
-    A second signal ends the process at once, also while the event loop is busy. SIGHUP stays ignored if it was ignored
-    at the start.
+    A second signal ends the process immediately, even while the event loop is busy. If SIGHUP was ignored at startup,
+    it stays ignored.
 
     Args:
         listen: the address to listen on.
@@ -51,7 +51,7 @@ def serve(
         ConfigurationError: an option is invalid, or the data directory belongs to another broker.
         OSError: the address is in use, or the directory cannot be written.
     """
-    # Every partition keeps files open, and every client a socket: the usual soft limit of 1,024 is soon reached.
+    # Every partition keeps files open, and every client a socket, so the usual soft limit of 1,024 is soon reached.
     _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):  # not allowed everywhere; connections leave room for files anyway
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
@@ -67,7 +67,7 @@ def serve(
         _set_on_signal(stopped, signals)
         if not await _start(broker, stopped):
             return
-        # Objects created so far live until the end, so no garbage collection needs to check them.
+        # Objects created so far live until the end, so garbage collection need not check them.
         gc.freeze()
         if collects:
             gc.enable()
@@ -81,7 +81,7 @@ def serve(
 
     before, interval = [signal.getsignal(number) for number in signals], sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH_SECONDS)
-    # With 10,000 partitions, collections took a quarter of the startup time, and a later full one 370 ms.
+    # With 10,000 partitions, collections took a quarter of the startup time, and a later full collection took 370 ms.
     gc.disable()
     try:
         with asyncio.Runner(loop_factory=loop_factory(broker.options.event_loop)) as runner:
@@ -96,7 +96,7 @@ def serve(
 
 
 def _set_on_signal(stopped: asyncio.Event, signals: Sequence[signal.Signals]) -> None:
-    """Set an event at the first signal, which has the next one end the process."""
+    """Set an event at the first signal; the next signal ends the process."""
     loop = asyncio.get_running_loop()
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -106,11 +106,11 @@ def _set_on_signal(stopped: asyncio.Event, signals: Sequence[signal.Signals]) ->
             loop.call_soon_threadsafe(stopped.set)
 
     for number in signals:
-        signal.signal(number, stop)  # the loop's own handlers would wait for the end of a callback
+        signal.signal(number, stop)  # the loop's own handlers would wait for a callback to end
 
 
 async def _start(broker: Broker, stopped: asyncio.Event) -> bool:
-    """Start a broker, unless an event comes before; return whether it was started."""
+    """Start a broker unless an event is set first; return whether it was started."""
     start, stop = asyncio.ensure_future(broker.start()), asyncio.ensure_future(stopped.wait())
     await asyncio.wait((start, stop), return_when=asyncio.FIRST_COMPLETED)
     stop.cancel()

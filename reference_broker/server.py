@@ -61,23 +61,23 @@ Data = Disk | str | Path | None
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: Longest time between two checks for idle connections, and fewest checks within the idle time.
+#: The maximum time between two checks for idle connections, and the minimum number of checks within the idle time.
 _IDLE_CHECK_MS = 60_000
 _IDLE_CHECKS = 2
 
-#: How often to check for disconnected clients among those that are not being read.
+#: How often to check for disconnects among the clients that are not being read.
 _ENDS_SECONDS = 1.0
 
-#: Resolution of timers; a timer that reschedules itself for now still leaves time for requests.
+#: The resolution of timers; even a timer that reschedules itself for now leaves time for requests.
 _TICK_MS = 1
 
-#: How long `BackgroundBroker` waits for its thread, beside what a cluster may need.
+#: How long `BackgroundBroker` waits for its thread, in addition to the time that a cluster may need.
 _THREAD_TIMEOUT_SECONDS = 60
 
-#: How long a stopping broker waits for syncs to disk, so that their producers get responses.
+#: How long a stopping broker waits for syncs to disk, so that the producers waiting for them get responses.
 _LAST_WORK_SECONDS = 10
 
-#: How long the disk may take for these syncs, and for syncing the rest; unsynced data is checked at the next startup.
+#: How long the disk may take for these syncs and for syncing the rest; unsynced data is checked at the next startup.
 _LAST_SYNC_SECONDS = 30
 
 #: How long clients may take to read their last responses when the broker stops, and how often that is checked.
@@ -89,25 +89,25 @@ class Broker:
     """A broker on the running event loop.
 
     Args:
-        data: the folder of its files, created if it does not exist; a disk; or None for one in memory, with
-            `memory_disk_bytes`, which has the lifetime of this object.
+        data: the folder for its files, created if it does not exist; a disk; or None for an in-memory disk of
+            `memory_disk_bytes` that lives as long as this object.
         host: the address to listen on, unless the option `listeners` is set.
-        port: the port to listen on; 0 for a free one.
-        handlers: for APIs that are not Kafka's, or that have no handler here.
-        wall_ms: returns the time, in ms since the epoch; it may jump without affecting time-outs.
+        port: the port to listen on; 0 for any free port.
+        handlers: handlers for APIs that are not Kafka's, or that have no handler here.
+        wall_ms: returns the time in ms since the epoch; it may jump without affecting timeouts.
         registry: opens the registry of the cluster; None for the ZooKeeper of `zookeeper_connect`.
-        options: the fields of `BrokerOptions`, and of `ClusterOptions` for a broker of a cluster; the dotted names of
-            Kafka's documentation are accepted too. With `zookeeper_connect`, the broker joins a cluster.
+        options: the fields of `BrokerOptions`, and also those of `ClusterOptions` for a broker in a cluster; Kafka's
+            dotted names are accepted too. With `zookeeper_connect`, the broker joins a cluster.
 
     Raises:
         ConfigurationError: an option is unknown or out of range, or kazoo is not installed.
         TypeError: `handlers` holds an object of another type.
-        LocalProtocolError: handlers clash with each other, or with those of the broker.
+        LocalProtocolError: handlers clash with each other or with the broker's own.
 
     Attributes:
-        options: see above.
-        node: the way into a cluster; None for a broker that is alone.
-        is_stuck: whether the disk hung when the broker stopped, so that threads still wait for it.
+        options: the broker options.
+        node: the broker's node in its cluster; None for a standalone broker.
+        is_stuck: whether the disk hung when the broker stopped, so that threads are still waiting for it.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class Broker:
         self._listeners = read_listeners(self.options, host, port, socket.gethostname())
         self.node: ClusterNode | None = None
         if of_cluster is not None:
-            from kafkawire.reference_broker.cluster_node import ClusterNode, zookeeper_of  # others start faster
+            from kafkawire.reference_broker.cluster_node import ClusterNode, zookeeper_of  # slow to import
 
             cluster_options = ClusterOptions.read(of_cluster.items())
             names = tuple(listener.name for listener in self._listeners)
@@ -176,7 +176,7 @@ class Broker:
 
     @property
     def core(self) -> Core:
-        """The broker without sockets.
+        """The core of the broker, which has no sockets.
 
         Raises:
             Closed: the broker is not running.
@@ -187,13 +187,13 @@ class Broker:
 
     @property
     def _between_brokers(self) -> frozenset[str]:
-        """The names of listeners that only brokers use, and that have no limits."""
+        """The names of the listeners that only brokers use; these have no limits."""
         return frozenset() if self.node is None else self.node.listeners_between_brokers
 
     async def start(self) -> None:
-        """Open the logs, recovering from a crash if there was one, and listen; wait for a stop in progress first.
+        """Open the logs, recovering from a crash if needed, and listen; if a stop is in progress, wait for it first.
 
-        A broker of a cluster also waits until the controller of the cluster has announced it.
+        A broker in a cluster also waits until the controller has announced it.
 
         Raises:
             LocalProtocolError: the broker is already running, and keeps running.
@@ -218,7 +218,7 @@ class Broker:
         limits = ConnectionLimits(options.max_connections, options.max_connections_per_ip, overrides, shortage)
         acceptors: list[Acceptor] = []
         with contextlib.ExitStack() as undo:
-            # Brokers must reach each other whatever clients do.
+            # Brokers must be able to reach each other, whatever clients do.
             between = self._between_brokers
             no_limits = ConnectionLimits(INT32_MAX, INT32_MAX, {}, shortage)
             for listener in self._listeners:
@@ -237,7 +237,7 @@ class Broker:
         try:
             await self._serve(core, options, acceptors, limits, overrides)
         except BaseException:
-            if self.node is not None:  # the next start need not wait for the end of this session
+            if self.node is not None:  # so that the next start need not wait for this session to end
                 self.node.end_control()
                 await self.node.leave()
             await self.kill()
@@ -252,14 +252,14 @@ class Broker:
         overrides: Mapping[str, int],
     ) -> None:
         """Accept clients, and join the cluster if there is one."""
-        # With actual ports, so that a restarted broker listens where its clients expect it.
+        # Keep the actual ports, so that a restarted broker listens where its clients expect it.
         self._listeners = [acceptor.listener for acceptor in acceptors]
         self._acceptors = acceptors
         static_text = self.options.max_connections_per_ip_overrides
 
         def change_limits(options: BrokerOptions) -> None:
             text = options.max_connections_per_ip_overrides
-            # Host names are resolved once; later values must be addresses.
+            # Host names are only resolved here; values set later must be addresses.
             others = overrides if text == static_text else read_overrides(text, lambda address: address)
             limits.change(options.max_connections, options.max_connections_per_ip, others)
 
@@ -308,7 +308,7 @@ class Broker:
     async def stop(self) -> None:
         """Answer requests whose data is stored, sync everything to disk, and close.
 
-        May be called more than once; a concurrent call waits for the first.
+        May be called more than once; a concurrent call waits for the first one.
         """
         async with self._stopping:
             if self._core is not None:
@@ -326,14 +326,14 @@ class Broker:
         try:
             await asyncio.wait_for(self._background.idle(), _LAST_WORK_SECONDS)
         except TimeoutError:
-            _log.warning("stopping although work has not ended for %d s", _LAST_WORK_SECONDS)
+            _log.warning("stopping although work has not finished within %d s", _LAST_WORK_SECONDS)
         if self._core is None:  # killed
             return
         self._stop_timers()
         core.unload()
         if self.node is not None:
             self.node.end_control()
-        await asyncio.sleep(0)  # responses are sent one iteration of the loop after their cause
+        await asyncio.sleep(0)  # a response is sent one iteration of the loop after its cause
         for wire in list(self._wires):
             wire.finish()
         deadline_ms = monotonic_ms() + _LAST_RESPONSES_MS
@@ -354,7 +354,7 @@ class Broker:
         def close() -> None:
             core.close(self._background.each)
             self._background.close()
-            with contextlib.suppress(RuntimeError):  # closing took too long, and the loop has ended in the meantime
+            with contextlib.suppress(RuntimeError):  # closing took too long, and the loop has already ended
                 loop.call_soon_threadsafe(closed.set)
 
         threading.Thread(target=close, name="kafkawire-broker-close", daemon=True).start()
@@ -365,7 +365,7 @@ class Broker:
             _log.error("the disk has not synced everything within %d s: the shutdown is not clean", _LAST_SYNC_SECONDS)
 
     async def kill(self) -> None:
-        """Stop as in a crash, without sending, syncing, or writing the clean-shutdown file."""
+        """Stop as in a crash, without sending, syncing or writing the clean-shutdown file."""
         await self._stop_listening()
         core, self._core = self._core, None
         if core is not None:
@@ -405,7 +405,7 @@ class Broker:
         return wire
 
     def _check_idle(self) -> None:
-        """Close idle connections: those on which no request or response has made progress."""
+        """Close idle connections, on which no request or response has made progress."""
         limit_ms = self.options.connections_max_idle_ms
         if limit_ms == NO_LIMIT:
             return
@@ -474,7 +474,7 @@ class BackgroundBroker:
         self._broker = Broker(data, host, port, handlers=handlers, wall_ms=wall_ms, registry=registry, **options)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._changing = threading.Lock()  # held while the thread is started or ended
+        self._changing = threading.Lock()  # held while the thread is being started or ended
         fork.watch(self)
 
     @property
@@ -491,8 +491,8 @@ class BackgroundBroker:
         """Start the thread and wait until the broker listens.
 
         Raises:
-            LocalProtocolError: the broker is already running, and keeps running; or threads are greenlets, see
-                `check_threads`.
+            LocalProtocolError: the broker is already running, and keeps running; or threads are greenlets (see
+                `check_threads`).
             ConfigurationError: the data directory belongs to another broker.
             OSError: the address is in use, or the directory cannot be written.
         """
@@ -510,11 +510,11 @@ class BackgroundBroker:
                 raise
 
     def stop(self) -> None:
-        """Shut down cleanly, see `Broker.stop`; may be called more than once, from any thread."""
+        """Shut down cleanly (see `Broker.stop`); may be called more than once, from any thread."""
         self._end(self._broker.stop)
 
     def kill(self) -> None:
-        """Stop as in a crash, see `Broker.kill`; from any thread. A stop in progress is completed instead."""
+        """Stop as in a crash (see `Broker.kill`), from any thread; a stop in progress is completed instead."""
         self._end(self._broker.kill)
 
     def _end(self, end: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -525,14 +525,14 @@ class BackgroundBroker:
 
     @property
     def _patience_seconds(self) -> float:
-        """How long a start or a stop may take before the thread counts as hanging."""
+        """How long a start or a stop may take before the thread is considered hung."""
         node = self._broker.node
         return _THREAD_TIMEOUT_SECONDS + (0 if node is None else node.patience_ms / 1_000)
 
     def forked(self, error: fork.Forked) -> None:
         """Drop the loop, thread and files in a child process: they belong to the parent."""
         self._loop = self._thread = None
-        self._changing = threading.Lock()  # the thread that held it does not exist here
+        self._changing = threading.Lock()  # the thread that held it does not exist in this process
 
     def _end_thread(self) -> None:
         loop, thread = self._loop, self._thread

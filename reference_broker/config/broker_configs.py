@@ -1,6 +1,6 @@
 """A broker's configurations: the values of each from all sources, and the effective one.
 
-    changed for this broker, changed for all brokers, given at the start, default       each hides those to its right
+    changed for this broker, changed for all brokers, given at startup, default       each hides those to its right
 
 A configuration may have synonyms in other units; a value set under any of its names takes precedence over a default.
 
@@ -44,7 +44,7 @@ class BrokerConfigs:
 
     Attributes:
         of_broker: dynamic configurations of this broker, by Kafka's names.
-        of_cluster: dynamic configurations of all brokers.
+        of_cluster: dynamic configurations that apply to all brokers.
     """
 
     def __init__(self, options: BrokerOptions, static: Mapping[str, str] = _NOTHING) -> None:
@@ -58,11 +58,11 @@ class BrokerConfigs:
         return dict.fromkeys((*BROKER_CONFIGS, *self.of_cluster, *self.of_broker))
 
     def value(self, name: str) -> str | None:
-        """Return the effective value of a configuration; None if it has none, or is sensitive."""
+        """Return the effective value of a configuration; None if it has no value or is sensitive."""
         return next((setting.value for setting in self.settings(name)), None)
 
     def settings(self, name: str) -> list[Setting]:
-        """Return the values of a configuration, the effective one first; empty if it has none."""
+        """Return the values of a configuration, the effective one first; empty if it has no value."""
         names = _synonyms(name)
         sources = (
             (self.of_broker, ConfigSource.DYNAMIC_BROKER_CONFIG),
@@ -74,14 +74,14 @@ class BrokerConfigs:
             default = default_of(BROKER_CONFIGS[each]) if each in BROKER_CONFIGS else None
             if default is not None:
                 found.append(Setting(each, default, ConfigSource.DEFAULT_CONFIG))
-        # Kafka shows no value if a configuration is only set under another name.
+        # If a configuration is only set under another name, Kafka shows no value.
         while found and found[0].name != name:
             del found[0]
         return [each._replace(value=None) for each in found] if is_sensitive(name) else found
 
 
 def _synonyms(name: str) -> tuple[str, ...]:
-    """Return the names of a configuration: its own, its synonyms, and a listener's name without the listener."""
+    """Return the names of a configuration: its own, its synonyms, and its name without a listener prefix."""
     if name in BROKER_CONFIGS:
         return name, *BROKER_CONFIGS[name].synonyms
     base = without_listener(name)
@@ -89,7 +89,7 @@ def _synonyms(name: str) -> tuple[str, ...]:
 
 
 def without_listener(name: str) -> str:
-    """Return the configuration in `listener.name.<listener>.<configuration>`, or the name itself."""
+    """Return the configuration named by `listener.name.<listener>.<configuration>`, or the name itself."""
     prefix, _, rest = name.partition("listener.name.")
     return rest.partition(".")[2] if not prefix and rest else name
 

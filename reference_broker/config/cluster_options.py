@@ -1,7 +1,7 @@
-"""The options of a broker in a cluster with ZooKeeper: its membership, replication and the controller.
+"""The options of a broker in a cluster with ZooKeeper: membership, replication and the controller.
 
-They are read beside `BrokerOptions`, and only if `zookeeper.connect` is given. Names and defaults are those of Apache
-Kafka 3.9, except for `broker.id`, which is unset here where Kafka has -1.
+They are read in addition to `BrokerOptions`, and only if `zookeeper.connect` is given. Names and defaults are those of
+Apache Kafka 3.9, except that `broker.id` is unset by default where Kafka has -1.
 
 Source: `ZkConfigs`, `ReplicationConfigs`, `ServerConfigs`, `KafkaConfig` in Apache Kafka 3.9.
 """
@@ -18,14 +18,14 @@ from kafkawire.sdk.registry.security_options import ZooKeeperSecurityOptions
 
 __all__ = ["RACK_AWARE_SELECTOR", "ClusterOptions", "split_options"]
 
-#: The only selector of replicas for consumers, by the name of Kafka's class.
+#: The only supported replica selector for consumers, by the name of Kafka's class.
 RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
-#: The first release whose controller takes part in all of this: AllocateProducerIds, topic ids, AlterPartition.
+#: The first release whose controller supports AllocateProducerIds, topic ids and AlterPartition.
 _PROTOCOL_VERSION_MIN: Final = (3, 4)
 _PROTOCOL_VERSION_MAX: Final = (3, 9)
 
-#: Each fetcher of a leader has connections of its own to every broker.
+#: Each fetcher number has its own connections to every broker.
 _FETCHERS_MAX: Final = 100
 
 
@@ -51,47 +51,51 @@ def _selector(name: str, value: object) -> str | None:
 
 
 class ClusterOptions(ZooKeeperSecurityOptions, from_text=True):
-    """The options of a broker's membership in a cluster.
+    """The options for a broker's membership in a cluster.
 
     Attributes:
-        zookeeper_connect: the ZooKeeper, as `host:port,host:port/chroot`.
-        zookeeper_session_timeout_ms: how long the broker may be silent before the cluster takes it for dead.
-        zookeeper_connection_timeout_ms: how long a starting broker waits for ZooKeeper; None for the session timeout.
+        zookeeper_connect: the address of ZooKeeper, as `host:port,host:port/chroot`.
+        zookeeper_session_timeout_ms: how long the broker may be silent before the cluster considers it dead.
+        zookeeper_connection_timeout_ms: how long a starting broker waits for ZooKeeper; None to use the session
+            timeout.
         zookeeper_set_acl: whether only brokers may change the nodes that this broker creates.
-        broker_id: the id of this broker; None to generate one, or to take that of the data directory.
+        broker_id: the id of this broker; None to use the id in the data directory, or to generate one.
         broker_id_generation_enable: whether the cluster may generate the id.
-        reserved_broker_max_id: the highest id that is not generated.
-        broker_rack: the rack of this broker, by which replicas are spread.
-        inter_broker_listener_name: the listener between brokers; None for that of `security.inter.broker.protocol`.
-        security_inter_broker_protocol: the security protocol whose name the listener between brokers has.
-        control_plane_listener_name: the listener for the requests of the controller; None for that between brokers.
-        inter_broker_protocol_version: the release of Kafka whose protocol brokers speak to each other.
-        controlled_shutdown_enable: whether a stopping broker first gives its leaderships to others.
-        controlled_shutdown_max_retries: how often it asks the controller at most.
-        controlled_shutdown_retry_backoff_ms: the pause before it asks again.
-        controller_socket_timeout_ms: how long the controller waits for the response of a broker.
+        reserved_broker_max_id: the highest id that is never generated; generated ids start above it.
+        broker_rack: the rack of this broker; replicas are spread over racks.
+        inter_broker_listener_name: the inter-broker listener; None to take it from `security.inter.broker.protocol`.
+        security_inter_broker_protocol: the security protocol that names the inter-broker listener.
+        control_plane_listener_name: the listener for the controller's requests; None for the inter-broker listener.
+        inter_broker_protocol_version: the Kafka release whose protocol the brokers use with each other.
+        controlled_shutdown_enable: whether a stopping broker first hands its leaderships to other brokers.
+        controlled_shutdown_max_retries: how many times a stopping broker asks the controller at most.
+        controlled_shutdown_retry_backoff_ms: the pause before a stopping broker asks again.
+        controller_socket_timeout_ms: how long the controller waits for a broker's response.
         auto_leader_rebalance_enable: whether the controller gives leadership back to preferred replicas.
-        leader_imbalance_per_broker_percentage: how many partitions of a broker may be led by others before that.
-        leader_imbalance_check_interval_seconds: how often the controller looks for them.
+        leader_imbalance_per_broker_percentage: what percentage of a broker's preferred partitions other brokers may
+            lead before leadership is given back.
+        leader_imbalance_check_interval_seconds: how often the controller checks for such an imbalance.
         delete_topic_enable: whether the controller deletes topics.
-        default_replication_factor: the replicas of each partition of a topic that is created without a number.
-        offsets_topic_replication_factor: the replicas of each partition of `__consumer_offsets`.
-        transaction_state_log_replication_factor: the replicas of each partition of `__transaction_state`.
-        transaction_state_log_min_isr: how many replicas of `__transaction_state` have to be in sync for a write.
-        unclean_leader_election_enable: whether a replica that is not in sync may lead, unless the topic says otherwise.
+        default_replication_factor: the number of replicas per partition for a topic that is created without one.
+        offsets_topic_replication_factor: the number of replicas of each partition of `__consumer_offsets`.
+        transaction_state_log_replication_factor: the number of replicas of each partition of `__transaction_state`.
+        transaction_state_log_min_isr: how many replicas of a `__transaction_state` partition must be in sync for a
+            write.
+        unclean_leader_election_enable: whether a replica that is not in sync may become leader, unless the topic
+            overrides this.
         replica_lag_time_max_ms: the time after which a follower that has not caught up is out of sync.
-        replica_fetch_wait_max_ms: how long a leader may wait for records before it answers a follower.
-        replica_fetch_min_bytes: the bytes that it waits for.
-        replica_fetch_max_bytes: the bytes that a follower asks for of one partition.
-        replica_fetch_response_max_bytes: the bytes that it asks for of all partitions together.
-        replica_fetch_backoff_ms: the pause of a follower after a failure.
+        replica_fetch_wait_max_ms: how long a leader may wait for records before it responds to a follower.
+        replica_fetch_min_bytes: how many bytes the leader waits for.
+        replica_fetch_max_bytes: how many bytes a follower requests from one partition.
+        replica_fetch_response_max_bytes: how many bytes a follower requests from all partitions together.
+        replica_fetch_backoff_ms: how long a follower pauses after a failure.
         replica_socket_timeout_ms: how long a follower waits for a response.
         replica_high_watermark_checkpoint_interval_ms: how often high watermarks are written to disk.
-        replica_selector_class: which replicas consumers read from; None for leaders only.
-        num_replica_fetchers: how many fetchers a follower has for each leader.
-        replication_quota_window_num: over how many samples the rate of throttled replication is measured.
+        replica_selector_class: selects the replicas that consumers read from; None for leaders only.
+        num_replica_fetchers: how many fetchers a follower runs for each leader.
+        replication_quota_window_num: the number of samples over which the rate of throttled replication is measured.
         replication_quota_window_size_seconds: the duration of a sample.
-        request_timeout_ms: how long a broker waits for the response of another broker, or of the controller.
+        request_timeout_ms: how long a broker waits for a response from another broker or from the controller.
     """
 
     zookeeper_connect: str = text("", kafka="zookeeper.connect")
@@ -153,7 +157,7 @@ class ClusterOptions(ZooKeeperSecurityOptions, from_text=True):
 
     @property
     def configured_broker_id(self) -> int | None:
-        """The id of this broker, None if it is not configured."""
+        """The id of this broker; None if it is not configured."""
         return None if self.broker_id == -1 else self.broker_id
 
     @property
@@ -163,13 +167,13 @@ class ClusterOptions(ZooKeeperSecurityOptions, from_text=True):
 
 
 def split_options(given: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object] | None]:
-    """Return the options of a broker, and those of its membership; None for a broker that is alone.
+    """Return a broker's options and its membership options; the latter are None for a standalone broker.
 
     Args:
-        given: all options, under Kafka's names or those of this broker.
+        given: all options, under Kafka's names or this broker's own.
 
     Raises:
-        ConfigurationError: an option of a cluster is given without `zookeeper.connect`.
+        ConfigurationError: a cluster option is given without `zookeeper.connect`.
     """
     own: dict[str, object] = {}
     cluster: dict[str, object] = {}

@@ -1,8 +1,9 @@
-"""A broker's configuration file in the format of Kafka's `server.properties`: its names become options.
+"""Read a broker's configuration file in the format of Kafka's `server.properties`; its entries become options.
 
-Files of Apache Kafka are accepted: listeners of a controller, and those with TLS or a login, are left out, and times
-may be in hours or minutes. With `zookeeper.connect`, the broker belongs to a cluster and has its options, too. What has
-no effect is collected, so that it can be reported; what would be unsafe to ignore is refused (`unserved_configs.py`).
+Files written for Apache Kafka are accepted: controller listeners, and listeners with TLS or a login, are left out, and
+times may be in hours or minutes. With `zookeeper.connect`, the broker belongs to a cluster, and cluster options are
+accepted too. Entries without effect are collected so that they can be reported; entries that would be unsafe to ignore
+are refused (`unserved_configs.py`).
 
 Source: `KafkaConfig`, `ServerLogConfigs`, `KRaftConfigs`, `ZkConfigs` in Apache Kafka.
 """
@@ -23,7 +24,7 @@ from kafkawire.sdk.storage.properties import Property, parse_properties
 
 __all__ = ["ConfigFile", "read_config"]
 
-#: Names that stand for an option in another unit, with its factor; the first one given counts.
+#: Names of an option in another unit, with the conversion factor; the first name in the file counts.
 _TIMES: Final = (
     ("log.retention.ms", "log.retention.minutes", 60_000),
     ("log.retention.ms", "log.retention.hours", 3_600_000),
@@ -33,16 +34,16 @@ _TIMES: Final = (
 
 _SYNONYMS: Final = {"broker.id": "node.id"}
 
-#: Names for the data directory; the first one given counts.
+#: Names of the data directory option; the first name in the file counts.
 _DATA: Final = ("log.dirs", "log.dir")
 
-#: With the first one, the broker belongs to a cluster with ZooKeeper; the second one is of a cluster without.
+#: The first one makes the broker a member of a cluster with ZooKeeper; the second one belongs to a cluster without.
 _ZOOKEEPER: Final = "zookeeper.connect"
 _ROLES: Final = "process.roles"
 
 _SERVED_IN_CLUSTERS: Final = frozenset(ClusterOptions.KAFKA_NAMES)
 
-#: Where a broker of a cluster listens if the file does not say it: all addresses, as in Kafka, since others connect.
+#: Where a broker of a cluster listens by default: on all addresses, as in Kafka, since other brokers connect.
 _DEFAULT_LISTENERS: Final = "PLAINTEXT://:9092"
 
 _CONTROLLERS: Final = "controller.listener.names"
@@ -55,8 +56,8 @@ class ConfigFile(NamedTuple):
     Attributes:
         path: the file.
         options: see `BrokerOptions` and `ClusterOptions`, by Kafka's names.
-        data_dir: the folder of the broker's files, None if not given.
-        without_effect: for each name that is not served, or not as the file says, the reason.
+        data_dir: the folder of the broker's files; None if not given.
+        without_effect: why an entry has no effect, or not the effect that the file asks for, by name.
         lines: the line number of each name.
     """
 
@@ -67,12 +68,12 @@ class ConfigFile(NamedTuple):
     lines: dict[str, int]
 
     def remarks(self) -> list[str]:
-        """Return a line about each name that is not served, or not as the file says."""
+        """Return a line for each entry that has no effect, or not the effect that the file asks for."""
         names = sorted(self.without_effect, key=lambda name: self.lines[name])
         return [f"{self.path}:{self.lines[name]}: {name}: {self.without_effect[name]}" for name in names]
 
     def placed(self, error: ConfigurationError) -> ConfigurationError:
-        """Return an error with the location of its option as a prefix, if the file sets the option."""
+        """Return an error, prefixed with the location of its option if the file sets the option."""
         known = {**BrokerOptions.KAFKA_NAMES, **ClusterOptions.KAFKA_NAMES}
         names = (name for name, own in known.items() if error.option in (name, own))
         name = next(names, error.option)
@@ -85,7 +86,7 @@ def read_config(path: str | Path) -> ConfigFile:
     """Read a configuration file.
 
     Raises:
-        ConfigurationError: a line is malformed, or a value is refused; the text names file and line.
+        ConfigurationError: a line is malformed, or a value is refused; the text names the file and the line.
         OSError: the file cannot be read.
     """
     text = Path(path).read_bytes().decode(errors="replace")
@@ -132,7 +133,7 @@ def read_config(path: str | Path) -> ConfigFile:
 
 
 def _of_cluster(path: str | Path, entries: Mapping[str, Property]) -> Mapping[str, str]:
-    """Return the names of the options of a cluster, none for a broker that is alone."""
+    """Return the names of the cluster options; empty for a standalone broker."""
     zookeeper, roles = entries.get(_ZOOKEEPER), entries.get(_ROLES)
     if zookeeper is None:
         return {}
@@ -157,30 +158,31 @@ def _in_ms(path: str | Path, entry: Property, factor: int) -> str:
 
 
 def _data_dir(path: str | Path, entries: Mapping[str, Property]) -> tuple[str | None, dict[str, str]]:
-    """Return the folder of the broker's files, and what is said of others.
+    """Return the folder of the broker's files, and a remark if there are others.
 
-    Of several folders the first is used, as long as the others have no files: those may be the only copies of records.
+    If several folders are listed, the first one is used, but only if the others are empty: their files may be the only
+    copies of records.
     """
     entry = next((entries[name] for name in _DATA if name in entries), None)
     if entry is None:
         return None, {}
     folders = [folder.strip() for folder in entry.value.split(",") if folder.strip()]
     if not folders:
-        raise _placed(path, entry.line, entry.name, entry.value, "there is no folder")
+        raise _placed(path, entry.line, entry.name, entry.value, "expected a folder")
     first, *others = folders
     for each in others:
         if Path(each).is_dir() and any(Path(each).iterdir()):
-            reason = f"this broker has one folder, {first}, and {each} has files, too; move its partitions first"
+            reason = f"this broker uses one folder, {first}, but {each} has files, too; move its partitions first"
             raise _placed(path, entry.line, entry.name, entry.value, reason)
-    unused = f"this broker has one folder, {first}; it does not use {', '.join(others)}"
+    unused = f"this broker uses one folder, {first}, and ignores {', '.join(others)}"
     return first, {entry.name: unused} if others else {}
 
 
 def _leave_out_secured(options: dict[str, str]) -> str:
-    """Remove listeners that need TLS or a login; return what is said of them, or nothing if none is removed.
+    """Remove listeners that need TLS or a login; return a remark about them, or "" if none is removed.
 
-    Clients then cannot connect there, and nobody can who could not in Kafka. If brokers need such a listener, or there
-    is no other, all stay, and starting the broker fails.
+    Clients of these listeners then cannot connect, and no client can connect that could not in Kafka. If brokers need
+    such a listener, or there is no other, all listeners stay, and starting the broker fails.
     """
     pairs = (entry.partition(":") for entry in options.get(_LISTENERS[2], "").split(","))
     protocols = {name.strip().upper(): protocol.strip().upper() for name, _, protocol in pairs}

@@ -35,7 +35,7 @@ class Operation(NamedTuple):
 
 
 def check_operations(operations: Iterable[Operation]) -> None:
-    """Check operations without the resource's values.
+    """Check operations before the resource's values are known.
 
     Raises:
         BrokerError: INVALID_REQUEST if a configuration is named twice, a value is missing, or an operation is unknown.
@@ -79,7 +79,7 @@ def operated(
         elif each.is_on_a_list:
             if (refusal := refuse(each)) is not None:
                 raise refusal
-            # Entries keep surrounding spaces, as in Kafka, and entries that differ in spaces are different.
+            # As in Kafka, entries keep surrounding spaces, so entries that differ only in spaces are distinct.
             text = revised.get(each.name, default(each.name))
             before, given = text.split(",") if text else [], value.split(",")
             if each.operation == AlterConfigOperation.APPEND:

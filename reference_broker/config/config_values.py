@@ -31,12 +31,13 @@ INTEGERS: Final = {
     ConfigType.LONG: (-(2**63), 2**63 - 1),
 }
 
-# Numbers as Java parses them: digits of any script in integers, no underscores, and spaces only around them.
+# Numbers as Java parses them: integers may have digits of any script; underscores are not allowed, and spaces only
+# around the number.
 _INTEGER = re.compile(r"[+-]?\d+")
 _DECIMAL = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:NaN|Infinity))[fFdD]?")
 _HEXADECIMAL = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
 
-#: More digits than any valid number has; Python refuses to convert 5,000.
+#: More digits than any valid number has; Python refuses to convert 5,000 digits.
 _DIGITS_MAX = 100
 
 #: Characters that Java's `trim` removes.
@@ -93,7 +94,7 @@ def shown_value(key: ConfigKey, value: str) -> str:
             return value if integer is None else str(integer)
         case ConfigType.DOUBLE:
             decimal = parse_decimal(text)
-            # Numbers that Java and Python print alike; others are not used.
+            # Java and Python print numbers in this range alike; others do not occur.
             return value if decimal is None or not 1e-3 <= abs(decimal) < 1e7 else _shown(decimal)
         case ConfigType.LIST:
             return ",".join(dict.fromkeys(entries_of(text)))
@@ -102,17 +103,17 @@ def shown_value(key: ConfigKey, value: str) -> str:
 
 
 def trimmed(value: str) -> str:
-    """Return a value without surrounding spaces as defined by Java, which include more characters than Python's."""
+    """Return a value without surrounding spaces as defined by Java, which include more characters than in Python."""
     return value.strip(_SPACES)
 
 
 def parse_integer(text: str) -> int | None:
-    """Return the integer, of any size, that Java parses from a trimmed text; None if there is none."""
+    """Return the integer, of any size, that Java parses from a trimmed text; None if it is not an integer."""
     return int(text) if len(text) <= _DIGITS_MAX and _INTEGER.fullmatch(text) else None
 
 
 def parse_decimal(text: str) -> float | None:
-    """Return the number that Java parses from a trimmed text; None if there is none."""
+    """Return the number that Java parses from a trimmed text; None if it is not a number."""
     if match := _DECIMAL.fullmatch(text):
         return float(match[1])
     if match := _HEXADECIMAL.fullmatch(text):

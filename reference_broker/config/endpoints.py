@@ -8,7 +8,7 @@ from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["SYSTEM_BUFFER", "Listener", "SocketBuffers"]
 
-#: A size that leaves the choice to the operating system.
+#: A size that leaves the choice of the buffer size to the operating system.
 SYSTEM_BUFFER = -1
 
 
@@ -32,14 +32,14 @@ class Listener(NamedTuple):
 class SocketBuffers(NamedTuple):
     """Limits of the operating system's buffers for each connection.
 
-    A small send buffer keeps the same few descriptors in the processor's caches. Over the loopback interface, sending 1
-    MiB at a time with `sendfile` takes 0.11 s of CPU per GB with a buffer of 100 to 256 KiB, and 0.22 s with the
-    megabytes that Linux allows by default; the receiver saves even more. A small receive buffer splits a producer's 256
-    KiB into more pieces, which takes 0.9 s per GB instead of 0.7 s.
+    With a small send buffer, the same few descriptors stay in the processor's caches. Over the loopback interface,
+    sending 1 MiB at a time with `sendfile` takes 0.11 s of CPU per GB with a buffer of 100 to 256 KiB, and 0.22 s with
+    the megabytes that Linux allows by default; the receiver saves even more. A small receive buffer splits a producer's
+    256 KiB request into more pieces, which takes 0.9 s per GB instead of 0.7 s.
 
     Attributes:
-        send_bytes: size of the buffer for responses; `SYSTEM_BUFFER` for the system's choice.
-        receive_bytes: size of the buffer for requests, likewise.
+        send_bytes: the size of the buffer for responses; `SYSTEM_BUFFER` for the system's choice.
+        receive_bytes: the size of the buffer for requests; `SYSTEM_BUFFER` for the system's choice.
     """
 
     send_bytes: int

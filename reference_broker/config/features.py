@@ -1,8 +1,8 @@
 """The features of a cluster, as reported by ApiVersions (KIP-584).
 
-A feature is advertised if its API is served; Kafka's internal features always are.
+A feature is advertised if its API is served; Kafka's internal features are always advertised.
 
-Source: Apache Kafka, `Feature`, `MetadataVersion`; the levels are those of a new cluster of its release 4.3.0.
+Source: Apache Kafka, `Feature`, `MetadataVersion`; the levels are those of a new cluster in release 4.3.0.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Feature(NamedTuple):
     Attributes:
         name: Kafka's name.
         supported: the levels that can be chosen.
-        finalized: the level that is chosen.
+        finalized: the chosen level.
         api: the API that it requires, or None for a feature of every broker.
     """
 

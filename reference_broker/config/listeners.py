@@ -1,4 +1,4 @@
-"""The listeners of a broker, the addresses that their clients are given, and which of them brokers use.
+"""The listeners of a broker, the addresses that they advertise to clients, and the listeners that brokers use.
 
     listeners            = INTERNAL://:9093,EXTERNAL://0.0.0.0:9092
     advertised.listeners = INTERNAL://broker:9093,EXTERNAL://kafka.example.com:9092
@@ -20,13 +20,13 @@ from kafkawire.sdk.transport.wire import MAX_PORT, Address
 
 __all__ = ["ANY_HOSTS", "PLAINTEXT", "SECURE_PROTOCOLS", "ListenerRoles", "read_listener_roles", "read_listeners"]
 
-#: Hosts that stand for all addresses of the machine, which clients cannot connect to.
+#: Hosts that stand for all addresses of the machine; clients cannot connect to them.
 ANY_HOSTS = ("", "0.0.0.0", "::")
 
 #: The protocol without TLS and login, the only one supported.
 PLAINTEXT = "PLAINTEXT"
 
-#: Kafka's other protocols, which are not supported: a listener with such a name would be misleading.
+#: Kafka's other protocols, which are not supported: giving a listener one of these names would be misleading.
 SECURE_PROTOCOLS = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 _PORT: Option = number(0, 0, MAX_PORT)
@@ -35,11 +35,11 @@ _ENTRY = re.compile(r"(?P<name>[A-Za-z0-9_.\-]+)://(?P<host>\[[^\]]*\]|[^:]*):(?
 
 
 class ListenerRoles(NamedTuple):
-    """The listeners through which brokers talk to each other.
+    """The listeners that brokers use to communicate with each other.
 
     Attributes:
-        between_brokers: the name of the listener for all requests but the controller's.
-        control_plane: the name of the listener for the requests of the controller; None if they use the other one.
+        between_brokers: the name of the listener for all requests except the controller's.
+        control_plane: the name of the listener for the controller's requests; None if they use the other one.
     """
 
     between_brokers: str
@@ -47,7 +47,7 @@ class ListenerRoles(NamedTuple):
 
     @property
     def controller(self) -> str:
-        """The name of the listener for requests of and to the controller."""
+        """The name of the listener for requests from and to the controller."""
         return self.control_plane or self.between_brokers
 
 
@@ -62,8 +62,9 @@ def read_listener_roles(
 
     Args:
         names: the names of the listeners.
-        inter_broker_listener_name: the listener between brokers; None if not configured.
-        security_inter_broker_protocol: the protocol that names this listener instead; None if not configured.
+        inter_broker_listener_name: the inter-broker listener; None if not configured.
+        security_inter_broker_protocol: the protocol that names the inter-broker listener instead; None if not
+            configured.
         control_plane_listener_name: the listener of the control plane; None if not configured.
 
     Raises:
@@ -75,7 +76,7 @@ def read_listener_roles(
     """
     option = "inter.broker.listener.name"
     if inter_broker_listener_name is not None and security_inter_broker_protocol is not None:
-        reason = "security.inter.broker.protocol is configured, too, but one of them names the listener"
+        reason = "security.inter.broker.protocol is configured, too, but only one of them may name the listener"
         raise ConfigurationError(option, inter_broker_listener_name, reason)
     if inter_broker_listener_name is not None:
         between_brokers = _listener(option, inter_broker_listener_name, names)
@@ -91,25 +92,25 @@ def read_listener_roles(
     option = "control.plane.listener.name"
     control_plane = _listener(option, control_plane_listener_name, names)
     if control_plane == between_brokers:
-        raise ConfigurationError(option, control_plane_listener_name, "it is the listener between brokers already")
+        raise ConfigurationError(option, control_plane_listener_name, "it is already the inter-broker listener")
     return ListenerRoles(between_brokers, control_plane)
 
 
 def _listener(option: str, name: str, names: Collection[str]) -> str:
-    """Return the name of a listener as it is written elsewhere."""
+    """Return the name of a listener as the `listeners` option spells it."""
     if name.upper() not in names:
         raise ConfigurationError(option, name, f"there is no listener {name.upper()}, only {', '.join(names)}")
     return name.upper()
 
 
 def read_listeners(options: BrokerOptions, host: str, port: int, this_host: str) -> list[Listener]:
-    """Return the listeners of a broker; the broker's own user connects to the first.
+    """Return the listeners of a broker; the program that runs the broker connects to the first one.
 
     Args:
-        options: options of the broker.
+        options: broker options.
         host: host of the only listener, if the options name none.
         port: port of that listener.
-        this_host: the name of this machine, for the clients of a listener on all its addresses.
+        this_host: the name of this machine, given to the clients of a listener on all addresses.
 
     Raises:
         ConfigurationError: a listener is malformed, appears twice, or needs TLS or a login; an advertised one does not
@@ -134,7 +135,7 @@ def read_listeners(options: BrokerOptions, host: str, port: int, this_host: str)
 
 
 def _reachable(options: BrokerOptions, host: str, this_host: str) -> str:
-    """Return the address for clients of a listener that advertises none."""
+    """Return the address given to clients of a listener without an advertised address."""
     return options.advertised_host or (this_host if host in ANY_HOSTS else host)
 
 

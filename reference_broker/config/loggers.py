@@ -1,4 +1,4 @@
-"""The loggers of the broker's process, which clients can list and set, with Kafka's names for levels.
+"""The loggers of the broker's process: clients can list them and set their levels, under Kafka's level names.
 
 Source: `LoggingController`, `ConfigAdminManager.validateLogLevelConfigs` in Apache Kafka.
 """
@@ -18,7 +18,7 @@ __all__ = ["change_levels", "check_levels", "levels"]
 
 _ROOT: Final = "root"
 
-#: Kafka's names of Python's levels, the highest level first.
+#: Kafka's names for Python's levels, the highest level first.
 _LEVELS: Final = {
     "FATAL": logging.CRITICAL,
     "ERROR": logging.ERROR,
@@ -67,7 +67,7 @@ def check_levels(operations: Iterable[Operation]) -> None:
 
 
 def change_levels(operations: Iterable[Operation]) -> None:
-    """Set the levels of loggers until the process ends; a logger without a level inherits its parent's."""
+    """Set the levels of loggers until the process ends; a logger without a level inherits its parent's level."""
     for each in operations:
         logger = logging.getLogger("" if each.name == _ROOT else each.name)
         is_removed = each.operation == AlterConfigOperation.DELETE

@@ -1,8 +1,8 @@
 """The options of a broker: names, defaults, ranges.
 
-Options are snake_case keywords; the dotted names of Kafka's documentation are accepted too. Kafka's options come from
-`schemas/configs.yaml`, where an option may have a different default or limit, with the reason. The broker-wide defaults
-of topic configurations (`log.segment.bytes`, …) are options like the others.
+Options are snake_case keywords; Kafka's dotted names are accepted too. Kafka's options come from
+`schemas/configs.yaml`, where an option may have a different default or limit, with the reason for it. The broker-wide
+defaults of topic configurations (`log.segment.bytes`, …) are options like the others.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from kafkawire.sdk.protocol.tables.enums import ConfigType
 
 __all__ = ["NO_LIMIT", "TOPIC_DEFAULTS", "BrokerOptions", "read_options"]
 
-#: The value for no limit where 0 cannot be used.
+#: The value that means "no limit" where 0 cannot.
 NO_LIMIT: Final = -1
 
 _RETENTION: Final = "log.retention.ms"
 
-#: A replication factor of one always suffices, but many configuration files set a higher one.
+#: One in-sync replica always suffices, but many configuration files require more.
 _WITHOUT_EFFECT: Final = "min.insync.replicas"
 
-#: Broker options that are defaults of topic configurations, by Kafka's dotted name.
+#: Broker options that set defaults of topic configurations, by Kafka's dotted name.
 TOPIC_DEFAULTS: Final[Mapping[str, str]] = {
     key.broker: key.name
     for key in TOPIC_CONFIGS.values()
     if key.broker and (key.here is not None or key.name == _WITHOUT_EFFECT)
 }
 
-#: Python types of topic configuration values; `log.cleanup.policy`, a list, is text.
+#: The Python types of topic configuration values; the list `log.cleanup.policy` is kept as text.
 _TYPES: Final[Mapping[ConfigType, str]] = {
     ConfigType.BOOLEAN: "bool",
     ConfigType.DOUBLE: "float",
@@ -63,7 +63,7 @@ def _own_name(dotted: str) -> str:
 
 
 def _topic_options() -> dict[str, Option]:
-    """Return an option for each topic configuration with a broker-wide default; None leaves Kafka's."""
+    """Return an option for each topic configuration with a broker-wide default; None keeps Kafka's default."""
     return {_own_name(name): _topic_option(name, config) for name, config in TOPIC_DEFAULTS.items()}
 
 
@@ -83,7 +83,7 @@ def _topic_option(kafka_name: str, config: str) -> Option:
 
 
 def _choices(key: ConfigKey) -> tuple[str, ...]:
-    """Return the possible values, empty if they cannot be listed."""
+    """Return the possible values; empty if they cannot be listed."""
     if key.type != ConfigType.LIST:
         return key.one_of
     counts = range(1, len(key.one_of) + 1)
@@ -93,7 +93,7 @@ def _choices(key: ConfigKey) -> tuple[str, ...]:
 def _retention(name: str, value: object, written: str) -> str:
     """Check a retention time: 0 is refused for a broker, and any negative value means no limit.
 
-    A topic may keep nothing; as a broker's default, 0 would lose the records of every topic that does not override it.
+    A topic may keep nothing; as a broker-wide default, 0 would delete the records of every topic without its own value.
     """
     count = parse_integer(written)
     if count == 0:
@@ -129,71 +129,72 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
 
     Attributes:
         node_id: the id of this broker.
-        advertised_host: the host that clients are told to connect to; empty for the host that the broker listens on.
-        num_partitions: number of partitions of a topic that is created without a number.
+        advertised_host: the host that clients are told to connect to; if empty, the host that the broker listens on.
+        num_partitions: the number of partitions for a topic that is created without one.
         auto_create_topics: whether a Metadata request for a missing topic creates it.
         offsets_topic_num_partitions: number of partitions of `__consumer_offsets`, fixed when that topic is created.
-        offsets_topic_segment_bytes: size of the segments of `__consumer_offsets`; the last one is never compacted, and
+        offsets_topic_segment_bytes: the segment size of `__consumer_offsets`; the last segment is never compacted, and
             is read at every startup.
-        offset_metadata_max_bytes: longest metadata of a committed offset.
+        offset_metadata_max_bytes: the maximum size of a committed offset's metadata.
         offsets_retention_minutes: how long the offsets of a group without members are kept.
         offsets_retention_check_interval_ms: how often to check for expired offsets and empty groups.
-        group_min_session_timeout_ms: shortest session timeout of a group member.
-        group_max_session_timeout_ms: longest session timeout of a group member.
-        group_initial_rebalance_delay_ms: how long an empty group waits for more members after the first.
-        group_max_size: limit on the members of a group.
+        group_min_session_timeout_ms: the shortest session timeout that a group member may request.
+        group_max_session_timeout_ms: the longest session timeout that a group member may request.
+        group_initial_rebalance_delay_ms: how long an empty group waits for more members after the first one joins.
+        group_max_size: the maximum number of members of a group.
         producer_id_expiration_ms: idle time after which a log forgets an idempotent producer.
         transaction_partition_verification_enable: whether to ask the transaction coordinator before a transaction of an
-            older client begins in a partition; for clients of Produce 12 and later, the coordinator is always asked
-            (KIP-890).
+            older client begins in a partition; for clients that use Produce version 12 or later, the coordinator is
+            always asked (KIP-890).
         group_consumer_session_timeout_ms: how long a member of a KIP-848 group may go without a heartbeat.
         group_consumer_heartbeat_interval_ms: how often a member of a KIP-848 group is told to send a heartbeat.
-        group_consumer_max_session_timeout_ms: upper limit of the session timeout of a KIP-848 group.
-        group_consumer_max_heartbeat_interval_ms: upper limit of the heartbeat interval of a KIP-848 group.
-        group_consumer_max_size: limit on the members of a KIP-848 group.
-        group_consumer_migration_policy: whether a group with members can change from the classic protocol to KIP-848,
+        group_consumer_max_session_timeout_ms: the upper limit on the session timeout of a KIP-848 group.
+        group_consumer_max_heartbeat_interval_ms: the upper limit on the heartbeat interval of a KIP-848 group.
+        group_consumer_max_size: the maximum number of members of a KIP-848 group.
+        group_consumer_migration_policy: whether a group with members can migrate from the classic protocol to KIP-848,
             back, or both.
-        group_consumer_assignment_interval_ms: how long to gather changes of a KIP-848 group after an assignment.
-        group_consumer_max_assignment_interval_ms: upper limit of the assignment interval of a KIP-848 group.
-        group_consumer_regex_refresh_interval_ms: how long the matches of a regular expression of a KIP-848 group stay
+        group_consumer_assignment_interval_ms: how long to collect changes to a KIP-848 group after an assignment before
+            computing the next one.
+        group_consumer_max_assignment_interval_ms: the upper limit on the assignment interval of a KIP-848 group.
+        group_consumer_regex_refresh_interval_ms: how long the matches of a KIP-848 group's regular expression stay
             valid; a new topic refreshes them sooner, but not within ten seconds of the last refresh.
         transaction_state_log_num_partitions: number of partitions of `__transaction_state`, fixed when that topic is
             created.
-        transaction_max_timeout_ms: longest transaction timeout that a producer may request.
+        transaction_max_timeout_ms: the longest transaction timeout that a producer may request.
         transaction_abort_timed_out_transaction_cleanup_interval_ms: how often to abort transactions that have been open
             for too long.
         transactional_id_expiration_ms: how long an unused transactional id is kept.
         transaction_remove_expired_transaction_cleanup_interval_ms: how often to check for expired transactional ids.
         add_partitions_to_txn_retry_backoff_ms: pause before retrying to add a partition while the producer's previous
             transaction is still completing.
-        add_partitions_to_txn_retry_backoff_max_ms: how long the broker retries before the client has to.
+        add_partitions_to_txn_retry_backoff_max_ms: how long the broker retries before it leaves retrying to the client.
         log_cleaner_enable: whether to compact topics with `cleanup.policy=compact`.
         log_cleaner_backoff_ms: how often to check for logs to compact.
-        log_cleaner_dedupe_buffer_size: memory for the keys of a log during compaction; if they do not fit, compaction
+        log_cleaner_dedupe_buffer_size: the memory for a log's keys during compaction; if they do not fit, compaction
             takes several rounds.
-        log_initial_task_delay_ms: time from startup to the first check for segments to remove.
+        log_initial_task_delay_ms: the time from startup to the first check for segments to remove.
         log_retention_check_interval_ms: time between two checks for segments to remove.
-        fetch_max_bytes: limit on the bytes of a fetch response, whatever the client requests.
-        max_incremental_fetch_session_cache_slots: limit on the number of fetch sessions (KIP-227); 0 for none.
-        listeners: where to listen, such as `INTERNAL://:9093,EXTERNAL://0.0.0.0:9092`; empty for the address given at
-            startup.
-        advertised_listeners: the addresses that clients are given for each listener, in the same form; a listener that
-            is left out is advertised as it is.
+        fetch_max_bytes: the maximum size of a fetch response, whatever the client requests.
+        max_incremental_fetch_session_cache_slots: the maximum number of fetch sessions (KIP-227); 0 disables them.
+        listeners: where to listen, for example `INTERNAL://:9093,EXTERNAL://0.0.0.0:9092`; if empty, the address given
+            at startup.
+        advertised_listeners: the address to advertise to the clients of each listener, in the format of `listeners`; a
+            listener that is not named here advertises its own address.
         listener_security_protocol_map: the protocol of each listener; only PLAINTEXT is supported.
-        socket_send_buffer_bytes: size of the system's buffer for the responses of a connection, which also bounds the
-            data in flight to a distant client; -1 for the system's choice, which costs more CPU for large fetches.
+        socket_send_buffer_bytes: the size of the system's buffer for the responses of a connection, which also bounds
+            the data in flight to a distant client; -1 for the system's choice, which costs more CPU for large fetches.
         socket_receive_buffer_bytes: size of the system's buffer for the requests of a connection.
-        max_frame_bytes: size of the largest request, and of the largest response of an API that is not Kafka's.
-        queued_max_request_bytes: memory for the unfinished requests and unsent responses of all connections together.
-            Large requests wait when it is used up, but a single one may exceed it. -1 for no limit.
-        max_connections: limit on the number of open connections; further ones are refused.
-        max_connections_per_ip: limit on the number of open connections from one address.
-        max_connections_per_ip_overrides: limits on the number of open connections from individual addresses, such as
+        max_frame_bytes: the maximum size of a request, and of a response of an API that is not Kafka's.
+        queued_max_request_bytes: the memory for the unfinished requests and unsent responses of all connections
+            together. Large requests wait when it is used up, but a single request may exceed it. -1 for no limit.
+        max_connections: the maximum number of open connections; further ones are refused.
+        max_connections_per_ip: the maximum number of open connections from one address.
+        max_connections_per_ip_overrides: the maximum number of open connections from individual addresses, for example
             `10.0.0.7:100,client.example.com:5`.
         connections_max_idle_ms: idle time after which a connection is closed, unless the broker owes it a response; -1
             for never.
         memory_disk_bytes: capacity of a broker without files; once it is used up, the broker's disk is full.
-        event_loop: the broker's event loop; uvloop must be installed.
+        event_loop: the broker's event loop; `uvloop` requires that package.
     """
 
     __slots__ = ("_given",)
@@ -265,7 +266,7 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
             times=3,  # two heartbeats may be lost, as with the clients' defaults
         ),
         *(
-            Order(f"group_consumer_{name}", f"group_consumer_max_{name}", "the upper limit would be none")
+            Order(f"group_consumer_{name}", f"group_consumer_max_{name}", "the upper limit would have no effect")
             for name in ("session_timeout_ms", "heartbeat_interval_ms", "assignment_interval_ms")
         ),
     )
@@ -274,18 +275,18 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         """Check the values against each other; see `Options.check`."""
         super().check(given)
         if not self.max_connections_per_ip and not self.max_connections_per_ip_overrides:
-            reason = "expected 1 or more; otherwise nobody could connect, as max_connections_per_ip_overrides is empty"
+            reason = "expected 1 or more; otherwise no client can connect, as max_connections_per_ip_overrides is empty"
             raise ConfigurationError("max_connections_per_ip", 0, reason)
         object.__setattr__(self, "_given", frozenset(given))
 
     @property
     def given(self) -> Mapping[str, str]:
-        """The options that were given, by Kafka's names, as text, even if equal to the default."""
+        """The options that were given explicitly, as text by Kafka's names, even if equal to the default."""
         names: Collection[str] = getattr(self, "_given", ())
         return {name: _written(getattr(self, own)) for name, own in self.KAFKA_NAMES.items() if own in names}
 
     def with_values(self, **values: object) -> Self:
-        """Return options with some values replaced; the new values count as given.
+        """Return a copy of the options with some values replaced; the new values count as given.
 
         Args:
             values: the new values, by option name; not checked.
@@ -295,7 +296,7 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         return options
 
     def change(self, **values: object) -> None:
-        """Replace some values for every holder of these options; see `with_values`."""
+        """Replace some values in place, for everything that holds these options; see `with_values`."""
         vars(self).update(values)
 
     @property
@@ -305,7 +306,7 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
 
     @property
     def memory_of_connections_bytes(self) -> int:
-        """Most memory that all connections together may take."""
+        """The maximum memory that all connections together may take."""
         limit_bytes = self.queued_max_request_bytes
         return INT64_MAX if limit_bytes == NO_LIMIT else limit_bytes
 
@@ -324,7 +325,7 @@ def read_options(given: Mapping[str, object]) -> BrokerOptions:
     """Check the options of a broker.
 
     Args:
-        given: names, dotted or in snake_case, and values; numbers and booleans may be text, as on a command line.
+        given: values by name, dotted or in snake_case; numbers and booleans may be text, as on a command line.
 
     Raises:
         ConfigurationError: a name is unknown or given twice, or a value is out of range.

@@ -1,4 +1,4 @@
-"""The configurations of topics: their checks, and the resulting configuration of a log.
+"""Topic configurations: checks, and the log configuration that results from them.
 
 Names, types, defaults and ranges are in `schemas/configs.yaml`.
 
@@ -41,9 +41,9 @@ _COMPRESSIONS = {"uncompressed": Compression.NONE} | {
 class LogConfig:
     """The configuration of a partition's log; the attributes are topic configurations, in the same units.
 
-    `produce_limits` combines the limits that produced batches are checked against. Batches keep their producer's
-    compression if `compression` is None, and have the codec's default level if `compression_level` is None. Old
-    segments are deleted if `has_retention`; -1 stands for no limit. A compacted topic has a `segment_ms` of at most
+    `produce_limits` combines the limits that produced batches are checked against. If `compression` is None, batches
+    keep their producer's compression; if `compression_level` is None, the codec's default level is used. Old segments
+    are deleted if `has_retention`; -1 means no limit. The `segment_ms` of a compacted topic is at most
     `max_compaction_lag_ms`, since the last segment is never compacted.
     """
 
@@ -160,10 +160,10 @@ def check_together(configs: Mapping[str, str]) -> None:
 
 
 def _integer(text: str) -> int:
-    """Return an already checked number.
+    """Return a number that has already been checked.
 
     Raises:
-        InvalidConfig: the number was not checked, as in a damaged file.
+        InvalidConfig: the number has not been checked, for example because the file is damaged.
     """
     number = parse_integer(text)
     if number is None:

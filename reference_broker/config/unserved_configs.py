@@ -1,6 +1,6 @@
-"""Configurations of Apache Kafka that this broker does not serve: which of them are safe to ignore, and why.
+"""Apache Kafka configurations that this broker does not support: which of them are safe to ignore, and why.
 
-A configuration is unsafe to ignore if a broker without it would accept what it forbids, or lose what it keeps.
+A configuration is unsafe to ignore if the broker would then accept what it forbids, or lose what it keeps.
 
 Source: `KafkaConfig`, `ZkConfigs`, `ServerConfigs`, `ReplicationConfigs` in Apache Kafka 3.9.
 """
@@ -20,7 +20,7 @@ class _Unsafe(NamedTuple):
     """A configuration that must not be ignored.
 
     Attributes:
-        danger: what would happen.
+        danger: what would happen if it were ignored.
         harmless: the values with which it has no effect in Kafka either, in lower case.
     """
 
@@ -31,9 +31,9 @@ class _Unsafe(NamedTuple):
 _OFF: Final = ("", "false")
 
 _UNSAFE: Final = {
-    "authorizer.class.name": _Unsafe("this broker has no authorizer, and everybody could do everything"),
-    "create.topic.policy.class.name": _Unsafe("this broker has no policies, and would create topics that it refuses"),
-    "alter.config.policy.class.name": _Unsafe("this broker has no policies, and would accept what it refuses"),
+    "authorizer.class.name": _Unsafe("this broker has no authorizer, so anyone could do anything"),
+    "create.topic.policy.class.name": _Unsafe("this broker has no policies, and would create forbidden topics"),
+    "alter.config.policy.class.name": _Unsafe("this broker has no policies, and would accept forbidden changes"),
     "config.providers": _Unsafe("this broker would take values such as ${file:…} as they are written"),
     "remote.log.storage.system.enable": _Unsafe("this broker would not find the segments in remote storage", _OFF),
     "zookeeper.metadata.migration.enable": _Unsafe("this broker cannot move to KRaft", _OFF),
@@ -42,7 +42,7 @@ _UNSAFE: Final = {
     "zookeeper.ssl.ocsp.enable": _Unsafe("this broker would accept revoked certificates", _OFF),
 }
 
-#: Why configurations whose names match have no effect; the first match counts.
+#: Patterns of configuration names, with the reason why these have no effect; the first match counts.
 _REASONS: Final = (
     (r"listener\.name\..*", "only PLAINTEXT listeners are served, and they have no configurations of their own"),
     (r"(sasl|ssl|security|principal|delegation|connections\.max\.reauth|password\.encoder)\b.*",
@@ -65,11 +65,11 @@ _WITH_REASONS: Final = tuple((re.compile(pattern), reason) for pattern, reason i
 
 
 def danger_of(name: str, value: str) -> str | None:
-    """Return what would happen if a configuration was ignored; None if that is safe.
+    """Return what would happen if a configuration were ignored; None if ignoring it is safe.
 
     Args:
         name: its name.
-        value: its value, as in a file.
+        value: its value, as written in a file.
     """
     unsafe = _UNSAFE.get(name)
     return None if unsafe is None or value.strip().lower() in unsafe.harmless else unsafe.danger
@@ -80,16 +80,16 @@ def reason_without_effect(name: str, *, is_alone: bool, served: frozenset[str]) 
 
     Args:
         name: its name.
-        is_alone: whether the broker belongs to no cluster.
-        served: the names of the configurations that brokers of a cluster have.
+        is_alone: whether the broker is standalone, outside any cluster.
+        served: the names of the configurations that only brokers in a cluster support.
     """
     if is_alone and name in served:
-        return "the broker is alone; with zookeeper.connect it would join a cluster"
+        return "this is a standalone broker; with zookeeper.connect, it would join a cluster"
     if name in _UNSAFE:
-        return "this is the value without effect"
+        return "this value has no effect"
     for pattern, reason in _WITH_REASONS:
         if pattern.fullmatch(name):
             return reason
     if name in BROKER_CONFIGS:
-        return "this broker has no such function"
+        return "this broker does not have this feature"
     return f"it is not known here{did_you_mean(name, [*served, *BROKER_CONFIGS])}"

@@ -1,1 +1,1 @@
-"""Whether a broker is alone or a member of a cluster, and what follows from that for its parts."""
+"""The control plane of a broker, which depends on whether the broker is standalone or a member of a cluster."""

@@ -1,4 +1,4 @@
-"""A broker of a cluster: the controller decides about its roles, and it copies the logs of other leaders.
+"""A broker in a cluster: the controller assigns its roles, and it copies the logs of other leaders.
 
     Membership ──ControlRequests──▶ roles ──▶ Replicas, Fetchers
                                                  │ ISR
@@ -49,7 +49,7 @@ class ClusterMember:
     Args:
         membership: see `Membership`.
         directory: the logs of the broker.
-        expected: the partitions that the directory has opened.
+        expected: the partitions that the log directory has opened.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class ClusterMember:
         self._groups: GroupCoordinator | None = None
         self._requests: ControlRequests | None = None
         services, options = membership.services, membership.options
-        self.features: Sequence[Feature] = ()  # a cluster with ZooKeeper agrees on none
+        self.features: Sequence[Feature] = ()  # a cluster with ZooKeeper does not finalize any
         self._metadata = metadata = membership.image.metadata
         self.sources = Sources(
             metadata,
@@ -202,11 +202,11 @@ class ClusterMember:
             self._requests.take(request, done)
 
     def _changed(self, delta: MetadataDelta) -> None:
-        """Take a change of the image: offsets of deleted topics, and configurations of new ones."""
+        """Apply a change of the image: drop the offsets of deleted topics, and take the configurations of new ones."""
         now_ms = self._membership.services.clock()
         for before, after in delta.topics:
             if after is None and before is not None and self._groups is not None:
-                # The controller does not wait for the offsets of a deleted topic.
+                # The controller does not wait until a deleted topic's offsets are dropped.
                 self._groups.forget_topic(before.name, before.topic_id, nothing, now_ms)
                 if before.name not in delta.after.topics:
                     self._quotas.configure_topic(before.name, {})
@@ -224,7 +224,7 @@ class ClusterMember:
         self._membership.image.configure(topic, configs)
 
     def _take_rates(self) -> None:
-        """Take the rates of throttled replication from the configurations of this broker, or of all brokers."""
+        """Take the throttled replication rates from the configurations of this broker or of all brokers."""
         of, kind = self._membership.configs.of, ConfigResourceType.BROKER
         self._quotas.configure_broker(of(kind, str(self._membership.broker_id)), of(kind, ""))
         self._fetchers.heed_quota()
@@ -239,7 +239,7 @@ class ClusterMember:
     # Time.
 
     def _check_in_sync(self, now_ms: int) -> None:
-        """Shrink the ISRs by what has fallen behind, every half of the time that is allowed."""
+        """Remove lagging replicas from the ISRs; runs at half of the maximum lag time."""
         if self._replicas is not None:
             for _, replica in list(self._replicas.all()):
                 if isinstance(replica, ClusterReplica):
@@ -248,7 +248,7 @@ class ClusterMember:
         self._membership.services.timers.at(now_ms + interval_ms, self._check_in_sync)
 
     def _checkpoint(self) -> None:
-        """Write the high watermarks, again and again."""
+        """Write the high watermarks periodically."""
         services = self._membership.services
         interval_ms = self._membership.options.replica_high_watermark_checkpoint_interval_ms
 

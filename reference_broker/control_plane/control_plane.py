@@ -1,6 +1,6 @@
-"""What the core of a broker asks of its control plane: of `SingleBroker`, or of `ClusterMember` in a cluster.
+"""The interface between a broker's core and its control plane: `SingleBroker`, or `ClusterMember` in a cluster.
 
-Source: `SharedServer`, `KafkaServer` in Apache Kafka, which fill such seats by the mode of the cluster.
+Source: `SharedServer`, `KafkaServer` in Apache Kafka, which provide the corresponding parts by cluster mode.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["ControlPlane"]
 
 
 class ControlPlane(Protocol):
-    """What gives a broker its topics, and its replicas their roles.
+    """Provides a broker's topics, and assigns the roles of its replicas.
 
     Attributes:
         sources: see `Sources`.
@@ -37,7 +37,7 @@ class ControlPlane(Protocol):
         ...
 
     def write_marker(self, own: WriteMarker) -> WriteMarker:
-        """Return what writes a marker into any partition.
+        """Return a function that writes a marker into any partition.
 
         Args:
             own: writes a marker into a partition that this broker leads.
@@ -45,30 +45,30 @@ class ControlPlane(Protocol):
         ...
 
     def verifier(self, own: Verifier, size_of: Callable[[], int]) -> Verifier:
-        """Return what asks the coordinator of any transaction.
+        """Return a function that asks the coordinator of any transaction.
 
         Args:
-            own: the coordinator of this broker.
+            own: the coordinator on this broker.
             size_of: returns the number of partitions of `__transaction_state`, 0 if it does not exist.
         """
         ...
 
     def begin(self, replicas: Replicas, groups: GroupCoordinator) -> Mapping[str, object]:
-        """Give the replicas their roles from now on, and follow the metadata after what listens already.
+        """Assign roles to the replicas from now on; existing listeners hear of metadata changes first.
 
         Args:
-            replicas: those of the broker; coordinators hear of their roles already.
+            replicas: the broker's replicas; coordinators already listen to their roles.
             groups: forgets the offsets of deleted topics.
 
         Returns:
-            More parts that handlers may name, see `CLUSTER_PARTS`.
+            Additional parts that handlers may name; see `CLUSTER_PARTS`.
         """
         ...
 
     def end(self) -> None:
-        """Change no more roles, and copy no more logs: the logs are closed next."""
+        """Stop changing roles and copying logs: the logs are closed next."""
         ...
 
     def abandon(self) -> None:
-        """Forget everything, since the logs are closed."""
+        """Drop everything, since the logs are closed."""
         ...

@@ -1,4 +1,4 @@
-"""A broker that is alone: its data directory is the source of everything, and it leads all partitions."""
+"""A standalone broker: its data directory is the source of everything, and it leads all partitions."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ __all__ = ["SingleBroker"]
 
 
 class SingleBroker:
-    """The control plane of a broker without others; see `ControlPlane`.
+    """The control plane of a standalone broker; see `ControlPlane`.
 
     Args:
         store: keeps the topics.
-        options: of the broker; it changes them when it runs.
+        options: broker options, which dynamic configurations change.
         listeners: the advertised address of each listener, by the listener's name.
         served: the APIs of the broker.
     """
@@ -59,7 +59,7 @@ class SingleBroker:
         return {}
 
     def end(self) -> None:
-        """Change nothing: roles come from the metadata, which are closed next."""
+        """Do nothing: roles come from the metadata, which are closed next."""
 
     def abandon(self) -> None:
         self._store.abandon()

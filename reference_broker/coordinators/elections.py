@@ -1,10 +1,10 @@
-"""The elections of coordinators: the broker that leads a partition of a coordinator's topic coordinates its keys.
+"""Elections of coordinators: the broker that leads a partition of a coordinator's topic coordinates its keys.
 
     Replicas ──role──▶ Elections ──elected, resigned──▶ GroupCoordinator, TransactionCoordinator
 
-A coordinator is elected when the replica begins to lead, and resigns before anybody who waits for the log of a former
-leader is told: it must not treat the end of the role as a failure of the log. A log that fails ends its coordinator by
-itself.
+A coordinator is elected when the replica begins to lead. When the replica stops leading, its coordinator resigns before
+operations that wait for the log are failed, so it does not mistake the end of the role for a failure of the log. A log
+that does fail ends its coordinator without an election.
 
 Source: `RequestHandlerHelper.onLeadershipChange`, `BrokerMetadataPublisher.updateCoordinator` in Apache Kafka.
 """
@@ -22,7 +22,8 @@ from kafkawire.sdk.storage.partitions import Partition
 
 __all__ = ["Electable", "Elections"]
 
-#: The roles without which a broker coordinates nothing. One that is promoted again has not lost its log to anybody.
+#: The roles in which a broker does not coordinate. A leader that is promoted again keeps its coordinator: no other
+#: broker has written to its log.
 _RESIGNED: Final = frozenset({Role.FOLLOWER, Role.STOPPED})
 
 
@@ -31,7 +32,7 @@ class Electable(Protocol):
 
     @property
     def topic(self) -> str:
-        """The name of its topic."""
+        """The name of the coordinator's topic."""
         ...
 
     def elected(self, number: int, log: CoordinatorLog, leader_epoch: int, now_ms: int) -> None:
@@ -45,7 +46,7 @@ class Elections:
     """The elections of the coordinators of one broker.
 
     Args:
-        coordinators: the coordinators, each of another topic.
+        coordinators: the coordinators, each with its own topic.
         clock: returns the time in milliseconds.
     """
 
@@ -54,7 +55,7 @@ class Elections:
         self._clock = clock
 
     def changed(self, partition: Partition, replica: Replica, before: Role) -> None:
-        """Follow a step of a replica's role; see `RoleListener`."""
+        """Handle a change of a replica's role; see `RoleListener`."""
         topic, number = partition
         coordinator = self._coordinators.get(topic)
         if coordinator is None:

@@ -1,9 +1,9 @@
 """Loading a shard from its log, in slices of a few milliseconds, so that other requests are not held up for long.
 
 First the log is read, keeping only the last record of each key, in order, as compaction would; then the kept records
-are replayed. So ten million commits of a few partitions are never decoded, and a rarely compacted log loads as fast as
-it can be read. Records of a transaction count from where they were written, but only once a marker commits them; those
-of open transactions are replayed as pending.
+are replayed. So ten million commits for a few partitions are not all decoded, and a rarely compacted log loads as fast
+as it can be read. Records of a transaction keep the position where they were written, but only count once a marker
+commits them; records of open transactions are replayed as pending.
 
 Source: `CoordinatorLoaderImpl` in Apache Kafka.
 """
@@ -22,7 +22,7 @@ from kafkawire.sdk.records.latest import LatestRecords, Stored
 
 __all__ = ["Loading"]
 
-#: Bytes to read at once: 2 MiB are about 35,000 commits, for which the extension needs 2 ms; 128 KiB take Python 5 ms.
+#: Bytes to read at once: 2 MiB are about 35,000 commits, which take the extension 2 ms; 128 KiB take pure Python 5 ms.
 _SLICE_BYTES = (128 if engines.native is None else 2048) * 1024
 
 #: Records to replay at once, or to read one by one: about 5 ms.
@@ -33,7 +33,7 @@ class Loading:
     """The load of one shard.
 
     Args:
-        log: read up to its current end.
+        log: the log, read up to its current end.
         shard: receives the records.
 
     Attributes:
@@ -84,14 +84,14 @@ class Loading:
                 self._position = batch.next_offset
                 at += batch.size_in_bytes
             if self._position > self._log.next_offset:
-                # Records appended later would be skipped, and those of this batch would count forever.
+                # Records appended later would be skipped, and the records of this batch would count forever.
                 end_offset = self._log.next_offset
                 raise DecodeError(
                     "base_offset", at, f"a batch ends before offset {self._position}, but the log ends at {end_offset}"
                 )
 
     def _take(self, batch: Batch) -> int:
-        """Process a batch that is not plain: a marker, transactional or compressed; return the number of records."""
+        """Process a marker, a transactional batch or a compressed batch; return the number of records."""
         if batch.is_control:
             self._take_marker(batch)
             return 1
@@ -141,7 +141,7 @@ class Loading:
             del self._writers[key]
 
     def _later_than(self, key: bytes, stored: Stored) -> Stored | None:
-        """Return the record that counts for a key if it is later than `stored`."""
+        """Return the current record of a key if it is later than `stored`."""
         latest = self._latest.get(key)
         return latest if latest is not None and latest[0] > stored[0] else None
 

@@ -1,9 +1,9 @@
 """A partition of a coordinator: its shard, its log, and the operations that wait for either.
 
-While it loads, operations are refused; while an append is unfinished, they wait their turn, so that the shard always
-matches its log. Replies wait for the high watermark, in order. Both waits are limited; an append that is under way at
-the timeout still counts if it reaches the log. If the log fails, the shard fails to replay a record, or the partition
-is unloaded, all waiting operations are answered.
+While the partition loads, operations are refused; while an append is unfinished, they wait their turn, so that the
+shard always matches its log. Replies wait for the high watermark, in order. Both waits are limited; an append that is
+still under way at the timeout counts if it reaches the log. If the log fails, the shard cannot replay a record, or the
+partition is unloaded, all waiting operations are answered.
 
 Source: `CoordinatorRuntime.CoordinatorContext` in Apache Kafka.
 """
@@ -48,8 +48,8 @@ COMMIT_TIMEOUT_MS = 5_000
 #: overloaded broker reaches this limit.
 _QUEUE_MAX = 10_000
 
-#: Pauses before a load continues after a read error: a disk may fail once, and a coordinator is needed while the broker
-#: runs.
+#: Pauses before a load continues after a read error: a disk error may be temporary, and the coordinator is needed as
+#: long as the broker runs.
 _LOAD_AGAIN_MS = (100, 500, 1_000, 5_000, 5_000)
 
 #: Pause while an index is rebuilt.
@@ -62,7 +62,7 @@ _log = logging.getLogger("kafkawire.broker")
 
 
 class PartitionState(Enum):
-    """Loading state of a partition, which decides whether operations run."""
+    """The loading state of a partition; it decides whether operations run."""
 
     #: The log is being read; operations are refused.
     LOADING = auto()
@@ -74,15 +74,15 @@ class PartitionState(Enum):
 
 #: A partition is never reopened: when it is served again, a new object is loaded.
 PARTITION_EDGES: Final = Edges(
-    "a partition of a coordinator",
+    "a coordinator's partition",
     (PartitionState.LOADING,),
     {
         PartitionState.LOADING: {
-            PartitionState.ACTIVE: "all of the log is replayed",
+            PartitionState.ACTIVE: "the whole log has been replayed",
             PartitionState.CLOSED: "unloaded, or the log cannot be read",
         },
         PartitionState.ACTIVE: {
-            PartitionState.CLOSED: "unloaded, the log failed, or a record could not be taken over",
+            PartitionState.CLOSED: "unloaded, the log failed, or a record could not be replayed",
         },
     },
 )
@@ -95,8 +95,9 @@ class _Queued(NamedTuple):
         operation: see `submit`.
         done: see `submit`.
         now_ms: when it was submitted.
-        jumped_ms: the clock jumps before that (see `Timers`).
-        is_request: whether a client waits for the reply, for a limited time; the shard's timers wait without a limit.
+        jumped_ms: the total of clock jumps before then (see `Timers`).
+        is_request: whether a client waits for the reply, for a limited time; operations of the shard's timers wait
+            without a limit.
     """
 
     operation: Operation[Any, Any]
@@ -121,11 +122,11 @@ class _ShardTimer(Timer):
 
     Args:
         deadline_ms: when it is due.
-        action: called then.
-        pending: has the timer until it is due or cancelled.
+        action: called when the timer fires.
+        pending: contains the timer until it is due or cancelled.
 
     Attributes:
-        alarm: the broker's timer for it.
+        alarm: the broker's timer behind it.
     """
 
     __slots__ = ("_pending", "alarm")
@@ -183,7 +184,7 @@ class CoordinatorPartition(Generic[S]):
     # Loading and unloading.
 
     def load(self, now_ms: int) -> None:
-        """Begin to load; an empty partition is served at once, and one with a failed log never."""
+        """Begin to load; an empty partition is served immediately, and a partition with a failed log never."""
         self._loading = Loading(self._log, self.shard)
         self._log.when_reached(_NEVER_REACHED, self._reached)
         if self._loading is not None and self._loading.is_done:
@@ -208,7 +209,7 @@ class CoordinatorPartition(Generic[S]):
             _log.error("%s cannot be loaded: %s", self._name, error)
             self.close()
         except Exception:
-            # A defect, which must not leave clients waiting for the load to finish.
+            # A defect must not leave clients waiting for the load to finish.
             _log.exception("%s cannot be loaded", self._name)
             self.close()
         return 0
@@ -305,7 +306,7 @@ class CoordinatorPartition(Generic[S]):
         try:
             self._append(result, now_ms, appended, is_request=is_request)
         except Exception as error:
-            # The same holds for a record that cannot be encoded.
+            # The same applies to a record that cannot be encoded.
             self._lines.exception("append", now_ms, "a record of %s cannot be written", self._name)
             if self._appending is pending:
                 appended(BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
@@ -317,7 +318,7 @@ class CoordinatorPartition(Generic[S]):
             self._log.append_marker(result.marker, now_ms, appended)
             return
         records = []
-        # Timers and deletions are not limited, or they would never complete.
+        # The limit does not apply to timers and deletions, which would otherwise never complete.
         is_limited = is_request and any(record.value is not None for record in result.records)
         limit = room = self._log.max_batch_bytes
         for record in result.records:
@@ -325,7 +326,7 @@ class CoordinatorPartition(Generic[S]):
             records.append((key, value))
             room -= len(key) + len(value or b"")
             if is_limited and room < 0:
-                reason = f"the records of a request have more than {limit} bytes, the limit of {self._name}"
+                reason = f"the records of a request take more than {limit} bytes, the limit of {self._name}"
                 appended(BrokerError(ErrorCode.MESSAGE_TOO_LARGE, reason))
                 return
         self._log.append(records, now_ms, appended, result.transaction)
@@ -359,7 +360,7 @@ class CoordinatorPartition(Generic[S]):
         except Exception:
             # A defect: the shard no longer matches its log, and must not answer from its state. It is not loaded again
             # before the broker restarts: the log would trigger the same defect.
-            why = "%s is unloaded, since it could not take over a record"
+            why = "%s is unloaded because it could not replay a record"
             self._lines.exception("replay", pending.now_ms, why, self._name)
             self._waiting.append(pending)
             self.close()
@@ -388,13 +389,13 @@ class CoordinatorPartition(Generic[S]):
     def _reached(self, error: BrokerError | None) -> None:
         if error is not None and self.state is not PartitionState.CLOSED:
             # The shard's state may not be durable; only the log can tell, once it is online again.
-            _log.error("%s is unloaded, since its log failed: %s", self._name, error)
+            _log.error("%s is unloaded because its log failed: %s", self._name, error)
             self.close()
         while self._waiting and self._waiting[0].offset <= self._log.high_watermark:
             self._finish(self._waiting.popleft(), None)
 
     def _limit_wait(self) -> None:
-        """Set the timer for the request that has waited longest, if any; later ones have more time."""
+        """Set the timer for the request that has waited longest, if any; later requests have more time."""
         first: _Queued | _Pending | None = self._waiting[0] if self._waiting else self._appending
         if first is None:
             first = next((entry for entry in self._queue if entry.is_request), None)
@@ -436,17 +437,17 @@ class CoordinatorPartition(Generic[S]):
             except BrokerError as told:
                 reply = told
             except Exception as defect:
-                text = "%s could not take over what was committed"
+                text = "%s could not apply a commit"
                 self._lines.exception("committed", pending.now_ms, text, self._name)
                 reply = BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, str(defect))
         self._answer(pending, reply)
 
     def _answer(self, entry: _Queued | _Pending, reply: object) -> None:
-        """Send a reply; a callback that fails gets an error instead, and does not hold up others."""
+        """Send a reply; if the callback fails, it is called again with an error, and other replies are not held up."""
         try:
             entry.done(reply)
         except Exception as defect:
-            self._lines.exception("reply", entry.now_ms, "a reply of %s failed", self._name)
+            self._lines.exception("reply", entry.now_ms, "a reply from %s failed", self._name)
             if not isinstance(reply, BrokerError):
                 self._answer(entry, BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, str(defect)))
 
@@ -479,4 +480,4 @@ class CoordinatorPartition(Generic[S]):
 
 
 def ignore(_: object) -> None:
-    """Ignore an outcome that is not awaited."""
+    """Ignore an outcome that nothing waits for."""

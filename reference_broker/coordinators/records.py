@@ -15,14 +15,14 @@ from kafkawire.sdk.protocol.schema import Message
 
 __all__ = ["RecordTypes", "decode", "encode", "types_by_key"]
 
-#: The classes of the key and the value by record type.
+#: The key class and the value class by record type.
 RecordTypes = Mapping[int, tuple[type[Message], type[Message]]]
 
 _PREFIX = struct.Struct(">h")
 
 
 def types_by_key(*types: tuple[type[Message], type[Message]]) -> RecordTypes:
-    """Return classes of keys and values by their record type."""
+    """Return key and value classes by record type."""
     return {key.SCHEMA.key or 0: (key, value) for key, value in types}
 
 
@@ -41,9 +41,9 @@ def decode(
     """Decode a record; None if its type is not in `types`.
 
     Args:
-        types: classes of keys and values by record type.
+        types: key and value classes by record type.
         key, value: the encoded key and value.
-        unread: types whose values hardly matter; the defaults replace a value that cannot be decoded.
+        unread: types whose values hardly matter; if such a value cannot be decoded, defaults replace it.
 
     Raises:
         DecodeError: key or value is damaged, or of an unknown version.
@@ -60,7 +60,7 @@ def decode(
         if version not in value_class.SCHEMA.versions:
             known = value_class.SCHEMA.versions
             raise DecodeError(
-                "version", 0, f"version {version} of {value_class.__name__} is not known; the known ones are {known}"
+                "version", 0, f"version {version} of {value_class.__name__} is unknown; the known versions are {known}"
             )
         decoded, _ = program(value_class, version).decode(value, _PREFIX.size)
     except DecodeError:

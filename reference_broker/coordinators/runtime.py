@@ -1,6 +1,6 @@
 """The partitions of a coordinator's topic that this broker leads.
 
-It is elected for a partition, loads and serves it, and resigns from it when another broker leads.
+The coordinator is elected for a partition, loads and serves it, and resigns from it when another broker leads it.
 
 Source: `CoordinatorRuntime` in Apache Kafka.
 """
@@ -26,13 +26,13 @@ R = TypeVar("R")
 
 
 class CoordinatorRuntime(Generic[S]):
-    """The partitions of one topic that this broker leads; the hash of a key determines the partition of its state.
+    """The partitions of one topic that this broker leads; the hash of a key determines where its state is.
 
     Args:
-        topic: its name, for messages.
+        topic: the name of the topic, for messages.
         timers: the broker's timers.
         new_shard: returns an empty shard, given the number of its partition and its timers.
-        size_of: returns the number of partitions of the topic, 0 if it does not exist.
+        size_of: returns the number of partitions of the topic; 0 if it does not exist.
     """
 
     def __init__(
@@ -55,9 +55,9 @@ class CoordinatorRuntime(Generic[S]):
 
     @property
     def size(self) -> int:
-        """The number of partitions of the topic, 0 if it does not exist.
+        """The number of partitions of the topic; 0 if it does not exist.
 
-        It stays the same while this broker is elected for any of them, so that no key changes its partition.
+        It stays the same while this broker is elected for any partition, so that no key moves to another one.
         """
         return (self._size if self._partitions else 0) or self._size_of()
 
@@ -82,13 +82,13 @@ class CoordinatorRuntime(Generic[S]):
         """Serve a partition: its log is replayed in slices, after the logs of earlier partitions.
 
         The load first waits for an append that was under way when the partition was last unloaded. A partition that is
-        already served goes on, in the new epoch: nobody else has written to its log.
+        already being served continues in the new epoch: no other broker has written to its log.
 
         Args:
             number: number of the partition, which this broker leads.
             log: its log.
-            leader_epoch: the epoch in which it leads; without effect if it has been elected or has resigned in this
-                epoch or a later one.
+            leader_epoch: the epoch in which it leads; the call has no effect if this broker has already been elected or
+                has resigned in this epoch or a later one.
             now_ms: the current time.
 
         Returns:
@@ -112,12 +112,12 @@ class CoordinatorRuntime(Generic[S]):
 
         Args:
             number: number of the partition.
-            epoch: the epoch in which another broker leads it, or in which this one has stopped; without effect if this
-                broker has been elected in a later one. None if the partition is deleted: those of a new partition of
-                this number begin at 0 again.
+            epoch: the epoch in which another broker leads it, or in which this broker has stopped; the call has no
+                effect if this broker has been elected in a later epoch. None if the partition is deleted: the epochs of
+                a new partition with this number begin at 0 again.
 
         Returns:
-            Whether the resignation counts.
+            Whether the resignation takes effect.
 
         Source: `CoordinatorRuntime.scheduleUnloadOperation`.
         """
@@ -207,12 +207,12 @@ class CoordinatorRuntime(Generic[S]):
             partition.submit(operation, done, now_ms)
 
     def shard(self, number: int) -> S | None:
-        """Return the shard of a partition, also one that is loading or has failed; None if this broker has resigned."""
+        """Return the shard of a partition, even if it is loading or has failed; None if this broker has resigned."""
         partition = self._partitions.get(number)
         return None if partition is None else partition.shard
 
     def shards(self) -> Iterator[S]:
-        """Yield the shards that are served."""
+        """Yield the shards that are being served."""
         for partition in self._partitions.values():
             if partition.state is PartitionState.ACTIVE:
                 yield partition.shard

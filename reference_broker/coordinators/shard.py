@@ -38,10 +38,10 @@ S_contra = TypeVar("S_contra", contravariant=True)
 #: Receives the outcome of an operation, once.
 Done = Callable[[R | BrokerError], None]
 
-#: Stored key and value of a record; the value None is a tombstone.
+#: The stored key and value of a record; a tombstone has the value None.
 KeyValue = tuple[bytes, bytes | None]
 
-#: Errors that clients get instead of the log's: they only know errors of coordinators.
+#: Coordinator errors that clients get instead of the log's errors, which they do not know.
 _AS_COORDINATOR = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -60,7 +60,7 @@ class CoordinatorRecord(NamedTuple):
     Attributes:
         key: its class determines the record type.
         value: None for a tombstone.
-        value_version: version of the encoded value.
+        value_version: the version of the encoded value.
         is_held: whether the shard already reflects the record, or applies it in `Result.committed`; any other record is
             replayed once it is in the log.
     """
@@ -90,7 +90,7 @@ class LastMarker(NamedTuple):
 
     Attributes:
         marker: the marker.
-        transaction_version: the coordinator's (see `Producers.check_marker`).
+        transaction_version: the version that the coordinator uses (see `Producers.check_marker`).
     """
 
     marker: Marker
@@ -103,8 +103,8 @@ class Result(NamedTuple, Generic[R]):
     Attributes:
         reply: sent once the records, and all before them, are below the high watermark.
         records: appended in one batch, all or none.
-        committed: called with None when the reply can be sent, or with the error that prevents it; a `BrokerError`
-            raised by it becomes the reply.
+        committed: called with None when the reply can be sent, or with the error that prevents it; if it raises a
+            `BrokerError`, that becomes the reply.
         transaction: the transaction that the records belong to, if any.
         marker: appended instead of records.
     """
@@ -127,7 +127,7 @@ class Operation(Protocol[S_contra, R]):
 
 
 class Shard(Protocol):
-    """The state of one partition; never called while one of its appends is unfinished."""
+    """The state of one partition; it is never called while one of its appends is unfinished."""
 
     def decode(self, key: bytes, value: bytes | None) -> CoordinatorRecord | None:
         """Decode a record; None for an unknown type.
@@ -149,7 +149,7 @@ class Shard(Protocol):
         """Apply a transaction marker from the log."""
 
     def loaded(self, now_ms: int) -> None:
-        """Start timers: the log has been replayed."""
+        """Start timers; called when the log has been replayed."""
 
     def unloaded(self) -> None:
         """Answer all operations waiting inside the shard with NOT_COORDINATOR, and cancel its timers."""
@@ -160,7 +160,7 @@ class Shard(Protocol):
 
 
 class ShardTimers(Protocol):
-    """Timers of a shard: an action runs as an operation on the shard, if that is still served."""
+    """The timers of a shard: an action runs as an operation on the shard, if it is still being served."""
 
     @property
     def jumped_ms(self) -> int:
@@ -215,7 +215,7 @@ class CoordinatorLog(Protocol):
         """Call back once when the high watermark has reached an offset, or with the error that prevents it."""
 
     def read(self, offset: int, max_bytes: int) -> Buffer:
-        """Return the batches from an offset on: at least one, if any; the last one may be truncated.
+        """Return the batches from an offset on, at least one if there are any; the last one may be truncated.
 
         Raises:
             BrokerError: the batches cannot be read.

@@ -1,6 +1,6 @@
 """A partition's log for a coordinator: writes and reads batches of its records.
 
-As a producer with acks=all, a coordinator writes nothing while fewer replicas are in sync than `min.insync.replicas`.
+Like a producer with acks=all, a coordinator writes nothing while fewer than `min.insync.replicas` replicas are in sync.
 
 Source: `CoordinatorPartitionWriter`, `CoordinatorLoaderImpl`, `TransactionLog` in Apache Kafka.
 """
@@ -26,7 +26,7 @@ class TopicLog:
     """The log of one partition of a coordinator's topic; see `CoordinatorLog`.
 
     Args:
-        replica: replica of the partition; this broker leads it.
+        replica: the replica of the partition, which this broker leads.
     """
 
     def __init__(self, replica: Replica) -> None:

@@ -1,7 +1,7 @@
 """Listen on one address and accept clients, up to the limits.
 
-Kafka's brokers and clients send data immediately (TCP_NODELAY); asyncio only sets this for sockets with an explicit
-protocol, which accepted sockets lack.
+Kafka's brokers and clients send data immediately (TCP_NODELAY); asyncio only sets that option on sockets with an
+explicit protocol, which accepted sockets lack.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ __all__ = ["PAUSE_SECONDS", "Acceptor"]
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: Number of connections that the operating system queues until they are accepted.
+#: The number of connections that the operating system queues until they are accepted.
 _BACKLOG = 511
 
-#: Number of connections that are accepted before other work gets a turn.
+#: The number of connections to accept before other work gets a turn.
 _TURN_CONNECTIONS = 32
 
-#: How long to stop accepting connections after accepting one failed.
+#: How long to stop accepting connections after accepting one has failed.
 PAUSE_SECONDS = 0.1
 
 #: Creates the wire of a new client; its last argument is called when the connection is closed.
@@ -42,8 +42,8 @@ class Acceptor:
     """One listener.
 
     Args:
-        listener: its address; port 0 stands for any free one.
-        limits: limits of all listeners together.
+        listener: its address; port 0 means any free port.
+        limits: limits on the connections of all listeners together.
         connect: creates the wire of a client.
         clock: returns the time in milliseconds.
         buffers: buffer sizes of each connection.
@@ -52,7 +52,7 @@ class Acceptor:
         OSError: the address is in use, or does not belong to this machine.
 
     Attributes:
-        listener: the address and the advertised one, with actual ports.
+        listener: the address and the advertised address, with actual ports.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Acceptor:
         family = socket.AF_INET6 if ":" in listener.bind.host else socket.AF_INET
         self._socket = socket.create_server(listener.bind, family=family, backlog=_BACKLOG)
         self._socket.setblocking(False)
-        # Accepted sockets inherit them; the first window is announced to a client before its connection is accepted.
+        # Accepted sockets inherit the buffer sizes; a client learns the first window before its connection is accepted.
         for option, size_bytes in ((socket.SO_SNDBUF, buffers.send_bytes), (socket.SO_RCVBUF, buffers.receive_bytes)):
             if size_bytes != SYSTEM_BUFFER:
                 self._socket.setsockopt(socket.SOL_SOCKET, option, size_bytes)
@@ -114,7 +114,7 @@ class Acceptor:
             self._admit(client, str(address[0]))
 
     def _cannot_accept(self, error: OSError) -> None:
-        """Pause until connections are closed; meanwhile the system would report the same connection again and again."""
+        """Pause until connections have been closed; otherwise, the system would keep reporting the same connection."""
         reason = str(error)
         if is_short_of_descriptors(error):
             limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

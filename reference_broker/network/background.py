@@ -8,14 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 __all__ = ["BackgroundWork"]
 
-#: More than one, so that one slow log does not hold up the others.
+#: More than one thread, so that one slow log does not hold up the others.
 _THREADS = 4
 
 
 class BackgroundWork:
-    """Runs functions on a few threads, and reports to the event loop when each is done.
+    """Runs functions on a few threads, and reports the end of each to the event loop.
 
-    The threads are started on demand.
+    Threads are started on demand.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class BackgroundWork:
         asyncio.get_running_loop().run_in_executor(self._threads(), work).add_done_callback(finished)
 
     def each(self, works: Iterable[Callable[[], None]]) -> None:
-        """Run works side by side, called from any other thread; see `Each`."""
+        """Run pieces of work in parallel; may be called from any other thread. See `Each`."""
         for _ in self._threads().map(lambda work: work(), works):
             pass
 
@@ -54,7 +54,7 @@ class BackgroundWork:
         return self._executor
 
     async def idle(self) -> None:
-        """Wait until no work runs or waits, including work started by other work."""
+        """Wait until no work is running or waiting, including work started by other work."""
         while self._running:
             await self._idle.wait()
             await asyncio.sleep(0)

@@ -1,7 +1,7 @@
-"""Links to other brokers, over sockets: a router and its driver on the event loop of the broker.
+"""Links to other brokers over sockets: a router and its driver on the broker's event loop.
 
-A broker has one for the controller's requests and one for all others (`cluster/links.py`). The client's driver does the
-I/O; it runs on the loop that the broker runs on, so nothing here crosses threads.
+A broker has one router for the controller's requests and one for all others (`cluster/links.py`). The client library's
+driver does the I/O; it runs on the broker's loop, so nothing here crosses threads.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ __all__ = ["BrokerLinks"]
 
 _OWNER: Final = Owner("broker", logging.getLogger("kafkawire.broker"), logging.getLogger("kafkawire.security"))
 
-#: The first and the longest pause before the next attempt to connect. A broker restarts within seconds, and only a few
-#: brokers wait for it, so both are short.
+#: The shortest and the longest pause between attempts to connect. Both are short, because a broker restarts within
+#: seconds and only a few brokers wait for it.
 _BACKOFF_MS: Final = (50, 1_000)
 
 
@@ -41,8 +41,8 @@ class BrokerLinks:
     Args:
         network: reaches the other brokers.
         settings: the settings of each connection.
-        post: calls a function in a later turn of the loop.
-        on_defect: called with the error after an unexpected error has ended the links.
+        post: calls a function in a later iteration of the loop.
+        on_defect: called with the error when an unexpected error has ended the links.
 
     Attributes:
         links: sends requests; use it on the loop.
@@ -66,6 +66,6 @@ class BrokerLinks:
         """Fail all requests and close all connections.
 
         Returns:
-            A promise that is kept once nothing is left on the loop.
+            A promise that is fulfilled once nothing is left on the loop.
         """
         return self._driver.end(Closed("the broker stops"))

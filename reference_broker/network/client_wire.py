@@ -1,8 +1,9 @@
-"""A client's TCP connection: requests in, responses out in order, and files without copying them into the process.
+"""A client's TCP connection: requests in, responses out in order, and files sent without copying them into the process.
 
-Responses go straight to the socket. Only the data that it does not accept at once is left to the transport, and the
-session stops until the client has read it. Where the socket blocks in the middle of a file, the transport gets a piece
-of it and reports when to continue. Buffered requests and responses count against the memory that all connections share.
+Responses go straight to the socket. Only data that it does not accept immediately is left to the transport, and the
+session stops until the client has read that data. If the socket blocks in the middle of a file, the transport gets a
+piece of the file and reports when to continue. Buffered requests and responses count against the memory that all
+connections share.
 """
 
 from __future__ import annotations
@@ -28,20 +29,20 @@ from kafkawire.sdk.transport.wire import Wire
 
 __all__ = ["ClientWire", "Shared"]
 
-#: Buffers that are sent with one system call; Linux takes 1,024.
+#: The number of buffers to send with one system call; Linux accepts 1,024.
 _PARTS_MAX = 1_000
 
-#: Buffers of no more than this in total are joined: the copy costs less than passing each to the system.
+#: Buffers of no more than this size in total are joined: the copy costs less than passing each buffer to the system.
 _JOINED_BYTES_MAX = 64 * 1024
 
-#: Bytes to read of a file while the socket has no room for more.
+#: Bytes of a file to read while the socket has no room for more.
 _PIECE_BYTES = 64 * 1024
 
-#: States of a connection in `struct tcp_info`: reset by the client, and closed by it.
+#: States of a connection in `struct tcp_info`: reset by the client, and closed by the client.
 _TCP_CLOSE = 7
 _TCP_CLOSE_WAIT = 8
 
-#: For SO_LINGER: closing discards unsent data and resets the connection.
+#: Value for SO_LINGER: closing discards unsent data and resets the connection.
 _NO_LINGER = struct.pack("ii", 1, 0)
 
 
@@ -51,7 +52,7 @@ class Shared(NamedTuple):
     Attributes:
         buffer: the receive buffer.
         budget: the memory of all connections.
-        frame_bytes_max: largest request.
+        frame_bytes_max: the maximum size of a request.
     """
 
     buffer: memoryview
@@ -63,7 +64,7 @@ class ClientWire(asyncio.BufferedProtocol):
     """The `Wire` of a client.
 
     Args:
-        client: the socket; not blocking.
+        client: the non-blocking socket.
         session: creates the session of the client, given this wire.
         shared: state shared with all other connections.
         gone: called when the connection is closed.
@@ -119,7 +120,7 @@ class ClientWire(asyncio.BufferedProtocol):
             self._send()
 
     async def drain(self) -> None:
-        """Return at once: the session is told when to stop."""
+        """Return immediately: the session is told when to stop."""
 
     sent = drain
 
@@ -155,7 +156,7 @@ class ClientWire(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def finish(self) -> None:
-        """Close as `close` does, and let a client that is still sending read its responses.
+        """Close as `close` does, but let a client that is still sending read its responses.
 
         Closing a socket with unread data resets the connection, and data in flight to the client is lost. So incoming
         data is read and dropped until the client has seen the end or the broker aborts.
@@ -166,16 +167,16 @@ class ClientWire(asyncio.BufferedProtocol):
     # Called by the broker.
 
     def expire(self) -> None:
-        """Close an idle connection; unread data is discarded, by the kernel too."""
+        """Close an idle connection; unread data is discarded, even in the kernel."""
         if self.has_unsent:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
         self.abort()
 
     def look_for_end(self) -> None:
-        """Close a connection that its client has closed, which goes unnoticed while it is not read.
+        """Close a connection that its client has closed, which goes unnoticed while the broker does not read from it.
 
-        A reset is final. Requests before an orderly end may still be processed; they get one interval to finish, or
-        more if only the disk delays requests whose client expects no response.
+        A reset is final. Requests received before an orderly close may still be processed: they get one interval to
+        finish, or more if their client expects no response and only the disk delays them.
         """
         transport = self._transport
         if self._is_reading or transport is None or transport.is_closing():
@@ -194,7 +195,7 @@ class ClientWire(asyncio.BufferedProtocol):
 
     @property
     def may_be_idle(self) -> bool:
-        """Whether the next step is the client's: to send a request, to finish one, or to read."""
+        """Whether the broker waits for the client to send a request, to finish one, or to read."""
         return self.has_unsent or not self.session.is_waiting
 
     # Holder: called by the memory budget.
@@ -223,8 +224,8 @@ class ClientWire(asyncio.BufferedProtocol):
     # asyncio.BufferedProtocol: called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's class derives from nothing
-        self._transport.set_write_buffer_limits(0)  # with unsent data, this pauses writing
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's class has no base class
+        self._transport.set_write_buffer_limits(0)  # so any unsent data pauses writing
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._frames.buffer(is_short=not self._budget.may_read_much(self))
@@ -267,7 +268,7 @@ class ClientWire(asyncio.BufferedProtocol):
         try:
             self.session.connection_lost(exc)
         finally:
-            # Memory not released now would be lost to all other connections.
+            # Memory that is not released now would be lost to all other connections.
             self._gone(self)
             self._budget.received(-self._held_bytes)
             self._budget.unsent(self, 0)
@@ -295,7 +296,7 @@ class ClientWire(asyncio.BufferedProtocol):
     def _set_reading(self) -> None:
         """Resume or pause reading according to the current state."""
         if self._is_stopped:
-            # An unread connection cannot be preferred or be too slow; it asks again when it resumes.
+            # A connection that is not being read cannot be preferred or be too slow; it asks again when it resumes.
             self._lacks_memory = False
             self._budget.done(self)
         should_read = self._is_finishing or not (self._is_stopped or self._lacks_memory)
@@ -311,7 +312,7 @@ class ClientWire(asyncio.BufferedProtocol):
     def _send(self) -> None:
         """Send queued data until the socket blocks."""
         transport = self._transport
-        assert transport is not None, "data can only be written after the connection is made"
+        assert transport is not None, "data can only be written once the connection is made"
         while self._outgoing and not self._is_blocked and not transport.is_closing():
             part = self._outgoing.popleft()
             if isinstance(part, FileSlice):
@@ -323,11 +324,11 @@ class ClientWire(asyncio.BufferedProtocol):
             self._has_counted_unsent = unsent_bytes > 0
             self._budget.unsent(self, unsent_bytes)
         if self._is_ending and not self.has_unsent:
-            # Not now: a transport that is about to report that everything is sent would close twice.
+            # Not now: a transport that is about to report that everything has been sent would close twice.
             asyncio.get_running_loop().call_soon(self._end, transport)
 
     def _send_buffers(self, transport: asyncio.Transport, part: Buffer) -> None:
-        """Send a buffer, and the buffers that follow it."""
+        """Send a buffer and the buffers that follow it."""
         parts, size_bytes = [part], len(part)
         while self._outgoing and len(parts) < _PARTS_MAX and not isinstance(following := self._outgoing[0], FileSlice):
             parts.append(following)
@@ -385,6 +386,6 @@ class ClientWire(asyncio.BufferedProtocol):
 
     def _file_is_short(self, position: int, end: int) -> None:
         """Close a connection whose current response cannot be completed."""
-        reason = f"a file of records ends at {position}, so {end - position} bytes of it are missing"
+        reason = f"a file of records ends at {position}, so {end - position} bytes are missing"
         self.session.break_off(reason, is_own_fault=True)
         self.abort()

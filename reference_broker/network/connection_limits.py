@@ -1,4 +1,4 @@
-"""Limits of connections, in total and for each address, and by free file descriptors.
+"""Limits on connections: in total, per address, and by free file descriptors.
 
 Source: Apache Kafka, `ConnectionQuotas`, which stops accepting connections instead of refusing them.
 """
@@ -17,10 +17,10 @@ _OVERRIDES = "max.connections.per.ip.overrides"
 
 
 def read_overrides(text: str, resolve: Callable[[str], str]) -> dict[str, int]:
-    """Return the limits of individual addresses.
+    """Return the limits for individual addresses.
 
     Args:
-        text: as `10.0.0.7:100,client.example.com:5`; the last colon of each entry is the separator.
+        text: the limits in the form `10.0.0.7:100,client.example.com:5`; the last colon of each entry is the separator.
         resolve: returns the address of a host.
 
     Raises:
@@ -43,10 +43,10 @@ class ConnectionLimits:
     """Counts connections.
 
     Args:
-        most: maximum number of connections of all listeners together.
-        most_per_address: maximum number of connections from the same address.
-        overrides: limits of individual addresses.
-        shortage: returns why a number of connections cannot grow by one regardless of the limits, or "".
+        most: the maximum number of connections of all listeners together.
+        most_per_address: the maximum number of connections from one address.
+        overrides: limits for individual addresses.
+        shortage: given the number of connections, returns why one more is impossible regardless of the limits, or "".
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class ConnectionLimits:
         self._overrides = dict(overrides)
 
     def refusal(self, host: str) -> str:
-        """Return why another connection from an address is refused, or ""."""
+        """Return why another connection from an address is refused, or "" if it is not."""
         if self._count >= self._most:
             return f"{self._count} connections are open, and max.connections is {self._most}"
         most = self._overrides.get(host, self._most_per_address)
@@ -85,7 +85,7 @@ class ConnectionLimits:
         self._counts[host] += 1
 
     def closed(self, host: str) -> None:
-        """Record that a connection was closed."""
+        """Record that a connection has been closed."""
         self._count -= 1
         self._counts[host] -= 1
         if not self._counts[host]:

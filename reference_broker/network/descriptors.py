@@ -1,4 +1,4 @@
-"""The number of additional connections that the process's file descriptors allow: logs need some for their files."""
+"""The number of additional connections that the process's file descriptors allow: logs need some of them for files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafkawire.reference_broker.storage.disk.reserves import few_connections, ke
 
 __all__ = ["Descriptors", "open_descriptors"]
 
-#: Where the system lists a process's own descriptors.
+#: Where the operating system lists a process's own descriptors.
 _LISTING = "/dev/fd"
 
 #: How long a count stays valid; counting 10,000 descriptors takes 4 ms.
@@ -21,7 +21,7 @@ _COUNT_MS = 100
 def open_descriptors() -> int | None:
     """Return the number of open descriptors of this process; None if it is unknown."""
     try:
-        return len(os.listdir(_LISTING)) - 1  # without the listing's own
+        return len(os.listdir(_LISTING)) - 1  # without the descriptor of the listing itself
     except OSError as error:
         return resource.getrlimit(resource.RLIMIT_NOFILE)[0] if is_short_of_descriptors(error) else None
 
@@ -29,12 +29,12 @@ def open_descriptors() -> int | None:
 class Descriptors:
     """Checks whether there is room for another connection.
 
-    Open descriptors are counted, since files and other code in this process use them too, but not for every connection:
-    a count is used until half of the room that it found is taken, or for a moment.
+    Open descriptors are counted because files and other code in this process also use them. A count is not taken for
+    every connection: it is reused for a moment, or until half of the room that it found is taken.
 
     Args:
         clock: returns the time in milliseconds.
-        count: returns the number of open descriptors, or None if unknown.
+        count: returns the number of open descriptors, or None if it is unknown.
     """
 
     def __init__(self, clock: Callable[[], int], count: Callable[[], int | None] = open_descriptors) -> None:
@@ -45,7 +45,7 @@ class Descriptors:
         self._reason = ""
 
     def refusal(self, connections: int) -> str:
-        """Return why another connection, whose descriptor is already open, is refused, or "".
+        """Return why another connection, whose descriptor is already open, is refused, or "" if it is not.
 
         Args:
             connections: the number of other connections.
@@ -67,5 +67,5 @@ class Descriptors:
         self._room = 0 if count is None else limit - reserve - count
         self._left = self._room // 2
         if self._room < 0:
-            text = "{} of {} file descriptors are open, and {} are kept for files (ulimit -n)"
+            text = "{} of {} file descriptors are open, and {} are reserved for files (ulimit -n)"
             self._reason = text.format(count, limit, reserve)

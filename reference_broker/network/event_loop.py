@@ -12,7 +12,7 @@ __all__ = ["loop_factory"]
 
 
 def loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop]:
-    """Return a factory of event loops.
+    """Return a factory for event loops.
 
     Args:
         name: `asyncio` or `uvloop`.

@@ -1,12 +1,14 @@
 """The memory that all connections share: unfinished requests, waiting requests, and unsent responses.
 
 No request is refused for lack of memory. When the memory is used up, a connection that has sent part of a large request
-is not read until there is room. The one with the fewest missing bytes may exceed the limit, so that there is always
-progress, but must keep to a minimum rate. So the limit is exceeded by at most one request of the maximum size. When
-responses take half of the memory, connections that hold most of it and whose clients do not read are closed; one may
-exceed that, however large its response is, while its client keeps to the minimum rate. Small requests never wait.
+is not read until there is room. To guarantee progress, the connection with the fewest missing bytes may exceed the
+limit, but it must keep up a minimum rate. So the limit is exceeded by at most one request of the maximum size. When
+responses take half of the memory, the connections that hold most of it and whose clients do not read are closed; one
+connection may exceed that half, however large its response, while its client keeps up the minimum rate. Small requests
+never wait.
 
-Source: Apache Kafka, `SimpleMemoryPool` (`queued.max.request.bytes`), which reserves announced sizes.
+Source: Apache Kafka, `SimpleMemoryPool` (`queued.max.request.bytes`), which reserves the size given by the length
+prefix.
 """
 
 from __future__ import annotations
@@ -18,14 +20,15 @@ from kafkawire.reference_broker.work.timers import Timer, Timers
 
 __all__ = ["GRACE_MS", "RATE_BYTES_MIN", "Holder", "MemoryBudget"]
 
-#: The minimum rate per second while others wait: a slow network still sends ten times as much.
+#: The minimum rate in bytes per second while others wait; even a slow network is ten times as fast.
 RATE_BYTES_MIN = 1024 * 1024
 
-#: Tolerance on top: a paused client has to notice that it can resume. A client that has read nothing for this long is
-#: considered not to read.
+#: Extra time for a paused client to notice that it can resume. A client that has read nothing for this long is
+#: considered not to be reading.
 GRACE_MS = 1_000
 
-#: New responses count as if they had been stuck for this long: nine times as many bytes are closed before stuck ones.
+#: New responses count as if they had been stuck for this long, so a connection with nine times as many new bytes is
+#: closed before a stuck one.
 _NEW_MS = GRACE_MS // 8
 
 
@@ -69,21 +72,21 @@ class _Unread:
         self._since_ms = now_ms
 
     def behind_ms(self, now_ms: int) -> int:
-        """Return how long the client has read nothing, or how long it is behind the minimum rate."""
+        """Return how far behind the minimum rate the client is, in milliseconds."""
         read_ms = (self._first_bytes - self.size_bytes) * 1000 // RATE_BYTES_MIN
         return max(now_ms - self._since_ms - read_ms, 0)
 
     def cost(self, now_ms: int) -> int:
-        """Return the rank for closing: large and stuck responses come first."""
+        """Return the priority for closing: large and stuck responses come first."""
         return self.size_bytes * (_NEW_MS + min(self.behind_ms(now_ms), GRACE_MS))
 
 
 class MemoryBudget:
-    """Counts memory, and decides which connections wait.
+    """Counts the memory in use, and decides which connections wait.
 
     Args:
-        limit_bytes: limit of all connections together.
-        timers: check the minimum rate.
+        limit_bytes: the limit for all connections together.
+        timers: used to check the minimum rate.
         clock: returns the time in milliseconds.
 
     Attributes:
@@ -113,13 +116,13 @@ class MemoryBudget:
     # Requests.
 
     def received(self, by_bytes: int) -> None:
-        """Record that a connection holds more bytes of requests, or fewer, if negative."""
+        """Record that a connection holds more bytes of requests, or fewer if the number is negative."""
         self.received_bytes += by_bytes
         if by_bytes < 0:
             self._let_go_on()
 
     def may_read_much(self, holder: Holder) -> bool:
-        """Return whether a connection may read more than a small request at once."""
+        """Return whether a connection may read more than a small request at a time."""
         return not self.is_full or holder is self._first
 
     def must_wait(self, holder: Holder) -> bool:
@@ -144,7 +147,7 @@ class MemoryBudget:
             self._let_go_on()
 
     def _let_go_on(self) -> None:
-        """Resume all connections if there is room, otherwise the one with the fewest missing bytes."""
+        """Resume all connections if there is room; otherwise, only the one with the fewest missing bytes."""
         if not self._waiting:
             return
         if not self.is_full:
@@ -196,7 +199,7 @@ class MemoryBudget:
             self._relieve()
 
     def _steady_ms(self) -> int:
-        """Return a time that does not jump."""
+        """Return a time without clock jumps."""
         return self._clock() - self._timers.jumped_ms
 
     def _relieve(self) -> None:
@@ -226,11 +229,11 @@ class MemoryBudget:
         if stuck is self._beyond:
             self._beyond = None
         stuck.give_up(
-            f"{size_bytes} bytes of its responses are not read, while those of all connections take more than half of "
+            f"{size_bytes} bytes of responses are not read, while those of all connections take more than half of "
             f"the {self._limit_bytes} bytes that they share"
         )
 
     def _look_again(self) -> None:
-        """Check that connections beyond the limit keep to the minimum rate."""
+        """Check that connections beyond the limit keep up the minimum rate."""
         if self._unread_timer is None or not self._unread_timer.is_pending:
             self._unread_timer = self._timers.at(self._clock() + GRACE_MS, lambda now_ms: self._relieve())

@@ -1,8 +1,8 @@
 """Split a client's bytes into requests: small ones from a buffer that all connections share, large ones in place.
 
-No memory is reserved for announced sizes. The event loop owns the buffer, since it is empty whenever the loop turns to
-another connection; the start of an unfinished small request is kept aside. A large request gets memory whose pages
-exist only once bytes have arrived for them, after a check that its API accepts its size.
+No memory is reserved for the size that a length prefix claims. The event loop owns the buffer: it is empty whenever the
+loop turns to another connection, and the start of an unfinished small request is saved elsewhere. Once its API is known
+to accept its size, a large request gets memory whose pages only exist when bytes have arrived for them.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from kafkawire.sdk.protocol.schema import Buffer
 
 __all__ = ["HEAD_BYTES", "RECEIVE_BUFFER_BYTES", "RequestFrames", "shared_buffer"]
 
-#: One read of the socket, and the longest request that is copied: above it, separate memory costs less than the copy.
+#: The size of one read, and the longest request that is copied: above it, separate memory costs less than the copy.
 RECEIVE_BUFFER_BYTES = 64 * 1024
 
-#: Size of one read while the shared memory is used up: any small request.
+#: The size of one read while the shared memory is used up: enough for any small request.
 _SHORT_READ_BYTES = 1024
 
-#: Memory of large requests that is kept for later ones; it is part of an idle broker's footprint.
+#: How much memory of large requests is kept for later ones; it is part of an idle broker's footprint.
 _KEPT_BYTES_MAX = 16 * 1024 * 1024
 
 _COPIED_BYTES_MAX = RECEIVE_BUFFER_BYTES - LENGTH_BYTES
@@ -38,7 +38,7 @@ _take_memory = ReusableMemory(_KEPT_BYTES_MAX, is_lazy=True).take
 
 
 def shared_buffer() -> memoryview:
-    """Return the buffer that the connections of one event loop share."""
+    """Return the buffer shared by the connections of one event loop."""
     return memoryview(bytearray(RECEIVE_BUFFER_BYTES))
 
 
@@ -47,12 +47,13 @@ class RequestFrames:
 
     Args:
         shared: the buffer of the event loop.
-        frame_bytes_max: largest request of an API, given its key; raises RemoteProtocolError for an unknown one.
-        limit_bytes: largest request of any API.
+        frame_bytes_max: returns the maximum request size of an API, given its key; raises RemoteProtocolError if the
+            API is unknown.
+        limit_bytes: the maximum request size of any API.
 
     Attributes:
-        error: why no more requests can be read: the next one is longer than its API allows, or of an unknown API. None
-            without an error.
+        error: why no more requests can be read: the next one is longer than its API allows, or its API is unknown. None
+            if there is no error.
     """
 
     __slots__ = ("_filled", "_frame_bytes_max", "_large", "_limit_bytes", "_rest", "_shared", "error")
@@ -73,7 +74,7 @@ class RequestFrames:
 
     @property
     def missing_bytes(self) -> int:
-        """Missing bytes of the unfinished request; 0 if there is none."""
+        """Missing bytes of the unfinished request; 0 if there is no such request."""
         if self._large is not None:
             return len(self._large) - self._filled
         if len(self._rest) < LENGTH_BYTES:
@@ -120,7 +121,7 @@ class RequestFrames:
             (length,) = _LENGTH.unpack_from(data, start)
             if 0 <= length <= end - content and length <= self._limit_bytes:
                 start = content + length
-                # Writable: the records of a produce request are stamped in place, not copied once more.
+                # Writable, because the records of a produce request are stamped in place rather than copied again.
                 frames.append(bytearray(data[content:start]))
             elif 0 <= length <= _COPIED_BYTES_MAX and length <= self._limit_bytes:
                 break
@@ -135,7 +136,7 @@ class RequestFrames:
         return frames
 
     def _is_refused(self, data: memoryview) -> bool:
-        """Return whether the announced length is refused, by API if its key has arrived, and set `error`."""
+        """Return whether the length prefix is refused, by API if its key has arrived, and set `error`."""
         try:
             frame_length(data[:LENGTH_BYTES], self._limit_bytes)
             if len(data) >= HEAD_BYTES:

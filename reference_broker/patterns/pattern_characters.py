@@ -1,8 +1,8 @@
-"""Sets of the characters in names, as integers with a bit for each, which represent the classes of an expression.
+"""Sets of the characters in names, as integers with one bit per character; they represent an expression's classes.
 
-Other characters of Unicode are irrelevant, so a class costs a few operations on integers, however many it includes.
-Classes and their names are those of RE2/J, which Apache Kafka uses; case is ignored as Unicode's simple folding does,
-where `k` is also the sign for Kelvin and `s` the long s.
+Other Unicode characters are irrelevant, so a class of any size costs only a few integer operations. Classes and their
+names are those of RE2/J, which Apache Kafka uses. Case is ignored by Unicode's simple folding, which also equates `k`
+with the Kelvin sign and `s` with the long s.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-#: Letters outside ASCII that differ only by their case from one of ASCII.
+#: Letters outside ASCII that differ only by case from an ASCII letter.
 _OTHER_CASES: Final = "\N{KELVIN SIGN}\N{LATIN SMALL LETTER LONG S}"
 
-#: The lower case of capital I, in Turkish only.
+#: The lower case of capital I, but only in Turkish.
 _DOTLESS: Final = "\N{LATIN SMALL LETTER DOTLESS I}"
 
 _ALNUM: Final = string.ascii_letters + string.digits
 
-#: The classes with a list of characters, all of ASCII.
+#: The classes with a list of characters, all in ASCII.
 _LISTED: Final = {
     r"\d": string.digits,
     r"\s": "\t\n\f\r ",
@@ -49,7 +49,7 @@ _LISTED: Final = {
     "[:xdigit:]": string.hexdigits,
 }
 
-#: The categories of Unicode 6.0, and the prefixes of several of them.
+#: The categories of Unicode 6.0, and the prefixes that stand for several of them.
 _CATEGORIES: Final = _words(
     "C Cc Cf Co Cs L Ll Lm Lo Lt Lu M Mc Me Mn N Nd Nl No P Pc Pd Pe Pf Pi Po Ps S Sc Sk Sm So Z Zl Zp Zs"
 )
@@ -81,16 +81,16 @@ class Characters:
         found |= {other for each in found for other in (each.lower(), each.upper())}
         found |= {each for each in _OTHER_CASES if _folded(each) in found}
         self._ordered = sorted(each for each in found if len(each) == 1)
-        # Indexes, since one bit set for each of many characters takes quadratic memory.
+        # Indexes, since keeping a separate set for each of many characters would take quadratic memory.
         self._places = {character: place for place, character in enumerate(self._ordered)}
         #: The set of all characters.
         self.all = (1 << len(self._ordered)) - 1
         cases: dict[str, list[int]] = {}
         for place, character in enumerate(self._ordered):
             cases.setdefault(_folded(character), []).append(place)
-        #: Indexes of characters that differ only by case, where there are several.
+        #: Indexes of characters that differ only by case, for each group of two or more.
         self._cases = {folded: places for folded, places in cases.items() if len(places) > 1}
-        #: The number of cased characters, which `ignoring_case` has to check.
+        #: The number of cased characters that `ignoring_case` has to check.
         self.cased = sum(map(len, self._cases.values()))
         self._known: dict[str, int] = {}
 
@@ -109,7 +109,7 @@ class Characters:
 
     def ignoring_case(self, bits: int) -> int:
         """Return a set with the other cases of its characters."""
-        # In bytes, since each change of a long integer copies it.
+        # In bytes, since every change to a long integer copies it.
         found = bytearray(bits.to_bytes(len(self._ordered) // 8 + 1, "little"))
         for places in self._cases.values():
             if any(found[place >> 3] >> (place & 7) & 1 for place in places):
@@ -118,7 +118,7 @@ class Characters:
         return int.from_bytes(found, "little")
 
     def listed(self, name: str) -> int | None:
-        """Return a set of ASCII by its name, such as `[:alpha:]` or `\\d`; None if there is none."""
+        """Return a set of ASCII characters by its name, for example `[:alpha:]` or `\\d`; None if unknown."""
         if name not in _LISTED:
             return None
         return self._set(name, _LISTED[name].__contains__)
@@ -126,7 +126,7 @@ class Characters:
     def unicode(self, name: str, *, ignores_case: bool) -> int | None:
         """Return the set of a Unicode category or script by name; None if it is unknown.
 
-        RE2/J ignores the case of `Lu` and `Ll` only; for `Ll`, the only capitals it includes are K and S.
+        RE2/J ignores case only in `Lu` and `Ll`, and the only capitals that it adds to `Ll` are K and S.
         """
         if name == "Any":
             return self.all
@@ -149,7 +149,7 @@ class Characters:
 
 
 def _folded(character: str) -> str:
-    """Return the representative of all characters that differ only by case."""
+    """Return the character that represents all characters that differ only by case."""
     folded = character.upper().lower()
     return folded if len(folded) == 1 and character != _DOTLESS else character
 

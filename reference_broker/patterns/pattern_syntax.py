@@ -1,8 +1,8 @@
-"""Parses the regular expressions of Apache Kafka: RE2/J's syntax, meaning and error texts.
+"""Parse the regular expressions of Apache Kafka, with RE2/J's syntax, meaning and error texts.
 
-Its rarer quirks are kept: a `{` that does not begin a repetition is literal, but cannot be repeated; a repetition right
-after another is refused, unless flags or an empty quotation separate them. Greediness and captures do not matter,
-because names match as a whole.
+RE2/J's rarer quirks are kept: a `{` that does not begin a repetition is literal but cannot be repeated, and a
+repetition directly after another is refused unless flags or an empty quotation separate them. Greediness and captures
+do not matter because names match as a whole.
 
 Source: `Parser` in RE2/J 1.8, compared by `tests/kafka/test_topic_patterns.py`.
 """
@@ -36,7 +36,7 @@ __all__ = [
 #: Maximum number of repetitions of a part, as in RE2/J.
 REPEAT_MAX: Final = 1_000
 
-#: Nesting depth: later steps recurse as deeply. RE2/J continues until its stack overflows.
+#: Maximum nesting depth: later steps recurse to this depth. RE2/J continues until its stack overflows.
 DEPTH_MAX: Final = 200
 
 #: Conditions that may hold between two characters of a name.
@@ -52,7 +52,7 @@ _GROUP_NAME: Final = re.compile(r"[A-Za-z0-9_]+")
 #: `{2}`, `{2,}` or `{2,3}`: numbers without leading zeros.
 _COUNTED: Final = re.compile(r"\{(0|[1-9][0-9]*)(?:(,)(0|[1-9][0-9]*)?)?\}")
 
-#: Digits of a number; longer ones are out of range.
+#: Maximum digits of a number; longer numbers are out of range.
 _COUNT_DIGITS_MAX: Final = 8
 
 _ESCAPE: Final = re.compile(
@@ -63,45 +63,45 @@ _ESCAPE: Final = re.compile(
 _CONTROLS: Final = dict(zip("afnrtv", "\a\f\n\r\t\v", strict=True))
 
 
-#: Letters whose case is checked for the classes of an expression: 100 ns each, without interruption. No expression
-#: within the length limit needs as many for topic names, which have 52.
+#: Maximum number of letters whose case is checked for the classes of an expression, at 100 ns each and without
+#: interruption. For topic names, which have 52 letters, no expression within the length limit needs as many.
 _CASES_MAX: Final = 300_000
 
 
 class PatternError(ValueError):
-    """An expression is refused; its text says why."""
+    """An expression is refused; the text says why."""
 
 
 class OneOf(NamedTuple):
-    """One character of a set."""
+    """Matches one character of a set."""
 
     bits: int
     depth: int = 1
 
 
 class Condition(NamedTuple):
-    """Matches nothing, where a condition such as `BEGIN_TEXT` holds."""
+    """Matches the empty text where a condition, for example `BEGIN_TEXT`, holds."""
 
     holds: int
     depth: int = 1
 
 
 class Sequence(NamedTuple):
-    """Parts one after another; matches nothing if empty."""
+    """Parts one after another; without parts, it matches the empty text."""
 
     parts: tuple[Node, ...]
     depth: int = 1
 
 
 class Choice(NamedTuple):
-    """Alternatives, of which at most one matches nothing."""
+    """Alternatives; at most one of them matches the empty text."""
 
     ways: tuple[Node, ...]
     depth: int
 
 
 class Repeat(NamedTuple):
-    """A part repeated a number of times, without a limit if the maximum is None."""
+    """A repeated part; if the maximum is None, there is no limit."""
 
     part: Node
     least: int
@@ -123,7 +123,7 @@ class _Flags(NamedTuple):
 
 
 class _Group:
-    """An open group: the alternatives before the last `|`, and the parts after it."""
+    """An open group: the alternatives before the last `|` and the parts after it."""
 
     def __init__(self, flags_after: _Flags) -> None:
         self.flags_after = flags_after
@@ -145,7 +145,7 @@ def parse(text: str, characters: Characters) -> Node:
 
 
 class _Parser:
-    """One expression, from its beginning to its end; open groups are in a list, which avoids recursion."""
+    """Parses one expression from beginning to end; a list of open groups avoids recursion."""
 
     def __init__(self, text: str, characters: Characters) -> None:
         self._text = text
@@ -155,7 +155,7 @@ class _Parser:
         self._flags = _Flags()
         self._groups = [_Group(self._flags)]
         self._names: set[str] = set()
-        #: Position after which no class such as `[:alpha:]` ends.
+        #: The position after which no class like `[:alpha:]` ends.
         self._last_class_end = text.rfind(":]")
 
     def parse(self) -> Node:
@@ -307,7 +307,7 @@ class _Parser:
                 parts.append(OneOf(bits))
 
     def _escaped_class(self) -> int | None:
-        r"""Parse a class such as `\d` or `\pL`; None if there is none here."""
+        r"""Parse a class like `\d` or `\pL`; None if there is none at this position."""
         kind = self._text[self._at : self._at + 2]
         if kind in (r"\p", r"\P"):
             return self._unicode_class(kind)
@@ -330,7 +330,7 @@ class _Parser:
         if bits is None:
             raise PatternError("invalid character class range")
         if name in SCRIPTS and not self._characters.has_scripts:
-            raise PatternError("scripts are known of ASCII only")
+            raise PatternError("scripts are only known for ASCII")
         return self._with_sign(bits, is_negated)
 
     def _with_sign(self, bits: int, is_negated: bool) -> int:
@@ -341,7 +341,7 @@ class _Parser:
             return bits
         self._looked_at += self._characters.cased
         if self._looked_at > _CASES_MAX:
-            raise PatternError(f"it ignores the case of too many classes, of {self._characters.cased} letters each")
+            raise PatternError(f"it ignores the case of too many classes with {self._characters.cased} letters each")
         return self._characters.ignoring_case(bits)
 
     def _escaped(self) -> str:
@@ -379,7 +379,7 @@ class _Parser:
         return self._with_sign(bits | self._cases(ranges), is_negated)
 
     def _listed_class(self) -> int | None:
-        """Parse a class such as `[:alpha:]` or `[:^alpha:]`; None if there is none here."""
+        """Parse a class like `[:alpha:]` or `[:^alpha:]`; None if there is none at this position."""
         if not self._text.startswith("[:", self._at) or self._last_class_end <= self._at:
             return None
         end = self._text.index(":]", self._at) + 2

@@ -1,8 +1,8 @@
 """Regular expressions over topic names, matched in time linear in the length of the name.
 
-`re` may take exponential time, which would block the broker. Here all possible states after each character are followed
-together (Thompson's construction). That can still be thousands of states for each character of a name, so names are
-matched in slices of counted steps.
+`re` may take exponential time, which would block the broker. Here, all states that are possible after each character
+are followed together (Thompson's construction). There can still be thousands of states for each character of a name, so
+names are matched in slices of counted steps.
 
 Source: `Utils.throwIfRegularExpressionIsInvalid`, `TopicRegexResolver` in Apache Kafka.
 """
@@ -35,17 +35,17 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["LENGTH_MAX", "SLICE_STEPS", "STATES_MAX", "TopicPattern"]
 
-#: Maximum number of states of one expression: enough for a few of the longest repetitions, such as `a{1000}` or
+#: Maximum number of states of one expression: enough for a few of the longest repetitions, like `a{1000}` or
 #: `a{0,1000}`.
 STATES_MAX: Final = 3_000
 
-#: Maximum length of one expression: even an expression with few states has to be parsed in one step.
+#: Maximum length of one expression: even an expression with few states has to be parsed in a single step.
 LENGTH_MAX: Final = 10_000
 
-#: Steps of a slice: states, characters and names. A slice takes a few milliseconds.
+#: Steps in a slice, where states, characters and names count. A slice takes a few milliseconds.
 SLICE_STEPS: Final = 10_000
 
-#: Maximum number of states in the sets that are cached with their successors.
+#: Maximum total number of states in the sets that are cached with their successors.
 _REMEMBERED_MAX: Final = 20_000
 
 #: Characters that form words for `\b`.
@@ -68,13 +68,14 @@ class TopicPattern:
 
     def __init__(self, text: str, characters: Characters = TOPIC_CHARACTERS) -> None:
         self._characters = characters
-        #: By state: the character set of its transitions, and their targets; None is a transition without a character.
+        #: For each state, the character set of its transitions, and their targets; None is a transition without a
+        #: character.
         self._sets: list[int | None] = [None]
         self._next: list[tuple[int, ...]] = [()]
         #: The condition of a state's transitions.
         self._conditions: dict[int, int] = {}
         self._successors: dict[tuple[frozenset[int], str, int], frozenset[int]] = {}
-        #: The distinct sets among them, one object for each, since comparing equal sets takes time.
+        #: The distinct character sets, one object for each, since comparing equal sets takes time.
         self._known: dict[frozenset[int], frozenset[int]] = {}
         self._remembered = 0
         self._steps = 0
@@ -122,7 +123,7 @@ class TopicPattern:
     # Following states.
 
     def _between(self, before: str, after: str) -> int:
-        """Return the conditions between two characters that this expression uses."""
+        """Return the conditions that hold between two characters, out of those that this expression uses."""
         if not self._conditions:
             return 0
         holds = NO_WORD_BOUNDARY if (before in _WORD) == (after in _WORD) else WORD_BOUNDARY
@@ -153,7 +154,7 @@ class TopicPattern:
         return found
 
     def _closure(self, states: Iterable[int], holds: int) -> frozenset[int]:
-        """Return the states that can be reached from others without a character."""
+        """Return the states that can be reached from other states without consuming a character."""
         found: set[int] = set()
         open_ = list(states)
         while open_:

@@ -1,4 +1,4 @@
-"""Answers to requests that change the configurations of resources: each resource once, each with its own result."""
+"""Responses to requests that change resource configurations: each resource appears once and has its own result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["AlteredResource", "alter_each"]
 
 
 class AlteredResource(Protocol):
-    """A resource of a request."""
+    """A resource in a request."""
 
     resource_type: int
     resource_name: str
@@ -39,12 +39,12 @@ def alter_each(
     result_of: Callable[[int, str], R],
     alter: Callable[[A, Callable[[BrokerError | None], None]], None],
 ) -> Work[list[R]]:
-    """Change each resource, and return the results; they are complete when `parts` is.
+    """Change each resource, and return the results; they are complete once all `parts` have arrived.
 
     Args:
-        resources: in the order of the results; those named more than once are refused.
+        resources: the resources, in the order of the results; any named more than once is refused.
         parts: expects a part for each resource.
-        result_of: returns the result of a resource that has been changed, by its type and name.
+        result_of: returns the result for a changed resource, given its type and name.
         alter: begins to change a resource, and calls back with None or the error; or raises a BrokerError.
     """
     named: Counter[tuple[int, str]] = Counter()

@@ -1,7 +1,7 @@
 """Handlers of APIs, and how they are registered.
 
-A handler is a function of a `Call` and a request. It names the parts of the broker that it needs as keyword arguments,
-such as `groups` or `topics`, and gets them when the broker starts: the signature shows what it can reach.
+A handler is a function of a `Call` and a request. It names the parts of the broker that it needs, for example `groups`
+or `topics`, as keyword arguments, and gets them when the broker starts: the signature shows what the handler can reach.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ PARTS: Final = frozenset(
     }
 )
 
-#: The parts that only a broker in a cluster has, and only a handler with the scope CLUSTER may name.
+#: Parts that only a broker in a cluster has; only handlers with the scope CLUSTER may name them.
 CLUSTER_PARTS: Final = frozenset({"control_requests", "controller", "image_waits"})
 
-#: Called with a `Call`, a request, and the parts that it names. It returns the answer; or it is a generator that yields
-#: wherever other connections may have a turn, and returns the answer.
+#: Called with a `Call`, a request, and the parts that it names. It returns the answer, or is a generator that yields
+#: wherever other connections may have a turn and finally returns the answer.
 Handler = Callable[..., Answer | Work[Answer]]
 
 
 class Scope(Enum):
     """The brokers that serve an API.
 
-    ALONE: a broker without a cluster, which has the APIs of Apache Kafka 4. CLUSTER: a broker in a cluster with
-    ZooKeeper, which has those of Apache Kafka 3. BOTH: either.
+    ALONE: standalone brokers, which have the APIs of Apache Kafka 4. CLUSTER: brokers in a cluster with ZooKeeper,
+    which have the APIs of Apache Kafka 3. BOTH: all brokers.
     """
 
     BOTH = "both"
@@ -70,20 +70,20 @@ class ApiHandler:
         api: from a generated table: `APIS[ApiKey.GREET]`.
         handle: called with the `Call` and the request, on the broker's event loop, so it must not block. It gets the
             parts that it names as keyword-only parameters (see `PARTS`). It returns the response, or a new
-            `DelayedOperation` that will receive it. A handler with potentially much work is a generator function and
-            yields after each entry of the request: other connections get a turn after some of the yields. A
-            `BrokerError` that it raises is answered with its code, a `RemoteProtocolError` closes the connection unless
-            it is a `DecodeError`, and anything else, or None, is answered with UNKNOWN_SERVER_ERROR.
-        versions: the versions to serve, also removed ones; None for all stable ones.
-        advertised_from: the lowest version advertised to clients, if it differs from the lowest one served; it may no
-            longer exist, for clients that look for it.
+            `DelayedOperation` that will receive it. A handler that may have much work to do is a generator function
+            that yields after each entry of the request: other connections get a turn after some of the yields. A
+            `BrokerError` that it raises is answered with its code; a `RemoteProtocolError` closes the connection unless
+            it is a `DecodeError`; any other exception, or None, is answered with UNKNOWN_SERVER_ERROR.
+        versions: the versions to serve, which may include removed ones; None for all stable ones.
+        advertised_from: the lowest version advertised to clients, if it differs from the lowest one served; it may be a
+            version that no longer exists but that some clients look for.
         scope: the brokers that serve the API.
         only_on_controller: whether a broker that is not the controller answers NOT_CONTROLLER instead.
 
     Raises:
         TypeError: `api` is not an `Api`, `handle` not a plain function of two arguments and parts of a broker,
             `versions` not a `VersionRange`, `advertised_from` not an int, or `scope` not a `Scope`.
-        LocalProtocolError: the API does not have all these versions, or `advertised_from` is negative or above them.
+        LocalProtocolError: the API lacks some of the versions, or `advertised_from` is negative or above all of them.
 
     Attributes:
         api: see above.
@@ -121,7 +121,7 @@ class ApiHandler:
         if not served or known & served != served:
             raise LocalProtocolError(f"{api.name} ({api.key}): versions {served} are served, but {known} exist")
         if not advertised or advertised.first < 0:
-            text = f"advertised from {advertised_from}, but it can be from 0 to {served.last}"
+            text = f"advertised_from is {advertised_from}, but must be from 0 to {served.last}"
             raise LocalProtocolError(f"{api.name} ({api.key}): {text}")
         self.api = api
         self.handle = handle
@@ -132,10 +132,10 @@ class ApiHandler:
         self._parts = _parts_of(handle)
 
     def with_parts(self, parts: Mapping[str, Any]) -> Handler:
-        """Return `handle` with its parts bound, to be called only with a `Call` and a request.
+        """Return `handle` with its parts bound, so that it is called with just a `Call` and a request.
 
         Args:
-            parts: parts of a broker, all of `PARTS`, and of `CLUSTER_PARTS` in a cluster.
+            parts: the parts of a broker: all of `PARTS`, and in a cluster all of `CLUSTER_PARTS`.
         """
         return partial(self.handle, **{name: parts[name] for name in self._parts}) if self._parts else self.handle
 
@@ -144,7 +144,7 @@ class ApiHandler:
 
 
 def _unfit(handle: object, parts: frozenset[str]) -> str:
-    """Return why a function cannot handle requests with some parts of a broker, or "" if no reason is found."""
+    """Return why a function cannot handle requests, given the parts of a broker, or "" if no reason is found."""
     if not callable(handle):
         return "is not a function"
     inner: Any = handle
@@ -152,12 +152,12 @@ def _unfit(handle: object, parts: frozenset[str]) -> str:
         inner = inner.func
     called = (inner, type(inner).__call__)
     if any(map(iscoroutinefunction, called)):
-        return "is a function to be awaited"
+        return "is a coroutine function"
     if any(map(isasyncgenfunction, called)):
-        return "is a generator to be awaited"
+        return "is an async generator function"
     wanted = _parts_of(handle)
     if unknown := wanted - parts:
-        return f"takes {', '.join(sorted(unknown))}, and a broker has the parts {', '.join(sorted(parts))}"
+        return f"takes {', '.join(sorted(unknown))}, but a broker has the parts {', '.join(sorted(parts))}"
     try:
         signature(handle).bind(None, None, **dict.fromkeys(wanted))
     except TypeError as error:
@@ -192,7 +192,7 @@ class ServedApis(NamedTuple):
     handlers: dict[int, ApiHandler]
 
 
-#: By key; every module of `apis/` adds its own when it is imported.
+#: By key; every module in `apis/` adds its own handlers when it is imported.
 REGISTERED: Final[dict[int, ApiHandler]] = {}
 
 H = TypeVar("H", bound=Handler)
@@ -223,5 +223,5 @@ def serves(
 
 
 def since(message: type[Message], field: str) -> int:
-    """Return the first version in which a message has a field."""
+    """Return the first version of a message that has a field."""
     return next(known.versions.first for known in message.FIELDS if known.name == field)

@@ -1,6 +1,6 @@
-"""The operations on a topic, a group or the cluster that a client is allowed: all of them, without an authorizer.
+"""The operations that a client may perform on a topic, a group or the cluster: all of them, as there is no authorizer.
 
-Bit n of each number is AclOperation n.
+Bit n of each number stands for AclOperation n.
 
 Source: `AuthHelper.authorizedOperations`, `AclEntry.supportedOperations` in Apache Kafka.
 """

@@ -1,4 +1,4 @@
-"""The context of a request, and shared services: timers, turns, and lines for the broker's log."""
+"""The context of a request, and the services that all requests share: timers, turns, and the broker's log."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class RequestServices(NamedTuple):
     Attributes:
         timers: pending deadlines.
         computations: runs long computations.
-        turns: connections whose requests take a long time.
-        lines: lines for the log, with repetitions suppressed.
-        repeated_bytes_max: maximum number of bytes of a response that may be due to duplicates in its request.
+        turns: the turns of connections with long requests.
+        lines: the log, with repeated lines suppressed.
+        repeated_bytes_max: the maximum number of response bytes that duplicates in the request may cause.
     """
 
     timers: Timers
@@ -39,10 +39,11 @@ class Call:
         services: what all requests share.
         api: the API of the request.
         version: the version of the request.
-        client_id: the client's name for itself, "" if it has none.
-        peer: the client and the listener that it came through.
+        client_id: the name that the client gives itself; "" if it has none.
+        peer: the client, and the listener that it connected to.
         now_ms: the current time.
-        throttle_ms: how long the connection is muted after the response (KIP-219); set where a quota is enforced.
+        throttle_ms: how long the connection is muted after the response (KIP-219); set by the code that enforces a
+            quota.
     """
 
     __slots__ = ("api", "client_id", "now_ms", "peer", "services", "throttle_ms", "version")

@@ -1,7 +1,8 @@
 """A delayed operation: the return value of a handler whose response comes later.
 
 A fetch waits for data, JoinGroup for the other members, SyncGroup for the leader, Produce for the disk. Logs, timers
-and the coordinator hold the callbacks that complete it; no purgatory is needed, since each is watched in one place.
+and the coordinator hold the callbacks that complete an operation; no purgatory is needed, since each operation is
+watched in one place.
 
 Source: `DelayedOperation`, `DelayedFetch`, `DelayedJoin` in Apache Kafka.
 """
@@ -21,7 +22,7 @@ __all__ = ["Answer", "DelayedOperation", "OnError", "Parts", "finished", "given_
 M = TypeVar("M", bound=Message)
 R = TypeVar("R")
 
-#: Returns a generator that yields now and then, and returns the response.
+#: A generator that yields now and then, and finally returns the response.
 OnError = Callable[[BaseException], Generator[None, None, Message]]
 
 
@@ -30,15 +31,15 @@ class DelayedOperation:
 
     Attributes:
         response: None until the operation is completed.
-        failure: why the connection is closed instead; None if it is not.
+        failure: why the connection is closed instead of sending a response; None if it is not.
         is_cancelled: whether the client has disconnected.
         on_cancel: called once when the operation is cancelled, to release its resources; exceptions are logged.
-        on_error: returns the work that builds an error response, or raises `RemoteProtocolError` if there can be none;
-            None while the handler itself runs, since its errors are answered elsewhere.
-        check_unsent: called with the response instead of sending it, if the client expects none; an exception closes
-            the connection.
-        steps: the work to do before the response, in pieces between which other connections may have a turn; None if
-            none is left. A value that it returns is the response, or a delayed operation for it.
+        on_error: returns the work that builds an error response, or raises `RemoteProtocolError` if none is possible;
+            None while the handler itself runs, since other code answers its errors.
+        check_unsent: if the client expects no response, called with the response instead of sending it; an exception
+            closes the connection.
+        steps: the remaining work before the response, in pieces that let other connections have a turn; None if no work
+            is left. If the work returns a value, that is the response, or a delayed operation that produces it.
     """
 
     __slots__ = (
@@ -72,17 +73,17 @@ class DelayedOperation:
         """Make this the answer to a request.
 
         Args:
-            on_error: see above.
+            on_error: see the attribute.
 
         Raises:
-            LocalProtocolError: it is already the answer to another request.
+            LocalProtocolError: this operation is already the answer to another request.
         """
         if self.on_error is not None:
-            raise LocalProtocolError("a delayed operation is returned for a second request: each needs one of its own")
+            raise LocalProtocolError("a delayed operation was returned for a second request; each one needs its own")
         self.on_error = on_error
 
     def step(self) -> None:
-        """Do the next step; if that fails, the client gets an error."""
+        """Run the next step; if it fails, the client gets an error."""
         assert self.steps is not None, "there is no step left"
         try:
             next(self.steps)
@@ -104,14 +105,14 @@ class DelayedOperation:
                 self._end(failure)
 
     def _follow(self, other: DelayedOperation) -> None:
-        """Complete this operation when another one, which only this one refers to, is completed."""
+        """Complete this operation when another one is completed; nothing else refers to the other one."""
         if self.on_error is not None:
             other.answers(self.on_error)
         self.on_cancel = other.cancel
         other.then(self.complete, self._end)
 
     def complete_by(self, make: Callable[[], Message]) -> None:
-        """Complete the operation with the result of `make`; if that fails or is None, the client gets an error."""
+        """Complete the operation with the result of `make`; if it fails or returns None, the client gets an error."""
         if self._is_over:
             return
         try:
@@ -130,13 +131,13 @@ class DelayedOperation:
                 then(response)
 
     def _let_go(self) -> tuple[Callable[[Message], object] | None, Callable[[RemoteProtocolError], object] | None]:
-        """Drop all callbacks: they refer to this operation, and to the whole request."""
+        """Drop all callbacks: they refer to this operation and to the whole request."""
         waiting = self._then, self._otherwise
         self.on_cancel = self._then = self._otherwise = None
         return waiting
 
     def _fail(self, error: BaseException) -> None:
-        """Complete the operation with the response of an error, if one can be made."""
+        """Complete the operation with an error response, if one can be built."""
         assert self.on_error is not None, "there is a request to answer"
         try:
             work = self.on_error(error)
@@ -154,13 +155,13 @@ class DelayedOperation:
                 otherwise(failure)
 
     def complete(self, response: Message) -> None:
-        """Complete the operation; ignored if it is completed or cancelled. For None the client gets an error."""
+        """Complete the operation unless it is completed or cancelled. If given None, the client gets an error."""
         self.complete_by(lambda: response)
 
     def then(
         self, action: Callable[[Message], object], otherwise: Callable[[RemoteProtocolError], object] | None = None
     ) -> None:
-        """Call `action` with the response, or `otherwise` with the failure, immediately if it is known."""
+        """Call `action` with the response, or `otherwise` with the failure; immediately if the outcome is known."""
         if self.response is not None:
             action(self.response)
         elif self.failure is None:
@@ -169,7 +170,7 @@ class DelayedOperation:
             otherwise(self.failure)
 
     def cancel(self) -> None:
-        """Cancel the operation because the connection is closed."""
+        """Cancel the operation because the connection has been closed."""
         if not self._is_over:
             self.is_cancelled = True
             self.steps = None
@@ -184,7 +185,7 @@ Answer: TypeAlias = Message | DelayedOperation | None
 
 
 def finished(work: Generator[None, None, R]) -> R:
-    """Run work to its end without interruption; return its result."""
+    """Run work to completion without interruption, and return its result."""
     try:
         while True:
             next(work)
@@ -194,10 +195,10 @@ def finished(work: Generator[None, None, R]) -> R:
 
 
 def given_later(ask: Callable[[Callable[[M], None]], None]) -> M | DelayedOperation:
-    """Return a response that another part of the broker gives, delayed unless it is given at once.
+    """Return a response that another part of the broker provides; it is delayed unless it is provided immediately.
 
     Args:
-        ask: called once, with a function that takes the response.
+        ask: called once with a function that accepts the response.
     """
     given: list[M] = []
     delayed = DelayedOperation()
@@ -217,7 +218,7 @@ def _checked(response: Message | None) -> Message:
 
 
 class Parts(Generic[M]):
-    """Parts of one response that may arrive later: partitions being appended to, topics being created."""
+    """The parts of one response that may arrive later, for example partitions that are being appended to."""
 
     __slots__ = ("_deadline", "_delayed", "_missing", "_response")
 
@@ -250,8 +251,8 @@ class Parts(Generic[M]):
         """Return the response, delayed until all parts have arrived or the deadline has passed.
 
         Args:
-            deadline_ms: when the client gets the response as it is; parts that are still missing must show that by
-                themselves.
+            deadline_ms: when the client gets the response as it is; until a part arrives, the response must show that
+                it is missing.
             timers: the broker's timers.
             response: see `respond`.
         """
@@ -260,7 +261,7 @@ class Parts(Generic[M]):
         return answer
 
     def end_by(self, deadline_ms: int, timers: Timers) -> None:
-        """Complete the delayed response at the deadline, unless all parts have arrived before; see `respond_by`."""
+        """Complete the delayed response at the deadline, unless all parts arrive before it; see `respond_by`."""
         delayed, response = self._delayed, self._response
         if self._missing and delayed is not None and response is not None:
             self._deadline = timers.at(deadline_ms, lambda now_ms: delayed.complete(response))

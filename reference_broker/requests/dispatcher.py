@@ -1,4 +1,4 @@
-"""Dispatch of requests: the handler of each API, wrapped in the elements that surround every handler."""
+"""Dispatch of requests to the handler of each API, wrapped in the elements that surround every handler."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Dispatcher:
 
     Args:
         served: the APIs to serve.
-        parts: the parts that handlers may name, all of `PARTS`.
-        services: shared by all requests.
-        frame_bytes_max: the largest request.
+        parts: the parts that handlers may name: all of `PARTS`.
+        services: the services shared by all requests.
+        frame_bytes_max: the maximum size of a request.
         is_controller: returns whether this broker is the controller.
 
     Attributes:
@@ -62,7 +62,7 @@ class Dispatcher:
             The response, a delayed operation, or None for a request without a response (acks=0).
 
         Raises:
-            RemoteProtocolError: the request cannot be answered; the connection must be closed.
+            RemoteProtocolError: the request cannot be answered, so the connection must be closed.
         """
         return self._answer(call, message)
 

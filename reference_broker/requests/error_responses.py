@@ -1,8 +1,8 @@
-"""The error response of any API, which reports that a whole request has failed.
+"""The error response of any API; it reports that a whole request has failed.
 
-A top-level error code of the response is set if there is one. Otherwise each element of the request (topic, partition,
-group, …) is answered with the error: the response's arrays mirror the request's, and the fields that identify an
-element are copied. No API is special-cased here; the field tables suffice.
+If the response has a top-level error code, it is set. Otherwise, each element of the request (topic, partition, group,
+…) is answered with the error: the response's arrays mirror the request's arrays, and the fields that identify an
+element are copied. No API is a special case here; the field tables suffice.
 
 Source: Apache Kafka, `getErrorResponse` of every class derived from `AbstractRequest`.
 """
@@ -51,7 +51,7 @@ def error_response(call: Call, message: Any, code: ErrorCode, text: str) -> Work
         call: its context.
         message: the request; None for ApiVersions in an unknown version.
         code: the error.
-        text: the message, used if the response has a field for it; may be empty.
+        text: the error message, used if the response has a field for it; may be empty.
 
     Raises:
         RemoteProtocolError: the client expects no response (acks=0), or the API's response has no error code.
@@ -68,7 +68,7 @@ def _filled(response: Message, message: Any, version: int, code: ErrorCode, text
 
 
 def _fill(response: Message, request: Message | None, version: int, code: ErrorCode, text: str) -> Work[None]:
-    """Set the error of a response or an element, and of everything inside with its own error code."""
+    """Set the error of a response or an element, or of everything inside it that has its own error code."""
     fields = _fields(type(response), version)
     own = [name for name in _CODES if name in fields]
     for name in own:
@@ -96,7 +96,7 @@ def _fill(response: Message, request: Message | None, version: int, code: ErrorC
 
 
 def _identify(element: Message, asked: Any, version: int) -> None:
-    """Copy the identity of an element of the request to its element of the response."""
+    """Copy the identity of a request element to the corresponding response element."""
     own = [name for name in _IDENTITIES if name in _fields(type(element), version)]
     if not isinstance(asked, Message):
         fitting = (name for name in own if isinstance(getattr(element, name), type(asked)))
@@ -112,7 +112,7 @@ def _identify(element: Message, asked: Any, version: int) -> None:
 
 
 def _elements(request: Message, version: int) -> Iterator[Any]:
-    """Yield the entries that a request, or one element of it, asks about."""
+    """Yield the entries that a request, or one of its elements, asks about."""
     for field in _fields(type(request), version).values():
         if field.array:
             yield from getattr(request, field.name) or ()

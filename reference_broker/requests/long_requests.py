@@ -2,9 +2,9 @@
 
 A handler that iterates over the entries of a request, or over all topics, is a generator function: it yields after each
 entry, and returns its answer like any other handler. `begin` runs the first piece, which suffices for most requests, so
-they are answered at once. The session runs further pieces until its turn ends, and then takes turns with other sessions
-that have a long request. A check and the change that depends on it belong to the same entry, without a `yield` between
-them.
+they are answered immediately. The session runs further pieces until its turn ends, and then takes turns with other
+sessions that have a long request. A check and the change that depends on it must belong to the same entry, without a
+`yield` between them.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ __all__ = ["AT_A_TIME", "begin", "complete_by_work"]
 
 R = TypeVar("R")
 
-#: Entries of a piece: a few microseconds each as a rule, or a tenth of a millisecond where a topic is created.
+#: Entries in a piece: they usually take a few microseconds each, or a tenth of a millisecond if a topic is created.
 AT_A_TIME = 20
 
-#: Entries of a piece of work after a wait: such work takes turns of at most a few milliseconds.
+#: Entries in a piece of work that follows a wait: such work takes turns of at most a few milliseconds.
 _LATE_AT_A_TIME = 500
 
 
 def begin(work: Work[Answer]) -> Answer:
-    """Do the first piece of a request; return its answer, or a delayed operation that runs the others as its steps."""
+    """Run the first piece of a request; return its answer, or a delayed operation whose steps run the others."""
     try:
         for _ in range(AT_A_TIME):
             next(work)
@@ -46,13 +46,13 @@ def begin(work: Work[Answer]) -> Answer:
 def complete_by_work(
     call: Call, delayed: DelayedOperation, work: Work[Message], at_a_time: int = _LATE_AT_A_TIME
 ) -> None:
-    """Complete a delayed operation with a response that may take long to build; a small one is built at once.
+    """Complete a delayed operation with a response that may take long to build; a small one is built immediately.
 
     Args:
         call: the context of the request.
         delayed: the operation to complete.
         work: builds the response.
-        at_a_time: number of yields after which other connections get a turn.
+        at_a_time: the number of yields after which other connections get a turn.
     """
 
     def guarded() -> Work[None]:
@@ -76,7 +76,7 @@ def _fail(error: BaseException) -> NoReturn:
 
 
 def _ignore(result: None, now_ms: int) -> None:
-    """Discard the result, which the delayed operation has."""
+    """Discard the result, which the delayed operation already has."""
 
 
 def _pieces(work: Work[R], at_a_time: int = AT_A_TIME) -> Work[R]:

@@ -1,7 +1,7 @@
-"""Responses merged from parts that several shards provide, each at its own time.
+"""Responses merged from parts that several shards provide at different times.
 
-Duplicates in a request cause one lookup, and its part is repeated for each of them, as in Kafka. A request of a
-kilobyte could thus ask for any number of megabytes, so the repeated bytes are limited.
+Duplicates in a request cause a single lookup whose part of the response is repeated for each of them, as in Kafka. A
+one-kilobyte request could thus ask for any number of megabytes, so the repeated bytes are limited.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ A = TypeVar("A", bound=Hashable)
 P = TypeVar("P")
 PartMessage = TypeVar("PartMessage", bound=Message)
 
-#: Size of a number, or of a length prefix.
+#: The size of a number or of a length prefix.
 _NUMBER_BYTES = 4
 
 
@@ -32,7 +32,7 @@ class AwaitedParts(Generic[P]):
     """Waits for all parts.
 
     Args:
-        count: number of parts; 0 completes at once.
+        count: the number of parts; if it is 0, `complete` is called immediately.
         complete: called with all parts in order.
     """
 
@@ -51,7 +51,7 @@ class AwaitedParts(Generic[P]):
 
 
 class Repetitions:
-    """Counts the bytes of a response that are due to duplicates in the request.
+    """Counts the response bytes that are due to duplicates in the request.
 
     Args:
         call: the context of the request.
@@ -69,7 +69,7 @@ class Repetitions:
         """
         self._bytes += size_bytes
         if self._bytes > self._limit_bytes:
-            reason = f"The response would repeat more than {self._limit_bytes} bytes: name everything once."
+            reason = f"The response would repeat more than {self._limit_bytes} bytes: name each item only once."
             raise BrokerError(ErrorCode.POLICY_VIOLATION, reason)
 
 
@@ -79,17 +79,17 @@ def collect(
     ask: Callable[[A, Callable[[P], None]], None],
     respond: Callable[[Mapping[A, P]], Work[Message]],
 ) -> Work[Message | DelayedOperation]:
-    """Answer a request that asks about any number of items.
+    """Answer a request for any number of items.
 
     Args:
         call: the context of the request.
         asked: the items, without duplicates.
-        ask: looks up one item, and passes on its part of the response once known.
-        respond: returns the response from all parts.
+        ask: looks up one item, and passes on its part of the response once it is known.
+        respond: builds the response from all parts.
     """
     delayed = DelayedOperation()
     parts: dict[A, P] = {}
-    unknown = 1  # until all items have been asked for
+    unknown = 1  # until all items have been requested
 
     def put(one: A, part: P) -> None:
         nonlocal unknown
@@ -112,13 +112,13 @@ def collect_with_repetitions(
     ask: Callable[[A, Callable[[PartMessage], None]], None],
     respond: Callable[[list[PartMessage]], Message],
 ) -> Work[Message | DelayedOperation]:
-    """Answer a request that asks about any number of items, possibly with duplicates.
+    """Answer a request for any number of items, possibly with duplicates.
 
     Args:
         call: the context of the request.
         asked: the items.
         ask: see `collect`.
-        respond: returns the response with a part for each item, in order.
+        respond: builds the response from a part for each item, in order.
 
     Raises:
         BrokerError: see `Repetitions`.

@@ -11,7 +11,7 @@ ANONYMOUS = "User:ANONYMOUS"
 
 
 class Peer:
-    """Identity of a client.
+    """The identity of a client.
 
     Args:
         listener: the listener that the client connected to.
@@ -20,7 +20,7 @@ class Peer:
     Attributes:
         host: its address in Kafka's form: `/127.0.0.1`.
         principal: its authenticated identity.
-        software_name: the name of its library, empty until it sends one (KIP-511).
+        software_name: the name of its client library, empty until it sends one (KIP-511).
         software_version: the version of that library.
     """
 

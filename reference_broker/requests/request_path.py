@@ -1,8 +1,8 @@
-"""The chain of elements around every handler; each sees the request before the handler, and the answer after it.
+"""The chain of elements around every handler; each sees the request before the handler and the answer after it.
 
 An element is a function of the next handler, the call and the request. It returns the handler's answer or its own: an
-authorizing element may skip the handler, and a throttling one adds to its answer. `ELEMENTS` lists the elements from
-the outside in; a new element is a function and a line there.
+authorizing element may skip the handler, and a throttling element adds to the handler's answer. `ELEMENTS` lists the
+elements from the outside in; to add an element, write a function and add it to the list.
 
 Source: Apache Kafka, `KafkaApis.handle`, `RequestChannel` (its request log).
 """
@@ -28,7 +28,7 @@ __all__ = ["ELEMENTS", "Element", "Following", "answer_errors", "chain", "log_re
 
 R = TypeVar("R")
 
-#: A line for each request, at the level DEBUG; Kafka calls it the request log.
+#: Writes a line for each request at the level DEBUG; Kafka calls this the request log.
 _requests = logging.getLogger("kafkawire.broker.requests")
 
 #: The handler that follows an element.
@@ -38,10 +38,10 @@ Element = Callable[[Following, Call, Any], Answer]
 
 
 def answer_errors(following: Following, call: Call, message: Any) -> Answer:
-    """Answer errors of the handler, or later of its delayed operation, with an error code.
+    """Answer errors of the handler, or later errors of its delayed operation, with an error code.
 
     Raises:
-        RemoteProtocolError: such a request cannot be answered; the connection must be closed.
+        RemoteProtocolError: the request cannot be answered with an error, so the connection must be closed.
     """
     try:
         answer = following(call, message)
@@ -82,10 +82,10 @@ def log_requests(following: Following, call: Call, message: Any) -> Answer:
 def only_on_controller(
     is_controller: Callable[[], bool], following: Callable[[Call, Any], R], call: Call, message: Any
 ) -> R:
-    """Pass on requests while this broker is the controller: an element of some APIs, once it has its first argument.
+    """Pass on requests while this broker is the controller; an element of some APIs, once the first argument is bound.
 
     Raises:
-        BrokerError: NOT_CONTROLLER; the client finds the controller with Metadata.
+        BrokerError: NOT_CONTROLLER; the client can find the controller with Metadata.
     """
     if not is_controller():
         raise BrokerError(ErrorCode.NOT_CONTROLLER)
@@ -97,7 +97,7 @@ ELEMENTS: tuple[Element, ...] = (log_requests, answer_errors)
 
 
 def chain(elements: Iterable[Element], handler: Following) -> Following:
-    """Return a handler that passes each request through the elements, the first one first."""
+    """Return a handler that passes each request through the elements in order."""
     for element in reversed(tuple(elements)):
         handler = partial(element, handler)
     return handler

@@ -1,11 +1,11 @@
-"""One client of the broker: frames in, responses out, one request at a time.
+"""A client's session with the broker: frames in, responses out, one request at a time.
 
-As in Kafka, each request is handled after the connection's previous one is answered, so a delayed fetch or join holds
-up later requests of the client. The backlog is bounded: reading pauses while a request is queued, while the client does
-not read its responses, and while a quota mutes the connection (KIP-219). The responses to requests that arrive together
-are written together.
+As in Kafka, a request is only handled once the connection's previous request has been answered, so a delayed fetch or
+join holds up later requests of the client. The backlog is bounded: reading pauses while a request is queued, while the
+client does not read its responses, and while a quota mutes the connection (KIP-219). The responses to requests that
+arrive together are written together.
 
-Runs over any `Wire`: TCP through `network/client_wire.py`, or inside the process for tests.
+A session runs over any `Wire`: TCP in `network/client_wire.py`, or an in-process wire in tests.
 """
 
 from __future__ import annotations
@@ -35,17 +35,16 @@ __all__ = ["FRAME_BYTES_MAX", "SENDFILE_BYTES_MIN", "TURN_MS", "WRITE_BYTES", "S
 #: fewer.
 SENDFILE_BYTES_MIN = 32 * 1024
 
-#: Largest request of most APIs. A commit or a group assignment for 100,000 partitions takes a
-#: third of it.
+#: The maximum request size of most APIs. A commit or a group assignment for 100,000 partitions takes a third of it.
 FRAME_BYTES_MAX = 16 * 1024 * 1024
 
 #: APIs whose requests may be larger: records, and the state of all partitions of a cluster.
 _LARGE_REQUESTS = frozenset({ApiKey.PRODUCE, ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA})
 
-#: Responses of this size are not held back for those of later requests: the client can read them in the meantime.
+#: Responses of this size are not held back for the responses to later requests: the client can already read them.
 WRITE_BYTES = 64 * 1024
 
-#: How long the requests of one connection are handled before others get a turn.
+#: How long one connection's requests are handled before other connections get a turn.
 TURN_MS = 10
 
 
@@ -80,7 +79,7 @@ class Session:
 
     Args:
         dispatcher: handles the requests.
-        wire: where responses are written.
+        wire: the wire to write responses to.
         peer: the client.
         clock: returns the time in milliseconds.
         defer: calls a function soon but not immediately: a delayed response must not be sent from within the request
@@ -89,10 +88,10 @@ class Session:
 
     Attributes:
         peer: the client.
-        has_dropped: whether requests arrived that are no longer accepted.
-        take: takes the next frame, as a request; a login with bare SASL tokens replaces it.
+        has_dropped: whether requests have arrived that are no longer accepted.
+        take: handles the next frame as a request; replaced during a login with bare SASL tokens.
         on_pause: called with True to pause reading, with False to resume it.
-        on_answer: called after a delayed response: `held_bytes` may be lower.
+        on_answer: called after a delayed response, when `held_bytes` may have decreased.
     """
 
     def __init__(
@@ -119,7 +118,7 @@ class Session:
         self._outgoing_bytes = 0
         self._now_ms = clock()
         self._delayed: DelayedOperation | None = None
-        #: Size in bytes of the delayed request, if there is one.
+        #: The size in bytes of the delayed request, if there is one.
         self._delayed_bytes = 0
         self._is_writing_blocked = False
         self._is_muted = False
@@ -131,7 +130,7 @@ class Session:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the client waits for the broker instead of the broker for the client."""
+        """Whether the client is waiting for the broker, and not the broker for the client."""
         return self._delayed is not None or self._is_muted
 
     @property
@@ -141,15 +140,15 @@ class Session:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of the requests that wait for their turn, and of the unanswered one."""
+        """The bytes of the requests that wait for their turn and of the unanswered request."""
         delayed_bytes = 0 if self._delayed is None else self._delayed_bytes
         return sum(map(len, self._frames)) + delayed_bytes if self._frames else delayed_bytes
 
     def frame_bytes_max(self, key: int) -> int:
-        """Return the size of the largest request of an API.
+        """Return the maximum request size of an API.
 
         Args:
-            key: key of the API, as sent by the client.
+            key: the key of the API, as sent by the client.
 
         Raises:
             RemoteProtocolError: the API is not served.
@@ -165,7 +164,7 @@ class Session:
         self.receive_frames((frame,))
 
     def receive_frames(self, frames: Iterable[Buffer]) -> None:
-        """Handle whole frames that arrived together."""
+        """Handle complete frames that have arrived together."""
         if self._is_ending:
             self.has_dropped = True
         else:
@@ -178,13 +177,13 @@ class Session:
         delayed, self._delayed = self._delayed, None
         if delayed is not None:
             self._cancel(delayed)
-        # No reference cycle is left: in a broker with little garbage it would live long.
+        # Leave no reference cycle: in a broker with little garbage, it would live long.
         self._wire = _LOST
         self.on_pause = self.on_answer = None
         self.take = _ignore
 
     def _cancel(self, delayed: DelayedOperation) -> None:
-        """Cancel an operation that no client waits for; if that fails, the connection still ends."""
+        """Cancel an operation that no client is waiting for; if that fails, the connection still ends."""
         try:
             delayed.cancel()
         except BrokerEnd:
@@ -232,7 +231,7 @@ class Session:
             self._wire.write(parts)
 
     def _pause_or_resume(self) -> None:
-        # A client may disconnect after a request without a response; the rest of that request is still processed.
+        # A client may disconnect after a request that expects no response; the rest of that request is still processed.
         has_steps = self._delayed is not None and self._delayed.steps is not None
         should_pause = bool(self._frames) or self._is_writing_blocked or self._is_muted or has_steps
         if should_pause != self._is_paused:
@@ -257,7 +256,7 @@ class Session:
 
         Args:
             reason: for the log.
-            is_own_fault: whether the disk failed, and not the client.
+            is_own_fault: whether the disk has failed, rather than the client.
         """
         tell = self._lines.error if is_own_fault else self._lines.info
         tell("closed", self._clock(), "closing the connection of %s: %s", self.peer, reason)
@@ -284,7 +283,7 @@ class Session:
             self._take_steps(request, call, answer, self._services.timers.jumped_ms)
 
     def _take_steps(self, request: Request, call: Call, answer: DelayedOperation, jumped_ms: int) -> None:
-        """Run the steps before a response for a limited time, and otherwise wait for their prerequisites."""
+        """Run the steps before a response for a limited time; if none is left, wait for the response."""
         until_ms = self._now_ms + TURN_MS
         while answer.steps is not None:
             if self._clock() > until_ms:
@@ -301,7 +300,7 @@ class Session:
             )
 
     def _go_on(self, request: Request, call: Call, answer: DelayedOperation, jumped_ms: int) -> None:
-        """Continue a request after others had a turn, unless the connection has ended."""
+        """Continue a request after other connections have had a turn, unless this connection has ended."""
         if self._delayed is answer and self._wire.is_open:
             self._now_ms = self._clock()
             self._guarded(self._take_steps, request, call, answer, jumped_ms)
@@ -319,7 +318,7 @@ class Session:
                 self.on_answer()
 
     def _give_up(self, failure: RemoteProtocolError) -> None:
-        """Close the connection, because its request has no answer."""
+        """Close the connection because its request cannot be answered."""
         if self._delayed is not None and self._delayed.failure is failure:
             self.break_off(str(failure))
 
@@ -355,4 +354,4 @@ class Session:
         """Return a part of a response in a form that the wire accepts."""
         if isinstance(part, FileSlice) and (not self._sends_files or len(part) < SENDFILE_BYTES_MIN):
             return part.read()
-        return part  # type: ignore[return-value]  # this wire takes slices too
+        return part  # type: ignore[return-value]  # this wire accepts slices too

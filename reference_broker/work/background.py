@@ -1,4 +1,4 @@
-"""Interfaces for blocking work: handing it to another thread, and reporting its end where requests are handled."""
+"""Interfaces for blocking work: hand it to another thread, and report its end where requests are handled."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ __all__ = ["Background", "Each", "at_once", "call", "one_by_one"]
 
 logger = logging.getLogger("kafkawire.broker")
 
-#: Runs blocking work: the first function runs elsewhere; the second runs where requests are handled, with the error or
-#: None.
+#: Runs blocking work: the first function runs elsewhere; the second runs where requests are handled, and gets the error
+#: or None.
 Background = Callable[[Callable[[], None], Callable[[Exception | None], None]], None]
 
 
@@ -25,14 +25,14 @@ def at_once(work: Callable[[], None], done: Callable[[Exception | None], None]) 
 
 
 def call(callback: Callable[..., object], *arguments: object) -> None:
-    """Run a callback; a failing callback does not stop others, or the work that it is called for."""
+    """Run a callback; if it fails, neither other callbacks nor the work that it belongs to are stopped."""
     try:
         callback(*arguments)
     except Exception:
         logger.exception("a callback of a log failed")
 
 
-#: Runs independent pieces of blocking work, and returns when all are done.
+#: Runs independent pieces of blocking work, and returns when all of them are done.
 Each = Callable[[Iterable[Callable[[], None]]], None]
 
 

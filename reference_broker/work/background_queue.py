@@ -1,6 +1,6 @@
-"""Changes of names on disk, one step after another in the background.
+"""Changes to file and folder names on disk, one step after another in the background.
 
-Creation and deletion of topics, checkpoints, and the upkeep of logs never run in a folder at the same time.
+Creating and deleting topics, writing checkpoints, and log upkeep never run in a folder at the same time.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class BackgroundQueue:
 
     def __init__(self, background: Background) -> None:
         self._background = background
-        #: One for each topic that a client creates or deletes, one checkpoint, and one upkeep step.
+        #: One step for each topic that a client creates or deletes, one for a checkpoint, and one for upkeep.
         self._steps: deque[_Step] = deque()
         self._is_stepping = False
         self._is_closed = False
@@ -58,9 +58,8 @@ class BackgroundQueue:
         Args:
             prepare: called when its turn comes; returns the work (see `Background`).
             done: see `Background`.
-            place: number of waiting steps that may come before it; None for all of them.
-            when: called when its turn comes; calls its argument once the step may run. Other steps wait in the
-                meantime.
+            place: the number of waiting steps that may run before this one; None for all of them.
+            when: called when its turn comes; calls its argument once the step may run. Other steps wait until then.
         """
         self._steps.insert(len(self._steps) if place is None else place, _Step(prepare, done, when))
         self._next()

@@ -1,7 +1,7 @@
 """The exception that ends the broker, wherever it is raised.
 
-The code of a handler may raise anything, `SystemExit` and `asyncio.CancelledError` included: its client gets an error,
-and other clients are not affected. Code that catches all exceptions lets a `BrokerEnd` pass.
+A handler may raise anything, including `SystemExit` and `asyncio.CancelledError`: its client gets an error, and other
+clients are not affected. Code that catches all exceptions lets a `BrokerEnd` through.
 """
 
 from __future__ import annotations
@@ -10,4 +10,4 @@ __all__ = ["BrokerEnd"]
 
 
 class BrokerEnd(BaseException):
-    """The broker must stop: in simulations, because of a power cut."""
+    """The broker must stop; in simulations, because of a power cut."""

@@ -14,12 +14,12 @@ __all__ = ["Computations"]
 
 R = TypeVar("R")
 
-#: Computations that take turns; others wait, which bounds their memory.
+#: The number of computations that take turns; others wait, which bounds the memory in use.
 _ACTIVE_MAX = 64
 
 
 class _Work(NamedTuple, Generic[R]):
-    """A computation: its slices, a check whether it is still wanted, and the callback for the result."""
+    """A computation: its slices, a check of whether it is still wanted, and the callback for the result."""
 
     slices: Generator[None, None, R]
     is_wanted: Callable[[], bool]
@@ -30,7 +30,7 @@ class Computations:
     """Computations that take turns.
 
     Args:
-        timers: the broker's.
+        timers: the broker's timers.
     """
 
     def __init__(self, timers: Timers) -> None:
@@ -63,7 +63,7 @@ class Computations:
         done: Callable[[R, int], None],
         now_ms: int,
     ) -> None:
-        """Run the first slice of a computation now, and the others as `add` does."""
+        """Run the first slice of a computation now, and the other slices as `add` does."""
         try:
             next(slices)
         except StopIteration as end:

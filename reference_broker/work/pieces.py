@@ -34,10 +34,10 @@ def counted(entries: Iterable[K]) -> Work[dict[K, int]]:
 
 
 class Pieces:
-    """Counts the entries of a large request over nested loops; an empty inner loop counts as an entry, too.
+    """Counts the entries of a large request across nested loops; an empty inner loop also counts as an entry.
 
     Args:
-        size: entries of a piece.
+        size: the number of entries in a piece.
     """
 
     __slots__ = ("_left", "_size")

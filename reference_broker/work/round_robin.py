@@ -9,16 +9,16 @@ __all__ = ["RoundRobin"]
 
 
 class RoundRobin:
-    """Connections whose requests take several turns; one of them has a turn before each round of new requests.
+    """Connections with requests that take several turns; one of them has a turn before each round of new requests.
 
-    A short request waits for only one of these connections, however many there are.
+    A short request waits for only one of these connections, no matter how many there are.
     """
 
     def __init__(self) -> None:
         self._waiting: deque[Callable[[], None]] = deque()
 
     def later(self, step: Callable[[], None], defer: Callable[[Callable[[], None]], object]) -> None:
-        """Call `step` after all earlier ones.
+        """Call `step` after all earlier steps.
 
         Args:
             step: the work of one turn.

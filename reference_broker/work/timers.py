@@ -1,11 +1,11 @@
-"""Timers without a clock: callbacks with a deadline, which the caller fires with the current time.
+"""Timers without a clock: callbacks with deadlines; the caller fires them with the current time.
 
 The core and the group coordinator set timers; the server (or a test) asks for the next deadline, waits, and calls
-`fire`. A deadline that moves often (a member's session) is stored beside its timer and checked when the timer fires,
-which costs less than a new timer for each move. A failing callback is logged, and does not affect other timers.
+`fire`. A deadline that moves often (a member's session) is stored separately from its timer and checked when the timer
+fires, which costs less than a new timer for each move. A failing callback is logged and does not affect other timers.
 
-Work gets the time when it begins. By its end, the clock may have jumped: later steps run `as_of` its beginning, so that
-deadlines that they set or keep are shifted as if they had been set at the beginning.
+Work is given the time at which it begins. By its end, the clock may have jumped, so later steps run `as_of` its
+beginning: the deadlines that they set or keep are shifted as if they had been set at the beginning.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ P = ParamSpec("P")
 
 Action = Callable[[int], None]
 
-#: Calls an action after so many milliseconds; returns a function that prevents the call.
+#: Calls an action after a number of milliseconds; returns a function that cancels the call.
 Later = Callable[[int, Callable[[], None]], Callable[[], None]]
 
-#: Below this number of entries, removing cancelled ones is not worthwhile.
+#: Below this number of entries, removing cancelled timers is not worthwhile.
 _SIZE_MIN = 1_000
 
 _log = logging.getLogger("kafkawire.broker")
@@ -62,7 +62,7 @@ class Timer:
 
 
 class Timers:
-    """Timers in the order of their deadlines.
+    """Timers, ordered by deadline.
 
     Attributes:
         on_earlier: called with the deadline when a new timer becomes the earliest one.
@@ -71,13 +71,13 @@ class Timers:
     def __init__(self) -> None:
         self.on_earlier: Callable[[int], None] | None = None
         self._jumped_ms = 0
-        #: The value of `jumped_ms` when the current work began, or None for work with the current time.
+        #: The value of `jumped_ms` when the current work began; None for work that uses the current time.
         self._as_of_ms: int | None = None
         self._heap: list[tuple[int, int, Timer]] = []
         self._numbers = count()
         self._size_max = _SIZE_MIN
         self._lines = LogLimit(_log)
-        #: Actions waiting for their turn, and whether one has already had the current turn.
+        #: Actions that wait for their turn, and whether the current turn has already been taken.
         self._turns: deque[Timer] = deque()
         self._is_turn_taken = False
 
@@ -87,7 +87,7 @@ class Timers:
         return self._jumped_ms if self._as_of_ms is None else self._as_of_ms
 
     def as_of(self, jumped_ms: int, step: Callable[P, object], *arguments: P.args, **named: P.kwargs) -> None:
-        """Run a step whose time is from when the clock had jumped by `jumped_ms`."""
+        """Run a step whose time was read when the clock had jumped by `jumped_ms` in total."""
         before, self._as_of_ms = self._as_of_ms, jumped_ms
         try:
             step(*arguments, **named)
@@ -95,14 +95,14 @@ class Timers:
             self._as_of_ms = before
 
     def as_of_now(self, step: Callable[P, object]) -> Callable[P, None]:
-        """Return a step for later that uses the present time; see `as_of`."""
+        """Return a step that can run later as of the present time; see `as_of`."""
         return partial(self.as_of, self.jumped_ms, step)
 
     def at(self, deadline_ms: int, action: Action) -> Timer:
         """Call `action(now_ms)` once the deadline has passed.
 
         Args:
-            deadline_ms: when; equal deadlines fire in the order in which they were set.
+            deadline_ms: the deadline; timers with equal deadlines fire in the order in which they were set.
             action: may set and cancel timers.
         """
         if self._as_of_ms is not None:
@@ -116,9 +116,9 @@ class Timers:
         return timer
 
     def in_turn(self, now_ms: int, action: Action) -> Timer:
-        """Call `action(now_ms)` at once, or later if another action has had a turn since the timers last fired.
+        """Call `action(now_ms)` immediately, or later if another action has had a turn since the timers last fired.
 
-        For long work in pieces: requests are handled between any two of them.
+        Meant for long work in pieces: requests are handled between any two pieces.
         """
         timer = Timer(now_ms, action)
         self._turns.append(timer)
@@ -143,7 +143,7 @@ class Timers:
         return self._heap[0][0] if self._heap else None
 
     def _forget_cancelled(self) -> None:
-        """Keep the heap within twice the pending timers: clients choose how far away a cancelled deadline is."""
+        """Limit the heap to twice the pending timers: clients choose how far away a cancelled deadline is."""
         self._heap = [entry for entry in self._heap if entry[2].is_pending]
         heapq.heapify(self._heap)
         self._size_max = max(2 * len(self._heap), _SIZE_MIN)
@@ -162,7 +162,7 @@ class Timers:
                 self._lines.exception("timer", now_ms, "a timer that was due at %d ms failed", timer.deadline_ms)
 
     def shift(self, by_ms: int) -> None:
-        """Move all deadlines, because the clock has jumped: a timer due in 5 s is still due in 5 s."""
+        """Move all deadlines because the clock has jumped: a timer due in 5 s is still due in 5 s."""
         self._jumped_ms += by_ms
         for _, _, timer in self._heap:
             timer.deadline_ms += by_ms
@@ -170,4 +170,4 @@ class Timers:
 
 
 def nothing() -> None:
-    """Do nothing, in the place of a function that cancels what is not under way, or that is called at an end."""
+    """Do nothing; stands in for a cancelling function when nothing is under way, or for a callback."""

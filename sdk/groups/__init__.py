@@ -1,1 +1,1 @@
-"""Groups, whose members share partitions and commit the group's offsets."""
+"""Consumer groups, whose members share partitions and commit the group's offsets."""

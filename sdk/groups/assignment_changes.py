@@ -1,11 +1,11 @@
-"""Changes of a member's assignment: the steps, in order, when it gains, gives up or loses partitions.
+"""Changes to a member's assignment: the steps, in order, when it gains, gives up or loses partitions.
 
-    revoke: withhold → commit what is finished → tell the listener → commit what was finished since → let go
-    assign: add, hand out nothing yet → tell the listener → hand out
+    revoke: withhold → commit finished positions → tell the listener → commit positions finished since → let go
+    assign: add, but withhold records → tell the listener → hand out records
     lose:   let go → tell the listener
 
-Operations run one at a time; each has at most one event that waits to be acknowledged. A loss does not wait for the
-others: the partitions are dropped immediately, and the listener is told after it has handled the previous event.
+Operations run one at a time; each has at most one event that waits to be acknowledged. A loss does not wait for other
+operations: the partitions are dropped immediately, and the listener is told once it has handled the previous event.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["AssignmentChanges", "Commits", "MemberCommits"]
 
 logger = logging.getLogger("kafkawire.group")
 
-#: How long the commit after the listener may take if the listener has used up the time, since other members wait.
+#: How long the commit after the listener may take if the listener has used up the time; other members are waiting.
 _LATE_COMMIT_MS: Final = 5_000
 
 #: The maximum number of partitions named in a log line, for readability.
@@ -46,7 +46,7 @@ class Commits(Protocol):
 
 
 class MemberCommits(Commits, Protocol):
-    """The offsets of a member, in one store or in two.
+    """The offsets of a member, in one or two stores.
 
     Attributes:
         member: signs the commits.
@@ -60,7 +60,7 @@ class MemberCommits(Commits, Protocol):
 
 
 class AssignmentChanges:
-    """Apply the changes of one member's assignment, one at a time.
+    """Apply changes to one member's assignment, one at a time.
 
     Args:
         group_id: the group, for the log.
@@ -105,14 +105,14 @@ class AssignmentChanges:
     def revoke(
         self, partitions: Iterable[TopicPartition], generation: int, deadline_ms: int, now_ms: int, then: Step
     ) -> None:
-        """Give partitions up.
+        """Give up partitions.
 
         Args:
-            partitions: the partitions to give up; those that are not being read are ignored.
+            partitions: the partitions to give up; any that are not being read are ignored.
             generation: the current generation.
-            deadline_ms: the deadline of the commits.
+            deadline_ms: the deadline for the commits.
             now_ms: the time.
-            then: called once they are given up, immediately if there are none.
+            then: called once the partitions are given up; immediately if there are none.
         """
         self._check_idle()
         going = frozenset(partitions) & self._reader.assigned
@@ -128,13 +128,13 @@ class AssignmentChanges:
         self._commit(event, partial(self._tell, event), now_ms)
 
     def assign(self, target: Iterable[TopicPartition], generation: int, now_ms: int, then: Step) -> None:
-        """Read exactly these partitions: the current ones and more.
+        """Read exactly these partitions, which include the current ones.
 
         Args:
             target: all partitions to read.
             generation: the current generation.
             now_ms: the time.
-            then: called once the listener has handled the event, immediately if nothing was added.
+            then: called once the listener has handled the event; immediately if nothing was added.
         """
         self._check_idle()
         target = frozenset(target)
@@ -154,14 +154,14 @@ class AssignmentChanges:
 
         Args:
             generation: the lost generation.
-            cause: the reason, which is also the error of waiting commits.
+            cause: the reason, which is also the error that waiting commits get.
             now_ms: the time.
-            then: called once the listener has handled the event, instead of the running operation's `then`.
+            then: called once the listener has handled the event; replaces the `then` of the running operation.
         """
         lost = self._reader.assigned
         self._then = then
         if self._event is not None and not self._is_told:
-            self._event = None  # the listener does not know yet that it may commit: it is told about a loss instead
+            self._event = None  # the listener has not been told yet that it may commit; it is told about a loss instead
         elif isinstance(self._event, Revoking):
             lost -= self._event.partitions
         if not lost:
@@ -176,19 +176,19 @@ class AssignmentChanges:
             self._go_on(now_ms)
 
     def after(self, step: Step, now_ms: int) -> None:
-        """Call a function once the operation has ended, instead of its `then`; immediately if there is none."""
+        """Call a function once the running operation has ended, in place of its `then`; immediately if idle."""
         self._then = step
         if not self.busy:
             self._go_on(now_ms)
 
     def keep_to(self, topics: Collection[str] | None) -> None:
-        """Hand out records only of these topics; partitions of others are given up later.
+        """Hand out only records of these topics; partitions of other topics are given up later.
 
-        Partitions of these topics that an earlier call withheld are handed out again; None for all topics.
+        Partitions of these topics that an earlier call withheld are handed out again; None stands for all topics.
         """
         assigned = self._reader.assigned
         others = frozenset() if topics is None else frozenset(each for each in assigned if each.topic not in topics)
-        if self._others - others and not self.busy:  # the end of an operation makes the reader continue, too
+        if self._others - others and not self.busy:  # when an operation ends, the reader continues anyway
             self._reader.assign(assigned)
         self._others = others
         self._reader.withhold(others)
@@ -219,7 +219,7 @@ class AssignmentChanges:
         self._go_on(now_ms)
 
     def _commit(self, event: Event, then: Step, now_ms: int) -> None:
-        """Commit finished positions of revoked partitions, except those already tried; then continue."""
+        """Commit finished positions of revoked partitions, except positions that were already tried; then continue."""
         finished = self._reader.to_commit(event.partitions & self._reader.assigned) if self._auto_commit else {}
         offsets = {each: offset for each, offset in finished.items() if self._tried.get(each) != offset}
         if not offsets:

@@ -28,8 +28,9 @@ class ConsumerAssignments:
     """See `AssignmentProtocol`.
 
     Args:
-        assignors: names of built-in assignors, or the application's assignors, each with a unique name; the preferred
-            one first. An assignor that is not derived from `Assignor` may omit members that have a default there.
+        assignors: names of built-in assignors, or the application's own, each with a unique name; the preferred one
+            comes first. An assignor that is not derived from `Assignor` may omit the attributes and methods that have a
+            default there.
     """
 
     protocol_type = CONSUMER_PROTOCOL_TYPE
@@ -49,7 +50,7 @@ class ConsumerAssignments:
                 told = getattr(assignor, "user_data", None)
                 user_data = None if told is None else told(sorted(joining.last), joining.last_generation_id)
                 protocols.append((name, encode_subscription(said._replace(user_data=user_data))))
-            except BaseException as error:  # it may be the application's assignor
+            except BaseException as error:  # the assignor may be the application's
                 raise KafkaWireError(f"user data of assignor {name}: {error!r}") from contained(error)
         return protocols
 
@@ -75,11 +76,11 @@ class ConsumerAssignments:
 def _check(
     assignments: Mapping[str, Sequence[TopicPartition]], subscriptions: Subscriptions, partition_counts: PartitionCounts
 ) -> None:
-    """Reject an impossible assignment, with which members would read partitions twice or wait for some forever.
+    """Reject an impossible assignment, which would make members read partitions twice or wait for some forever.
 
     Raises:
-        LocalProtocolError: the assignment names a member that is not in the group, or a partition that does not exist,
-            that the member does not subscribe to, or that two members get.
+        LocalProtocolError: the assignment names a member that is not in the group; or it assigns a partition that does
+            not exist, whose topic the member does not subscribe to, or that another member also gets.
     """
     owners: dict[TopicPartition, str] = {}
     for member, partitions in assignments.items():
@@ -90,7 +91,7 @@ def _check(
             if topic not in subscriptions[member].topics:
                 raise LocalProtocolError(f"{partition} was assigned to {member}, which does not subscribe to its topic")
             if not 0 <= number < partition_counts.get(topic, 0):
-                raise LocalProtocolError(f"{partition} was assigned to {member}, and does not exist")
+                raise LocalProtocolError(f"{partition} was assigned to {member}, but does not exist")
             if partition in owners:
                 raise LocalProtocolError(f"{partition} was assigned to {owners[partition]} and to {member}")
             owners[partition] = member

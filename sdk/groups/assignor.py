@@ -1,6 +1,6 @@
-"""The interface of assignors, with which the leader of a classic group assigns partitions to its members.
+"""The interface of assignors, which the leader of a classic group uses to assign partitions to its members.
 
-Consumers have the built-in ones (`assignors/`), and applications can add more. An assignor is a pure function of the
+Consumers have built-in assignors (`assignors/`), and applications can add more. An assignor is a pure function of the
 subscriptions and the cluster; any member may become the leader.
 
 Source: Apache Kafka, `ConsumerPartitionAssignor`, `AbstractPartitionAssignor`; KIP-429, KIP-792, KIP-881.
@@ -27,7 +27,7 @@ __all__ = [
     "subscribed_topics",
 ]
 
-#: The assignors that a consumer can be given, by the names that members of a group exchange.
+#: The assignors that a consumer can use, by the names that members of a group exchange.
 AssignorName = Literal["range", "roundrobin", "sticky", "cooperative-sticky"]
 
 
@@ -39,9 +39,9 @@ class MemberSubscription(NamedTuple):
         owned_partitions: the partitions it has not revoked.
         generation_id: the generation in which it got them; -1 if there was none.
         rack_id: its rack; None if it has none.
-        user_data: the data added by its assignor; None for none.
-        group_instance_id: the id of a static member; None for a dynamic one. The coordinator passes it on next to the
-            subscription: it is not part of the encoded bytes.
+        user_data: the data added by its assignor; None if there is none.
+        group_instance_id: the id of a static member; None for a dynamic one. The coordinator passes it on alongside the
+            subscription; it is not part of the encoded bytes.
     """
 
     topics: tuple[str, ...]
@@ -85,8 +85,8 @@ class Assignor(Protocol):
                 }
 
     If an assignor raises, or makes an impossible assignment, the next read of its consumer raises a `KafkaWireError`
-    that names the assignor, with that as its cause. The consumer leaves the group, so that another member leads, and
-    rejoins when it reads again. Data from other members' clients can be damaged: `topics` and `owned_partitions`
+    that names the assignor, with the failure as its cause. The consumer leaves the group, so that another member leads,
+    and rejoins when it reads again. Data from other members' clients can be damaged: `topics` and `owned_partitions`
     contain everything that could be read, and `user_data` can be anything.
 
     Attributes:
@@ -99,7 +99,7 @@ class Assignor(Protocol):
     cooperative: bool = False
 
     def user_data(self, partitions: Iterable[TopicPartition], generation_id: int) -> bytes | None:
-        """Return the user data that a member adds to its subscription; None for none.
+        """Return the user data that a member adds to its subscription; None if it adds none.
 
         Args:
             partitions: the member's last assignment.
@@ -118,9 +118,9 @@ class Assignor(Protocol):
             replica_racks: racks of the replicas, `[topic][partition]`, for rack-aware assignors; None if unknown.
 
         Returns:
-            By member id, partitions of topics that the member subscribes to, each for at most one member. A cooperative
-            assignor leaves out partitions that another member must revoke first; the next rebalance follows
-            immediately.
+            The partitions of each member, by member id: only of topics that it subscribes to, and each for at most one
+            member. A cooperative assignor leaves out partitions that another member must revoke first; the next
+            rebalance follows immediately.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Commit finished positions at intervals: when the next commit is due, and that only one runs at a time."""
+"""Commit finished positions at intervals: decide when the next commit is due, and run only one at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["AutoCommit", "Commit", "Positions"]
 
 logger = logging.getLogger("kafkawire.group")
 
-#: Commits offsets by a deadline, at a time.
+#: Commits offsets, given a deadline and the current time.
 Commit = Callable[[Mapping[TopicPartition, OffsetAndMetadata], int, OnDone, int], None]
 
 
@@ -38,11 +38,11 @@ class AutoCommit:
     Args:
         group_id: the group, for the log.
         positions: the finished positions.
-        interval_ms: the time between commits; None for none.
-        timeout_ms: the limit for a commit.
+        interval_ms: the time between commits; None disables them.
+        timeout_ms: how long a commit may take.
 
     Attributes:
-        due_ms: when the next commit is due; None if there is none, or before the first `is_due`.
+        due_ms: when the next commit is due; None if no commit is due, or before the first `is_due`.
     """
 
     def __init__(self, group_id: str, positions: Positions, interval_ms: int | None, timeout_ms: int) -> None:
@@ -55,7 +55,7 @@ class AutoCommit:
         self.due_ms: int | None = None
 
     def is_due(self, now_ms: int) -> bool:
-        """Return whether a commit is due, once per interval; False while the former one runs."""
+        """Return whether a commit is due, once per interval; False while the previous commit is running."""
         if self._interval_ms is None:
             return False
         is_due = self.due_ms is not None and now_ms >= self.due_ms
@@ -64,7 +64,7 @@ class AutoCommit:
         return is_due and not self._runs
 
     def begin(self, commit: Commit, now_ms: int) -> None:
-        """Commit what is finished."""
+        """Commit the finished positions."""
         offsets = self._positions.to_commit(None)
         if not offsets:
             return
@@ -79,5 +79,5 @@ class AutoCommit:
         commit(offsets, now_ms + self._timeout_ms, done, now_ms)
 
     def end(self) -> None:
-        """Commit no more."""
+        """Stop committing."""
         self._interval_ms = self.due_ms = None

@@ -1,4 +1,4 @@
-"""Choose the protocol of a group: KIP-848 if its coordinator offers that for the group, otherwise the classic one.
+"""Choose the protocol of a group: KIP-848 if the coordinator offers it for the group, otherwise the classic protocol.
 
 A coordinator rejects the first heartbeat if it is older than KIP-848, if the protocol is disabled, or if the group has
 classic members that cannot be migrated. Nothing has been assigned by then, so the classic protocol starts from scratch.
@@ -20,7 +20,7 @@ __all__ = ["AutoGroup"]
 
 logger = logging.getLogger("kafkawire.group")
 
-#: The codes of a coordinator that does not offer KIP-848 for a group.
+#: The error codes of a coordinator that does not offer KIP-848 for a group.
 _NOT_OFFERED = frozenset({ErrorCode.UNSUPPORTED_VERSION, ErrorCode.GROUP_ID_NOT_FOUND})
 
 #: Creates a group protocol, given the subscription and the callback for its failure.
@@ -28,7 +28,7 @@ Make = Callable[[Subscription, OnFailure], GroupProtocol]
 
 
 class AutoGroup:
-    """A membership with the newest protocol that the coordinator offers; see `GroupProtocol`.
+    """A membership that uses the newest protocol that the coordinator offers; see `GroupProtocol`.
 
     Args:
         consumer: creates the member of a KIP-848 group.

@@ -1,4 +1,4 @@
-"""A membership in a classic group, in which one member, the leader, makes the assignment.
+"""A membership in a classic group, where one member, the leader, makes the assignment.
 
     OUTSIDE ─> PREPARING ─> READY ─> JOINING ─> SYNCING ─> ADOPTING ─> STABLE
                    ^────────── a rebalance, a lost generation ──────────┘
@@ -46,18 +46,18 @@ __all__ = ["MEMBERSHIP_EDGES", "ClassicGroup", "State"]
 
 logger = logging.getLogger("kafkawire.group")
 
-#: Codes that end the current generation; after the first one the member keeps its id.
+#: Codes that end the current generation; after the first of these codes, the member keeps its id.
 _LOST = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID})
 
 
 class State(Enum):
     """The state of a member."""
 
-    #: It is not a member, and not about to become one.
+    #: The member is outside the group, and is not about to join.
     OUTSIDE = "outside"
     #: It gives up partitions before a join.
     PREPARING = "preparing"
-    #: It sends the next JoinGroup when its pause is over.
+    #: It sends the next JoinGroup when its pause has ended.
     READY = "ready"
     #: Its JoinGroup waits for the other members.
     JOINING = "joining"
@@ -65,7 +65,8 @@ class State(Enum):
     SYNCING = "syncing"
     #: It applies its new assignment after a join.
     ADOPTING = "adopting"
-    #: It reads its assigned partitions; or the consumer is being closed, and its heartbeats continue until it leaves.
+    #: It reads its assigned partitions; or the consumer is being closed, and heartbeats continue until the member
+    #: leaves.
     STABLE = "stable"
 
 
@@ -83,7 +84,7 @@ MEMBERSHIP_EDGES: Final = Edges(
             State.STABLE: _CLOSES,
         },
         State.READY: {
-            State.JOINING: "the pause is over",
+            State.JOINING: "the pause has ended",
             State.PREPARING: _LOSES,
             State.STABLE: _CLOSES,
         },
@@ -114,10 +115,10 @@ class ClassicGroup:
     """A member of a classic group; see `GroupProtocol`.
 
     Args:
-        router: sends the requests; its metadata is watched, and told which topics to keep up to date.
+        router: sends the requests; the member watches its metadata, and tells it which topics to keep up to date.
         backoff: the pauses between attempts.
         settings: how the member takes part.
-        protocol: the protocol among the members.
+        protocol: the protocol between the members.
         subscription: the topics that the member wants to read.
         reader: reads the assigned partitions.
         offsets: commits on revocation; signs with this membership from now on.
@@ -197,7 +198,7 @@ class ClassicGroup:
         return generation == self._generation != UNKNOWN_GENERATION_ID
 
     def rejected(self, signature: GroupMetadata, error: KafkaWireError, now_ms: int) -> None:
-        # A running join will show that; the coordinator may have answered it already.
+        # A running join will reveal this; the coordinator may already have answered it.
         if signature == self.sign() and self.state is not State.JOINING and isinstance(error, BrokerError):
             self._refused(error, now_ms)
 
@@ -264,7 +265,7 @@ class ClassicGroup:
     # Joining.
 
     def _prepare(self, now_ms: int) -> None:
-        """Give up the partitions that must go before a join: all, or those no longer subscribed to."""
+        """Give up the partitions that must go before a join: all of them, or those that are no longer subscribed to."""
         self._enter(State.PREPARING)
         going = self._reader.assigned
         if self._is_cooperative:
@@ -273,7 +274,7 @@ class ClassicGroup:
         self._assignment_changes.revoke(going, self._generation, self._commit_deadline_ms(now_ms), now_ms, self._ready)
 
     def _may_join(self) -> bool:
-        """Return whether the topics that match a pattern are known and a read has raised the last error."""
+        """Return whether the topics that match a pattern are known, and a read has raised the last reported error."""
         return (self._subscription.pattern is None or self._router.metadata.is_complete) and not self._reports.waits
 
     def _join_due_ms(self) -> int:
@@ -286,14 +287,14 @@ class ClassicGroup:
         self._enter(State.JOINING)
         self._reason, self._wants_join = self._wants_join or self._reason, None
         if self._heartbeat is not None:
-            self._heartbeat.cancel()  # it concerns the former generation
+            self._heartbeat.cancel()  # it belongs to the former generation
             self._heartbeat = None
         self._topics = self._subscription.topics(self._router.metadata)
         joining = Joining(self._topics, self._reader.assigned, self._generation, self._settings.rack, *self._last)
         self._rebalance.begin(self._member_id, joining, self._reason, now_ms)
 
     def joined(self, member_id: str, generation: int, now_ms: int) -> None:
-        self._subscription.keep_known(self._router.metadata)  # a leader adds the topics of the others
+        self._subscription.keep_known(self._router.metadata)  # a leader adds the topics of the other members
         self._join_attempts.succeeded()
         self._enter(State.SYNCING)
         self._member_id, self._generation = member_id, generation
@@ -308,7 +309,7 @@ class ClassicGroup:
         self._rejoin_refused(error, now_ms)
 
     def sync_refused(self, error: KafkaWireError, now_ms: int) -> None:
-        self._wants_join = self._wants_join or f"the assignment did not come: {error}"
+        self._wants_join = self._wants_join or f"no assignment arrived: {error}"
         self._enter(State.STABLE)  # the next poll prepares the next join
         self._rejoin_refused(error, now_ms)
 
@@ -318,15 +319,15 @@ class ClassicGroup:
             self._reports.add(error)
 
     def assignor_failed(self, error: KafkaWireError, now_ms: int) -> None:
-        # The others need not wait: one of them leads now. One of them may have sent the data that caused this, and may
-        # leave.
+        # The other members need not wait: one of them becomes the leader. Another may have sent the data that caused
+        # this, and may leave.
         self._assign_attempts.failed(error, now_ms)
         self._reports.add(error)
         reason = "the assignor failed"
         self._leave_for_a_while(reason, reason, error, now_ms)
 
     def misassigned(self, error: KafkaWireError, now_ms: int) -> None:
-        self._reader.report(error)  # the next join does not wait for that read, because the others would wait, too
+        self._reader.report(error)  # the next join does not wait for that read, as other members would wait, too
 
     def assigned(self, partitions: frozenset[TopicPartition], now_ms: int) -> None:
         """Adopt an assignment: give up the partitions that it leaves out, then add the new ones."""
@@ -350,7 +351,7 @@ class ClassicGroup:
             self._assignment_changes.keep_to(self._subscription.topics(self._router.metadata))
 
         if going:
-            self._wants_join = self._wants_join or "partitions were revoked, so others may have them now"
+            self._wants_join = self._wants_join or "partitions were revoked, so other members may get them now"
         self._assignment_changes.revoke(going, generation, self._commit_deadline_ms(now_ms), now_ms, revoked)
 
     # Heartbeats.
@@ -390,15 +391,15 @@ class ClassicGroup:
             answered,
             check=partial(refusal_of, settings.group_id),
             retries=False,
-            # A coordinator that does not answer is given up early enough to reach another one within the session.
+            # Give up on an unresponsive coordinator early enough to reach another one before the session expires.
             timeout_ms=settings.session_timeout_ms // 2,
             purpose=Purpose.GROUP,
         )
         self._router.submit(self._heartbeat, now_ms)
 
     def _ends_session(self, error: KafkaWireError, now_ms: int) -> bool:
-        """Return whether all heartbeats of a session were rejected: the coordinator then reassigns the partitions."""
-        assert self.last_heartbeat_ms is not None  # when it joined, or later
+        """Return whether a session timeout passed with only rejected heartbeats: the partitions are then reassigned."""
+        assert self.last_heartbeat_ms is not None  # set when the member joined, or later
         return is_news(error) and now_ms - self.last_heartbeat_ms >= self._settings.session_timeout_ms
 
     def _confirmed(self, now_ms: int) -> None:
@@ -410,7 +411,7 @@ class ClassicGroup:
     # Leaving.
 
     def _leave_call(self, reason: str, deadline_ms: int, on_done: Callable[[Call, int], None]) -> Call | None:
-        """Return the call that leaves; None for a static member, which may come back, or a member without an id."""
+        """Return the call that leaves the group; None for a static member, which may return, or without a member id."""
         self._cancel_calls()
         member_id, self._member_id = self._member_id, UNKNOWN_MEMBER_ID
         self._rebalance.left()
@@ -437,10 +438,10 @@ class ClassicGroup:
     def _go_idle(self, now_ms: int) -> None:
         """Leave until the application reads again."""
         reason = "max.poll.interval.ms has passed"
-        self._leave_for_a_while(reason, "reading goes on", self._interval.error(), now_ms)
+        self._leave_for_a_while(reason, "reading has resumed", self._interval.error(), now_ms)
 
     def _leave_for_a_while(self, reason: str, back: str, error: KafkaWireError, now_ms: int) -> None:
-        """Leave, and join again later; the broker logs a reason for each."""
+        """Leave now and join again later; the broker logs a reason for each."""
         generation = self._generation
         leave = self._leave_call(reason, now_ms + self._settings.api_timeout_ms, lambda call, now_ms: None)
         self._wants_join = back
@@ -462,7 +463,7 @@ class ClassicGroup:
         return True
 
     def _lose(self, error: KafkaWireError, now_ms: int, *, keeps_id: bool) -> None:
-        """Drop a generation that the coordinator no longer knows, and join again."""
+        """Drop a generation that the coordinator no longer recognizes, and join again."""
         self._cancel_calls()
         generation, self._generation = self._generation, UNKNOWN_GENERATION_ID
         if not keeps_id:
@@ -502,7 +503,7 @@ class ClassicGroup:
             self._departure.poll(now_ms)
 
     def _watch_metadata(self) -> None:
-        """Join again if the pattern matches other topics, or the leader's assignment is outdated."""
+        """Join again if the pattern now matches other topics, or the leader's assignment is outdated."""
         metadata = self._router.metadata
         if self.state is not State.STABLE or metadata.changes == self._seen_changes:
             return
@@ -525,7 +526,7 @@ class ClassicGroup:
         return True
 
     def _commit_deadline_ms(self, now_ms: int) -> int:
-        """Return the deadline of a revocation's commit, for which the others wait."""
+        """Return the deadline of the commit in a revocation; the other members are waiting for it."""
         return now_ms + min(self._settings.api_timeout_ms, self._settings.max_poll_interval_ms)
 
     def _due_times(self) -> list[int]:

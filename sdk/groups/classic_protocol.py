@@ -1,7 +1,7 @@
-"""The protocol among the members of a classic group, whose data the coordinator passes on as opaque bytes.
+"""The protocol between the members of a classic group; the coordinator passes on their data as opaque bytes.
 
-The consumer implements it with its assignors (`assignments.py`). This module also has the leader's view of the cluster,
-which shows when an assignment is outdated.
+The consumer implements it with its assignors (`assignments.py`). This module also contains the leader's view of the
+cluster, which shows when an assignment is outdated.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ class GroupSubscriptions(NamedTuple):
     """The subscriptions of a group's members that the leader can decode.
 
     Attributes:
-        subscriptions: the subscription of every member, by member id; empty if none of it can be decoded.
-        damage: the damage of subscriptions, by member id; intact ones are left out.
+        subscriptions: the subscription of every member, by member id; a subscription is empty if nothing of it can be
+            decoded.
+        damage: descriptions of damaged subscriptions, by member id.
     """
 
     subscriptions: Subscriptions
@@ -46,7 +47,7 @@ class GroupSubscriptions(NamedTuple):
 
 
 class Joining(NamedTuple):
-    """The data that a member sends to the others when it joins.
+    """The data that a member sends to the other members when it joins.
 
     Attributes:
         topics: the topics it wants to read.
@@ -66,7 +67,7 @@ class Joining(NamedTuple):
 
 
 class ClusterView(NamedTuple):
-    """The topics of a group as known to its leader.
+    """The topics of a group as its leader knows them.
 
     Attributes:
         partition_counts: the partition counts of the existing topics.
@@ -98,7 +99,7 @@ class ClusterView(NamedTuple):
 
 
 class AssignmentProtocol(Protocol):
-    """Encodes subscriptions, decodes assignments, and makes them for the group that this member leads.
+    """Encodes subscriptions, decodes assignments, and makes the assignments if this member leads the group.
 
     Attributes:
         protocol_type: the kind of group.
@@ -120,7 +121,7 @@ class AssignmentProtocol(Protocol):
         ...
 
     def read(self, members: Mapping[str, MemberInfo]) -> GroupSubscriptions:
-        """Decode the members' subscriptions; a damaged one does not affect the others."""
+        """Decode the members' subscriptions; a damaged subscription does not affect the others."""
         ...
 
     def assign(self, protocol_name: str, subscriptions: Subscriptions, view: ClusterView) -> Mapping[str, bytes]:

@@ -1,4 +1,4 @@
-"""The outcomes of a commit: everything is committed, or partitions were given up or lost with the membership."""
+"""The outcomes of a commit: everything was committed, or partitions were given up or lost along with the membership."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class Committed(NamedTuple):
     """Everything is committed.
 
     Attributes:
-        offsets: the stored offsets by partition: the requested ones or later ones.
+        offsets: the stored offsets by partition, as requested or later.
     """
 
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
 
 
 class Rebalanced(NamedTuple):
-    """Some partitions no longer belong to this member: their new owners resume from the last commit.
+    """Some partitions no longer belong to this member; their new owners resume from the last commit.
 
     Attributes:
         offsets: the stored offsets.
@@ -34,7 +34,7 @@ class Rebalanced(NamedTuple):
 
 
 class Fenced(NamedTuple):
-    """The group has moved on without this member, so that partitions were lost with their offsets.
+    """The group has moved on without this member, so partitions were lost along with their uncommitted offsets.
 
     Attributes:
         offsets: the stored offsets.
@@ -52,7 +52,7 @@ OnDone = Callable[[Outcome | KafkaWireError, int], None]
 
 
 class CommitWaiter:
-    """A commit that a caller waits for."""
+    """A commit that a caller is waiting for."""
 
     __slots__ = ("cause", "error", "left", "offsets", "on_done", "rebalanced")
 

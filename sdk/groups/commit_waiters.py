@@ -1,4 +1,4 @@
-"""The callers that wait for commits: each is called once, when its last partition is settled, or at its deadline."""
+"""The callers that wait for commits; each is called once, when its last partition is settled or at its deadline."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from kafkawire.sdk.routing.partitions import TopicPartition
 
 __all__ = ["MAX_COMMITS", "CommitWaiters"]
 
-#: The maximum number of waiting commits: enough for one per record for a while, and a bound for a program that is
+#: The maximum number of waiting commits: enough for a commit per record for a while, and a bound for a program that is
 #: faster than its coordinator.
 MAX_COMMITS: Final = 10_000
 
-#: Deadlines of ended commits may stay in the heap until they outnumber those of open commits by this many.
+#: Deadlines of ended commits may stay in the heap until they outnumber the deadlines of open commits by this many.
 _SPARE_DEADLINES: Final = 64
 
 
@@ -59,20 +59,20 @@ class CommitWaiters:
     def give_up(
         self, waiters: Collection[CommitWaiter], partition: TopicPartition, cause: KafkaWireError | None, now_ms: int
     ) -> None:
-        """Tell the waiters that a partition was given up, or lost if there is a cause."""
+        """Tell the waiters that a partition was given up or, if there is a cause, lost."""
         for waiter in waiters:
             waiter.rebalanced.add(partition)
             waiter.cause = waiter.cause or cause
             self.settle(waiter, partition, now_ms)
 
     def end(self, waiter: CommitWaiter, outcome: Outcome | KafkaWireError, now_ms: int) -> None:
-        """End a commit, unless it has ended."""
+        """End a commit, unless it has already ended."""
         if waiter not in self._waiting:
             return
         del self._waiting[waiter]
         waiter.left.clear()
         if len(self._deadlines) > 2 * len(self._waiting) + _SPARE_DEADLINES:
-            self._deadlines = sorted(entry for entry in self._deadlines if entry[2] in self._waiting)  # which is a heap
+            self._deadlines = sorted(entry for entry in self._deadlines if entry[2] in self._waiting)  # is a heap
         waiter.on_done(outcome, now_ms)
 
     def end_all(self, error: KafkaWireError, now_ms: int) -> None:

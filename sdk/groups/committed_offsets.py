@@ -1,4 +1,4 @@
-"""Look up a group's committed offsets; each partition is retried with separate pauses.
+"""Look up a group's committed offsets; each partition is retried with its own pauses.
 
 Source: Apache Kafka, `CommitRequestManager.OffsetFetchRequestState`; KIP-447 (UNSTABLE_OFFSET_COMMIT).
 """
@@ -26,12 +26,12 @@ __all__ = ["CommittedOffsets", "Found"]
 #: A topic that does not exist must not keep a reader waiting.
 _FINAL = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,)
 
-#: The result for each partition: its offset, or None if nothing is committed, or the error of the look-up.
+#: The result for each partition: its offset, None if nothing is committed, or the error of the look-up.
 Found = Mapping[TopicPartition, OffsetAndMetadata | KafkaWireError | None]
 
 
 class _Wanted:
-    """Partitions that a caller waits for."""
+    """Partitions that a caller is waiting for."""
 
     __slots__ = ("attempts", "call", "deadline_ms", "names", "on_found", "request")
 
@@ -74,7 +74,7 @@ class CommittedOffsets:
 
         Args:
             partitions: the partitions to look up.
-            deadline_ms: the time by which each is reported.
+            deadline_ms: the time by which every partition is reported.
             on_found: called with the results and the time; each partition is reported once.
 
         Returns:
@@ -150,7 +150,7 @@ class CommittedOffsets:
                 continue
             error = BrokerError(code, f"committed offset of {partition} in group {self._group_id}")
             self._refused(wanted, [partition], error, found, now_ms)
-        for partition in missing:  # which does not mean that nothing is committed
+        for partition in missing:  # these may still have committed offsets
             self._refused(wanted, [partition], lacking(call.answer, f"partition {partition}"), found, now_ms)
         self._report(wanted, found, now_ms)
 

@@ -1,8 +1,8 @@
-"""A membership in a KIP-848 group, in which the coordinator makes the assignment.
+"""A membership in a KIP-848 group, where the coordinator makes the assignment.
 
-Heartbeats carry everything: the member reports the partitions it owns, and the coordinator returns those it should own
-(the target) and the epoch. The member gives up and adds partitions until it owns its target, and reports that. A field
-that has not changed since the last confirmed heartbeat is left out.
+Heartbeats carry everything: the member reports the partitions it owns, and the coordinator returns the epoch and the
+partitions that the member should own (the target). The member gives up and adds partitions until it owns its target,
+and reports that. A field that has not changed since the last confirmed heartbeat is left out.
 
 Source: KIP-848; Apache Kafka, `ConsumerMembershipManager`, `ConsumerHeartbeatRequestManager`.
 """
@@ -53,22 +53,22 @@ logger = logging.getLogger("kafkawire.group")
 #: Codes after which the member gives up all partitions and joins as a new member.
 _FENCED = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
 
-#: How long a static member waits for its instance id: longer than Kafka's default session timeout, after which a
-#: former, killed process is removed. Until then the id is taken.
+#: How long a static member waits for its instance id: longer than Kafka's default session timeout, because a killed
+#: process holds the id until its session times out.
 _UNRELEASED_LIMIT_MS = 60_000
 
-#: How long the coordinator may take to answer a heartbeat, which it does not delay.
+#: How long the coordinator may take to answer a heartbeat; it does not delay the answer deliberately.
 _HEARTBEAT_TIMEOUT_MS = 10_000
 
 
 class State(Enum):
     """The state of a member."""
 
-    #: It is not a member, and not about to become one.
+    #: The member is outside the group, and is not about to join.
     OUTSIDE = "outside"
-    #: Its next heartbeat joins.
+    #: Its next heartbeat joins the group.
     JOINING = "joining"
-    #: Its heartbeats report the partitions it owns, and return those it should own.
+    #: Its heartbeats report the partitions that it owns and return the ones that it should own.
     MEMBER = "member"
     #: The listener handles the loss of all partitions; the member joins afterwards.
     FENCED = "fenced"
@@ -91,7 +91,7 @@ class ConsumerGroup:
     """A member of a KIP-848 group; see `GroupProtocol`.
 
     Args:
-        router: sends the requests; its metadata is told which topics to keep up to date.
+        router: sends the requests; the member tells its metadata which topics to keep up to date.
         backoff: the pauses between attempts.
         settings: how the member takes part.
         member_id: a new UUID, as text.
@@ -173,7 +173,7 @@ class ConsumerGroup:
 
     def rejected(self, signature: GroupMetadata, error: KafkaWireError, now_ms: int) -> None:
         if signature == self.sign():
-            self._beat_due_ms = now_ms  # a heartbeat shows whether the member was fenced or has a newer epoch
+            self._beat_due_ms = now_ms  # a heartbeat shows whether the member has been fenced or has a newer epoch
 
     def stop(self, deadline_ms: int, promise: Promise[None], now_ms: int) -> None:
         if self._departure is not None:
@@ -222,7 +222,7 @@ class ConsumerGroup:
     # Heartbeats.
 
     def _heartbeat_due_ms(self, now_ms: int) -> int | None:
-        """Return when the next heartbeat is due, immediately if there is news; None if none is needed."""
+        """Return when the next heartbeat is due, which is now if there is news; None if none is needed."""
         if self.state is State.MEMBER:
             due_ms = now_ms if self._has_news else self._beat_due_ms
         elif self.state is State.JOINING and self._departure is None and not self._reports.waits:
@@ -282,7 +282,7 @@ class ConsumerGroup:
             )
 
     def _reconcile(self, now_ms: int) -> None:
-        """Take the next step from the owned partitions to the target: first give up, then add."""
+        """Take the next step from the owned partitions to the target: first give up partitions, then add some."""
         metadata = self._router.metadata
         if metadata.changes != self._seen_changes:
             self._seen_changes = metadata.changes
@@ -299,7 +299,7 @@ class ConsumerGroup:
         is_known = True
         names = {topic_id: partition.topic for partition, topic_id in self._ids.items()}
         for topic_id, number in self._target:
-            # The metadata may lack a topic temporarily, with a transient error; the member keeps its partitions.
+            # Because of a transient error, the metadata may lack a topic for a while; the member keeps its partitions.
             name = metadata.name_of(topic_id) or names.get(topic_id)
             if name is None:
                 is_known = False
@@ -320,13 +320,13 @@ class ConsumerGroup:
             self._has_news = True
             self._assignment_changes.assign(target, self._epoch, now_ms, self._apply_subscription)
         else:
-            metadata.expire()  # it does not list a topic of the target yet
+            metadata.expire()  # the metadata does not list a topic of the target yet
             self._target_waits = True
 
     # Leaving.
 
     def _leave_call(self, deadline_ms: int, on_done: Callable[[Call, int], None]) -> Call | None:
-        """Return the call that leaves, for a while if the member is static; None if it never joined."""
+        """Return the call that leaves the group, only temporarily if the member is static; None if it never joined."""
         is_leaving = self._leaving is not None and not self._leaving.done
         joined = self.sign() is not None or self._heartbeat is not None or is_leaving
         self._become(State.OUTSIDE)
@@ -359,9 +359,9 @@ class ConsumerGroup:
             self._attempts.failed(error, now_ms)
         elif is_final(error):
             self._fail(error, now_ms)
-        elif not isinstance(error, Closed):  # the client has ended, and so does its group
+        elif not isinstance(error, Closed):  # the client has ended, and its membership with it
             self._lines.info("heartbeat", now_ms, "group %s: %s", self._settings.group_id, error)
-            # It is unknown whether the coordinator received the last heartbeat, so the next one has all fields.
+            # The coordinator may not have received the last heartbeat, so the next one contains all fields.
             self._said = None
             self._attempts.failed(error, now_ms)
             self._reports.add(error)
@@ -405,7 +405,7 @@ class ConsumerGroup:
         self.state = MEMBERSHIP_EDGES.follow(self.state, state)
 
     def _become(self, state: State) -> None:
-        """Reset to a state outside the group, without any data of the former membership."""
+        """Reset to a state outside the group, and drop all data of the former membership."""
         for call in (self._heartbeat, self._leaving):  # a repeated leave would end the next membership
             if call is not None:
                 call.cancel()
@@ -436,7 +436,7 @@ class ConsumerGroup:
         )
 
     def _apply_subscription(self, now_ms: int) -> None:
-        """Report the subscription; withhold records of former topics unless only the coordinator can match it."""
+        """Report the subscription; withhold records of former topics unless only the coordinator matches topics."""
         self._has_news = self._said != self._says()
         is_matched_there = self._subscription.pattern is not None and not self._matches_itself
         self._assignment_changes.keep_to(None if is_matched_there else self._subscription.topics(self._router.metadata))

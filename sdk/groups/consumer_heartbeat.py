@@ -1,4 +1,4 @@
-"""The heartbeats of a KIP-848 member, which omit fields unchanged since the last confirmed heartbeat.
+"""The heartbeats of a KIP-848 member, which omit fields that have not changed since the last confirmed heartbeat.
 
 Source: KIP-848; Apache Kafka, `ConsumerHeartbeatRequestManager.HeartbeatState`.
 """
@@ -15,12 +15,12 @@ __all__ = ["HeartbeatContent", "heartbeat"]
 
 
 class HeartbeatContent(NamedTuple):
-    """The content of a heartbeat about the member.
+    """The part of a heartbeat that describes the member.
 
     Attributes:
         names: the topics that it subscribes to; None if there is a pattern.
-        regex: the pattern; None if there is none, or if the member matches names itself.
-        owned: topic ids and partitions.
+        regex: the pattern; None if there is none, or if the member itself matches names.
+        owned: the owned partitions, as topic ids and partition numbers.
     """
 
     names: tuple[str, ...] | None
@@ -47,7 +47,7 @@ def heartbeat(
         request.rebalance_timeout_ms = settings.max_poll_interval_ms
         request.server_assignor = settings.server_assignor
     if says_all or said is None or (said.names, said.regex) != (says.names, says.regex):
-        # A former subscription of the other kind is cleared.
+        # This clears a former subscription of the other kind.
         request.subscribed_topic_names = list(says.names) if says.names is not None else []
         request.subscribed_topic_regex = says.regex
         if says.regex is None and said is not None and said.regex is not None:

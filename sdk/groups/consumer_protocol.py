@@ -1,9 +1,9 @@
 """The consumer protocol of classic groups: each member's subscription, and the leader's assignment for it.
 
-The coordinator passes both on as opaque bytes: a subscription inside JoinGroup, an assignment inside SyncGroup. Each is
-an int16 version and the message in that version. Members of different releases share a group, so a version above the
-newest one known here is read as that one: later versions only append fields. Members with other client libraries also
-share a group, and not all of them write valid subscriptions: a leader reads as much of one as it can.
+The coordinator passes both on as opaque bytes: a subscription inside JoinGroup, an assignment inside SyncGroup. Each
+consists of an int16 version and the message in that version. Members of different releases may share a group, so a
+version above the newest known one is read as the newest: later versions only append fields. Members that use other
+client libraries may not write valid subscriptions: a leader reads as much of a subscription as it can.
 
 Source: Apache Kafka, `ConsumerProtocol`; KIP-429 (owned partitions), KIP-792 (generation), KIP-881 (rack).
 """
@@ -60,11 +60,11 @@ def decode_subscription(data: bytes) -> MemberSubscription:
 def read_subscription(data: bytes) -> tuple[MemberSubscription, str]:
     """Read as much of a member's subscription as possible; unreadable bytes subscribe to nothing.
 
-    A missing or damaged field is left out with all later ones, down to the fields of version 0. Illegal topic names,
-    negative partitions and duplicates are also left out.
+    Fields from the first missing or damaged one on are left out, except the fields of version 0. Illegal
+    topic names, negative partitions and duplicates are also left out.
 
     Returns:
-        The subscription, and a description of its damage, which is empty if there is none.
+        The subscription, and a description of its damage, which is empty if it is intact.
     """
     try:
         said, damage = decode_subscription(data), ""
@@ -126,7 +126,7 @@ def _decode(message: type[M], data: bytes) -> M:
         raise DecodeError("version", 0, f"{VERSION_BYTES} bytes are needed, but {len(data)} are left")
     version = int.from_bytes(data[:VERSION_BYTES], "big", signed=True)
     if version < oldest:
-        raise DecodeError("version", 0, f"version {version} is not known; the oldest is {oldest}")
+        raise DecodeError("version", 0, f"version {version} is unknown; the oldest known version is {oldest}")
     return program(message, min(version, newest)).decode(data, VERSION_BYTES)[0]
 
 

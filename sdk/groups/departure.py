@@ -1,7 +1,7 @@
 """The end of a membership: give up the partitions as in a rebalance, then leave, all by a deadline.
 
-Most of the time is for the commit, some for the listener, and the rest for telling the coordinator. A step that exceeds
-its share is abandoned, so a stopped broker cannot cause a delay beyond the deadline.
+Most of the time is reserved for the commit, some for the listener, and the rest for telling the coordinator. A step
+that exceeds its share is abandoned, so a stopped broker cannot cause a delay beyond the deadline.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Departure"]
 
 logger = logging.getLogger("kafkawire.group")
 
-#: The shares of the remaining time, in eighths: the commit ends after six, the listener after seven.
+#: Shares of the remaining time, in eighths: the commit ends after six eighths, the listener after seven.
 _SHARES = 8
 _COMMIT_SHARES = 6
 _LISTENER_SHARES = 7
@@ -30,15 +30,15 @@ Leave = Callable[[int, Callable[[Call, int], None]], Call | None]
 
 
 class Departure:
-    """One departure of a member.
+    """One departure of a member from its group.
 
     Args:
         router: sends the call.
         assignment_changes: gives up the partitions.
         reader: reads the partitions.
         leave: see `Leave`.
-        deadline_ms: the time by which it is over in any case.
-        promise: kept when the departure is over.
+        deadline_ms: the time by which the departure ends at the latest.
+        promise: fulfilled when the departure has ended.
         now_ms: the time.
     """
 
@@ -71,11 +71,11 @@ class Departure:
 
     @property
     def is_over(self) -> bool:
-        """Whether everything is done or abandoned."""
+        """Whether every step has been completed or abandoned."""
         return self._promise.done
 
     def followed_by(self, promise: Promise[None]) -> None:
-        """Keep another promise, too, once the departure is over."""
+        """Also fulfill another promise once the departure has ended."""
         self._promise.add_done_callback(lambda: promise.keep(None))
 
     def begin(self, generation: int, now_ms: int) -> None:
@@ -103,7 +103,7 @@ class Departure:
             return
         try:
             self._router.submit(self._call, now_ms)
-        except Closed:  # the client has ended meanwhile
+        except Closed:  # the client has ended in the meantime
             self._promise.keep(None)
 
     def poll(self, now_ms: int) -> None:

@@ -1,7 +1,7 @@
 """The offsets of a group in two stores, Kafka and ZooKeeper, while it moves from one to the other.
 
-Every commit goes to both, and the larger of the two committed offsets counts. So during a rolling restart members that
-know only one of the stores find all offsets in theirs, and those that know both miss none.
+Every commit goes to both stores, and the larger of the two committed offsets counts. So during a rolling restart,
+members that know only one store find all offsets there, and members that know both miss none.
 
 Source: `dual.commit.enabled` in Apache Kafka 1.1, "Migrating offsets from ZooKeeper to Kafka" in its documentation.
 """
@@ -21,12 +21,12 @@ from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
 
 __all__ = ["CommitStore", "DualCommittedOffsets", "DualOffsets", "LookUpStore", "PositionsInBoth"]
 
-#: The stores, in the order in which their committed offsets are kept.
+#: The number of stores.
 _STORES = 2
 
 
 class CommitStore(Protocol):
-    """One of the two: `Offsets` or `ZookeeperOffsets`."""
+    """One of the two stores: `Offsets` or `ZookeeperOffsets`."""
 
     @property
     def member(self) -> Member | None: ...
@@ -50,7 +50,7 @@ class CommitStore(Protocol):
 
 
 class LookUpStore(Protocol):
-    """One of the two: `CommittedOffsets` or `ZookeeperCommittedOffsets`."""
+    """One of the two stores: `CommittedOffsets` or `ZookeeperCommittedOffsets`."""
 
     def find(
         self, partitions: Collection[TopicPartition], deadline_ms: int, on_found: Callable[[Found, int], None]
@@ -64,13 +64,13 @@ class LookUpStore(Protocol):
 
 
 class PositionsInBoth:
-    """The positions of a reader for two stores: an offset counts as committed once both have it.
+    """A reader's positions for two stores: an offset counts as committed once both stores have it.
 
     Args:
-        positions: those of the reader.
+        positions: the reader's positions.
 
     Attributes:
-        sides: what to give to each of the stores.
+        sides: the positions to pass to each store.
     """
 
     def __init__(self, positions: Positions) -> None:
@@ -88,7 +88,7 @@ class PositionsInBoth:
         return self._positions.to_commit(partitions)
 
     def stored(self, index: int, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Record that one store has offsets."""
+        """Record that one store has these offsets."""
         self._stored[index].update(offsets)
         first, second = self._stored
         both = offsets.keys() & first.keys() & second.keys()
@@ -97,14 +97,14 @@ class PositionsInBoth:
             self._positions.committed(committed)
 
     def forget(self, partitions: Collection[TopicPartition] | None) -> None:
-        """Forget what is stored of partitions that are given up; None for all."""
+        """Forget the stored offsets of partitions that are given up; None stands for all partitions."""
         for stored in self._stored:
             for partition in list(stored if partitions is None else stored.keys() & set(partitions)):
                 del stored[partition]
 
 
 class _Side:
-    """The positions as one store sees them."""
+    """The positions as seen by one store."""
 
     def __init__(self, both: PositionsInBoth, index: int) -> None:
         self._both = both
@@ -124,14 +124,14 @@ class _Side:
 
 
 class DualOffsets:
-    """A machine that commits to two stores; the same interface as `Offsets`.
+    """A machine that commits to two stores, with the same interface as `Offsets`.
 
     Args:
         group_id: the group, for the log.
-        stores: made with the sides of `positions`, in this order, and without automatic commits.
+        stores: the stores, created with the `sides` of `positions` in this order and without automatic commits.
         positions: the finished positions.
-        auto_commit_interval_ms: the time between automatic commits; None for none.
-        api_timeout_ms: the limit for an automatic commit.
+        auto_commit_interval_ms: the time between automatic commits; None disables them.
+        api_timeout_ms: how long an automatic commit may take.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class DualOffsets:
     def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline_ms: int, on_done: OnDone, now_ms: int
     ) -> None:
-        """Commit offsets to both; see `Offsets.commit`. The outcome is the worse one."""
+        """Commit offsets to both stores; see `Offsets.commit`. The worse of the two outcomes counts."""
         outcomes: list[Outcome | KafkaWireError] = []
 
         def done(outcome: Outcome | KafkaWireError, now_ms: int) -> None:
@@ -180,7 +180,7 @@ class DualOffsets:
         self._positions.forget(partitions)
 
     def poll(self, now_ms: int) -> None:
-        """Do what is due in both."""
+        """Do what is due in both stores."""
         if self._auto_commit.is_due(now_ms) and (self.member is None or self.member.sign() is not None):
             self._auto_commit.begin(self.commit, now_ms)
         for store in self._stores:
@@ -199,10 +199,10 @@ class DualOffsets:
 
 
 class DualCommittedOffsets:
-    """A machine that looks up committed offsets in two stores; the same interface as `CommittedOffsets`.
+    """A machine that looks up committed offsets in two stores, with the same interface as `CommittedOffsets`.
 
     Args:
-        kafka: the store in Kafka; its metadata and leader epoch count if its offset does.
+        kafka: the store in Kafka; its metadata and leader epoch are used if its offset is.
         zookeeper: the store in ZooKeeper.
     """
 
@@ -231,7 +231,7 @@ class DualCommittedOffsets:
         return end
 
     def poll(self, now_ms: int) -> None:
-        """Do what is due in both."""
+        """Do what is due in both stores."""
         for store in self._stores:
             store.poll(now_ms)
 
@@ -249,7 +249,7 @@ class DualCommittedOffsets:
 def _worst(
     offsets: Mapping[TopicPartition, OffsetAndMetadata], outcomes: Collection[Outcome | KafkaWireError]
 ) -> Outcome | KafkaWireError:
-    """Return the outcome of two commits of the same offsets as that of one."""
+    """Combine the outcomes of two commits of the same offsets into one."""
     both = CommitWaiter(offsets, lambda outcome, now_ms: None)
     stored: list[Mapping[TopicPartition, OffsetAndMetadata]] = []
     for outcome in outcomes:
@@ -271,7 +271,7 @@ def _worst(
 def _larger(
     kafka: OffsetAndMetadata | KafkaWireError | None, zookeeper: OffsetAndMetadata | KafkaWireError | None
 ) -> OffsetAndMetadata | KafkaWireError | None:
-    """Return the offset that counts; an error counts, since the unknown offset may be the larger one."""
+    """Return the offset that counts, or an error if there is one, since the unknown offset may be the larger one."""
     if isinstance(kafka, KafkaWireError):
         return kafka
     if isinstance(zookeeper, KafkaWireError):

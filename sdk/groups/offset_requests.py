@@ -1,4 +1,4 @@
-"""The requests and responses of committed offsets, with topics by id if both sides support that, otherwise by name.
+"""Requests and responses for committed offsets; topics are named by id if both sides support it, otherwise by name.
 
 Source: Kafka protocol guide, "OffsetCommit", "OffsetFetch"; KIP-709 (several groups), KIP-848 (topic ids).
 """
@@ -83,8 +83,8 @@ def fetch_request(
 
     Args:
         group_id: the group.
-        partitions: the partitions; None for all that the group has committed.
-        metadata: has the ids of topics.
+        partitions: the partitions; None for all partitions that the group has committed.
+        metadata: the metadata, which contains topic ids.
         versions: the versions that the coordinator supports.
         stable: whether offsets that an open transaction may change fail with UNSTABLE_OFFSET_COMMIT.
     """
@@ -121,7 +121,7 @@ def fetch_results(
         names: the topics that the request names by id.
 
     Raises:
-        RemoteProtocolError: the response leaves out the group.
+        RemoteProtocolError: the response does not contain the group.
     """
     group: OffsetFetchResponse | OffsetFetchResponse.OffsetFetchResponseGroup = response
     for asked in request.groups:
@@ -140,7 +140,7 @@ def fetch_results(
 
 
 def _all_or_none(ids: Mapping[str, bytes]) -> Mapping[str, bytes]:
-    """Return the ids of topics; none unless all ids are known."""
+    """Return the topic ids; empty unless all of them are known."""
     return {} if ZERO_UUID in ids.values() else ids
 
 

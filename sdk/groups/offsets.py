@@ -2,8 +2,8 @@
 
 A commit is signed with the current membership when its request is written. Offsets of partitions that the member gives
 up are withdrawn first (`release`), so every offset that is sent belongs to the membership that signs it. An offset
-keeps the topic id of the time when the commit was requested: it is meaningless in a later topic of the same name. The
-outcome of a commit is known by its deadline.
+keeps the topic id from the time when the commit was requested: it would be meaningless in a later topic of the same
+name. The outcome of a commit is known by its deadline.
 
 Source: Apache Kafka, `CommitRequestManager`, `ConsumerCoordinator`.
 """
@@ -36,7 +36,7 @@ __all__ = ["Offsets"]
 
 logger = logging.getLogger("kafkawire.group")
 
-#: Codes for a signature that is not, or no longer, a member's; the member may have another one soon.
+#: Codes for a signature that does not, or no longer, belong to a member; the member may soon get another signature.
 _RENEWED = frozenset(
     {
         ErrorCode.ILLEGAL_GENERATION,
@@ -49,13 +49,13 @@ _RENEWED = frozenset(
 #: Codes for such a signature if the member will not get another one.
 _MEMBERSHIP = _RENEWED | {ErrorCode.FENCED_INSTANCE_ID}
 
-#: The meaning of UNKNOWN_MEMBER_ID for a commit from outside the group, which names no member.
+#: What UNKNOWN_MEMBER_ID means for a commit from outside the group, which names no member.
 _HAS_MEMBERS = "the group has members, and only they may commit"
 
-#: Retriable codes that end a commit, because a missing topic must not delay the commit of others.
+#: Retriable codes that end a commit, because a missing topic must not delay the commits of other topics.
 _FINAL = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 
-#: Codes after which another attempt may succeed, although they are not retriable: the member takes part in the
+#: Codes after which another attempt may succeed although they are not retriable: the member takes part in the
 #: rebalance.
 _PASSING = frozenset({ErrorCode.REBALANCE_IN_PROGRESS})
 
@@ -68,8 +68,8 @@ class Offsets:
         backoff: the pauses between attempts.
         group_id: the group.
         reader: knows which partitions are assigned and which positions are finished.
-        auto_commit_interval_ms: the time between automatic commits; None for none.
-        api_timeout_ms: the limit for an automatic commit.
+        auto_commit_interval_ms: the time between automatic commits; None disables them.
+        api_timeout_ms: how long an automatic commit may take.
 
     Attributes:
         member: signs the commits; None to commit from outside the group, for a reader with partitions assigned by hand.
@@ -103,8 +103,8 @@ class Offsets:
         """Commit offsets.
 
         Args:
-            offsets: the offset of the next record to read, by partition. A member commits only for its own partitions:
-                others count as rebalanced.
+            offsets: the offset of the next record to read, by partition. A member commits only for its own partitions;
+                other partitions count as rebalanced.
             deadline_ms: the time by which `on_done` is called.
             on_done: called once with the outcome or with a final error.
             now_ms: the time.
@@ -119,7 +119,7 @@ class Offsets:
         Args:
             partitions: the partitions; None for all.
             now_ms: the time.
-            cause: why they were lost; None if they are given up in a rebalance.
+            cause: why the partitions were lost; None if they are given up in a rebalance.
         """
         withdrawn = self._commits.withdraw(partitions)
         if self._call is not None and not self._commits.sent:
@@ -201,7 +201,7 @@ class Offsets:
         refused: dict[TopicPartition, BrokerError] = {}
         for partition, code in commit_results(call.answer, self._names):
             if partition not in self._commits.sent:
-                continue  # given up meanwhile
+                continue  # given up in the meantime
             if code == ErrorCode.NONE:
                 done.append(partition)
             else:
@@ -222,7 +222,7 @@ class Offsets:
             self.member.rejected(self._signature, rejection, now_ms)
 
     def _refused(self, partition: TopicPartition, error: KafkaWireError, now_ms: int) -> None:
-        """Try to commit an offset again, unless there is a later one or the error is final.
+        """Try to commit an offset again, unless a later offset is waiting or the error is final.
 
         A commit is signed again for each attempt, so an error about a member's signature can be temporary.
         """
@@ -256,7 +256,7 @@ class Offsets:
 
 
 def _coordinator_error(response: OffsetCommitResponse) -> KafkaWireError | None:
-    """Return an error that concerns the coordinator, which must be reported to the router."""
+    """Return an error that concerns the coordinator and must therefore be reported to the router."""
     codes = {partition.error_code for topic in response.topics for partition in topic.partitions}
     errors = [BrokerError(code, "commit") for code in codes if code != ErrorCode.NONE]
     return next((error for error in errors if outdates_coordinator(error)), None)

@@ -1,7 +1,7 @@
-"""The offsets of one group on their way into a store: those to send, those that were sent, and who waits for each.
+"""The offsets of one group on their way into a store: offsets to send, offsets that were sent, and the waiting callers.
 
-Only one write is under way at a time. A later offset of a partition replaces one that was not sent, and takes over its
-waiters.
+Only one write is under way at a time. A later offset of a partition replaces one that has not been sent, and takes over
+its waiters.
 
 Source: Apache Kafka, `CommitRequestManager`.
 """
@@ -39,7 +39,7 @@ class PendingCommit(NamedTuple):
     Attributes:
         offset: the offset.
         topic_id: the id of its topic; zeros if unknown.
-        waiters: the commits that wait for it, or for an earlier offset of the partition.
+        waiters: the commits that wait for this offset or for an earlier one of the partition.
     """
 
     offset: OffsetAndMetadata
@@ -51,13 +51,13 @@ class PendingCommits:
     """The commits of one group that have not ended.
 
     Args:
-        positions: which partitions are assigned; is told which offsets are committed.
-        topic_id: returns the last known id of a topic, zeros if unknown; None for a store that does not need ids.
+        positions: knows which partitions are assigned, and is told which offsets are committed.
+        topic_id: returns the last known id of a topic, or zeros if unknown; None for a store that does not need ids.
 
     Attributes:
         waiting: the offsets to send.
         sent: the offsets of the write that is under way.
-        waiters: the commits.
+        waiters: the commits that callers are waiting for.
     """
 
     def __init__(self, positions: Positions, topic_id: Callable[[str], bytes] | None = None) -> None:
@@ -75,7 +75,7 @@ class PendingCommits:
         on_done: OnDone,
         now_ms: int,
     ) -> None:
-        """Take a commit; see `Offsets.commit`. A member commits only for its own partitions."""
+        """Accept a commit; see `Offsets.commit`. A member commits only for its own partitions."""
         if len(self.waiters) >= MAX_COMMITS:
             on_done(LocalProtocolError(f"{MAX_COMMITS} commits have not ended yet, which is the limit"), now_ms)
             return
@@ -98,11 +98,11 @@ class PendingCommits:
             self.waiting[partition] = PendingCommit(offset, topic_id, waiters)
 
     def send(self) -> None:
-        """Begin a write with everything that waits."""
+        """Begin to write everything that is waiting."""
         self.sent, self.waiting = self.waiting, {}
 
     def withdraw(self, partitions: Collection[TopicPartition] | None) -> list[tuple[TopicPartition, PendingCommit]]:
-        """Return, and forget, the offsets of partitions; None for all. End them with `give_up`."""
+        """Remove and return the offsets of partitions; None for all. Follow up with `give_up`."""
         return [
             (partition, commits.pop(partition))
             for commits in (self.waiting, self.sent)
@@ -115,25 +115,25 @@ class PendingCommits:
         cause: KafkaWireError | None,
         now_ms: int,
     ) -> None:
-        """Tell the waiters of withdrawn offsets, which may withdraw others or request another commit."""
+        """Tell the waiters of withdrawn offsets; they may withdraw other offsets or request another commit."""
         for partition, commit in withdrawn:
             self.waiters.give_up(commit.waiters, partition, cause, now_ms)
 
     def take_sent(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, PendingCommit]:
-        """Take the sent offsets that are stored, and tell the positions; end them with `stored`."""
+        """Remove and return the sent offsets that are stored, and tell the positions; follow up with `stored`."""
         stored = {partition: self.sent.pop(partition) for partition in partitions if partition in self.sent}
         self._positions.committed({partition: commit.offset for partition, commit in stored.items()})
         return stored
 
     def stored(self, commits: Mapping[TopicPartition, PendingCommit], now_ms: int) -> None:
-        """Tell the waiters that offsets are stored."""
+        """Tell the waiters that offsets have been stored."""
         for partition, commit in commits.items():
             for waiter in commit.waiters:
                 waiter.offsets[partition] = commit.offset
                 self.waiters.settle(waiter, partition, now_ms)
 
     def send_again(self, partition: TopicPartition, commit: PendingCommit) -> None:
-        """Have an offset that was not stored sent again, or a later one for those that wait for it."""
+        """Queue an offset again that was not stored; if a later one is waiting, that one takes over its waiters."""
         waiters = [waiter for waiter in commit.waiters if waiter.left]
         later = self.waiting.get(partition)
         if later is not None:
@@ -142,10 +142,10 @@ class PendingCommits:
             self.waiting[partition] = commit._replace(waiters=waiters)
 
     def expire(self, too_late: Callable[[CommitWaiter], KafkaWireError], now_ms: int) -> None:
-        """End commits whose deadline has passed, and forget offsets that no commit waits for.
+        """End commits whose deadline has passed, and forget offsets that no commit is waiting for.
 
         Args:
-            too_late: returns the error of a commit.
+            too_late: returns the error for a late commit.
             now_ms: the time.
         """
         has_expired = False

@@ -1,4 +1,4 @@
-"""Check whether the application still reads: a member that reads nothing for too long leaves its partitions to others.
+"""Check whether the application still reads: a member without reads for too long gives up its partitions.
 
 Source: KIP-62 (max.poll.interval.ms); measured here from the last record handed out, not from the last batch.
 """
@@ -20,7 +20,7 @@ class PollInterval:
 
     Args:
         reader: knows when the application last read.
-        settings: define the limit.
+        settings: the settings, which define the limit.
     """
 
     def __init__(self, reader: MemberReader, settings: GroupSettings) -> None:

@@ -45,15 +45,16 @@ class GroupSettings(NamedTuple):
     Attributes:
         group_id: the group.
         group_instance_id: the id of a static member, which outlives the process; None for a dynamic one.
-        session_timeout_ms: after this time without a heartbeat the coordinator removes the member; classic groups only,
-            because the broker decides for others.
-        heartbeat_interval_ms: time between heartbeats; classic groups only.
-        max_poll_interval_ms: after this time without a read the member leaves; also how long the others wait for it in
-            a rebalance.
-        api_timeout_ms: the limit for a commit before partitions are revoked.
+        session_timeout_ms: after this time without a heartbeat, the coordinator removes the member; only used in
+            classic groups, because for other groups the broker decides.
+        heartbeat_interval_ms: the time between heartbeats; only used in classic groups.
+        max_poll_interval_ms: after this time without a read, the member leaves; also how long other members wait for it
+            in a rebalance.
+        api_timeout_ms: how long a commit before a revocation may take.
         rack: this member's rack; None if unknown.
         auto_commit: whether finished records are committed before their partitions are revoked.
-        server_assignor: the assignor that the coordinator should use; None for its default; KIP-848 groups only.
+        server_assignor: the assignor that the coordinator should use, None for its default; only used in KIP-848
+            groups.
     """
 
     group_id: str
@@ -102,7 +103,7 @@ class Event:
 
 
 class Assigned(Event):
-    """Partitions were added; none of their records is handed out before the event is acknowledged."""
+    """Partitions were added; their records are only handed out once the event has been acknowledged."""
 
     __slots__ = ()
 
@@ -114,7 +115,7 @@ class Revoking(Event):
 
 
 class Lost(Event):
-    """Partitions were lost: others may already read them, and a commit would fail."""
+    """Partitions were lost: other members may already be reading them, and a commit would fail."""
 
     __slots__ = ()
 
@@ -127,20 +128,20 @@ class MemberReader(Protocol):
     """The reading half of a consumer, as seen by its group: `sdk/consumer/reading/assignment.py` implements it.
 
     Attributes:
-        last_handed_out_ms: when the last record was handed out, or reading began; None while a read is waiting. A read
-            that begins wakes the driver, so that a member that has left for lack of reads joins again.
+        last_handed_out_ms: when the last record was handed out, or reading began; None while a read is waiting.
+            Starting a read wakes the driver, so that a member that left for lack of reads joins again.
     """
 
     @property
     def assigned(self) -> frozenset[TopicPartition]:
-        """The partitions that are read, including withheld ones."""
+        """The partitions that are being read, including withheld ones."""
         ...
 
     @property
     def last_handed_out_ms(self) -> int | None: ...
 
     def assign(self, partitions: Collection[TopicPartition]) -> None:
-        """Read exactly these partitions; assigned ones keep their positions, withheld ones are handed out again."""
+        """Read exactly these partitions; assigned ones keep their positions, and withheld ones are handed out again."""
         ...
 
     def withhold(self, partitions: Collection[TopicPartition]) -> None:
@@ -162,7 +163,7 @@ class MemberReader(Protocol):
         ...
 
     def is_unread(self, error: KafkaWireError) -> bool:
-        """Return whether a reported error has not been raised by a read yet."""
+        """Return whether a reported error has yet to be raised by a read."""
         ...
 
 
@@ -172,7 +173,7 @@ class GroupProtocol(Protocol):
     Attributes:
         failure: why the membership has ended permanently; None if it has not.
         last_heartbeat_ms: when the coordinator last confirmed the membership; None if it has not done so yet.
-        state: the member's state, in terms of the protocol.
+        state: the member's state, in the terms of its protocol.
     """
 
     @property
@@ -189,7 +190,7 @@ class GroupProtocol(Protocol):
         ...
 
     def subscribe(self, subscription: Subscription, now_ms: int) -> None:
-        """Change the subscription, at any time; no more records of former topics are handed out."""
+        """Change the subscription; allowed at any time. Records of former topics are no longer handed out."""
         ...
 
     def acknowledge(self, event: Event, now_ms: int) -> None:
@@ -209,7 +210,7 @@ class GroupProtocol(Protocol):
         ...
 
     def stop(self, deadline_ms: int, promise: Promise[None], now_ms: int) -> None:
-        """Revoke all partitions as in a rebalance, then leave; the promise is kept by `deadline_ms` in any case."""
+        """Revoke all partitions as in a rebalance, then leave; the promise is fulfilled no later than `deadline_ms`."""
         ...
 
     def poll(self, now_ms: int) -> None: ...

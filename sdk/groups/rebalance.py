@@ -1,4 +1,4 @@
-"""One member's part in a rebalance of a classic group: JoinGroup, the assignment if it leads, SyncGroup.
+"""One member's part in a rebalance of a classic group: JoinGroup, the assignment if it is the leader, SyncGroup.
 
 Both requests can take as long as the slowest member, so they use a separate connection. A cancelled rebalance has no
 effect on the next one: its responses are dropped.
@@ -40,11 +40,11 @@ __all__ = ["Rebalance", "RebalanceMember"]
 
 logger = logging.getLogger("kafkawire.group")
 
-#: How much longer than the rebalance timeout a coordinator may take to answer, as in Kafka's clients.
+#: How long after the rebalance timeout a coordinator may still answer, as in Kafka's clients.
 _GRACE_MS = 5_000
 
-#: How long the leader waits for the metadata of topics that only other members read: a topic that has not arrived by
-#: then counts as missing, since the others must not wait for it.
+#: How long the leader waits for the metadata of topics that only other members read. Topics that are still unknown by
+#: then count as missing, so that the other members do not have to wait.
 _METADATA_WAIT_MS = 5_000
 
 #: The maximum number of topics named in a log line.
@@ -63,7 +63,7 @@ class RebalanceMember(Protocol):
         ...
 
     def assigned(self, partitions: frozenset[TopicPartition], now_ms: int) -> None:
-        """Adopt the assignment; the rebalance is over."""
+        """Adopt the assignment; the rebalance has ended."""
         ...
 
     def join_refused(self, error: KafkaWireError, member_id: str, now_ms: int) -> None:
@@ -75,11 +75,11 @@ class RebalanceMember(Protocol):
         ...
 
     def assignor_failed(self, error: KafkaWireError, now_ms: int) -> None:
-        """Leave and join again, because this member cannot make its subscription or its group's assignment."""
+        """Leave and join again, because this member cannot create its subscription or the group's assignment."""
         ...
 
     def misassigned(self, error: KafkaWireError, now_ms: int) -> None:
-        """Tell the application that the leader's assignment for this member is unreadable, so it gets no partitions."""
+        """Tell the application that the leader's assignment is unreadable, so that this member gets no partitions."""
         ...
 
 
@@ -89,11 +89,11 @@ class Rebalance:
     Args:
         router: sends the requests.
         settings: how the member takes part.
-        protocol: the protocol among the members.
-        member: told the results.
+        protocol: the protocol between the members.
+        member: is told the results.
 
     Attributes:
-        view: the topics of all members when this one made the assignment; None if another member did.
+        view: the topics of all members as of this member's assignment; None if another member made the assignment.
     """
 
     def __init__(
@@ -120,9 +120,9 @@ class Rebalance:
         """Send a JoinGroup.
 
         Args:
-            member_id: empty the first time.
+            member_id: the member's id; empty the first time.
             joining: the data for the other members.
-            reason: for the broker's log.
+            reason: the reason, for the broker's log.
             now_ms: the time.
         """
         self.view = None
@@ -154,11 +154,11 @@ class Rebalance:
             self._call = None
 
     def left(self) -> None:
-        """Record that the member has left the group; its rebalance was cancelled."""
+        """Record that the member has left the group, after its rebalance was cancelled."""
         self._metrics.left()
 
     def poll(self, now_ms: int) -> None:
-        """Make the assignment as leader, if the topics of all members are known."""
+        """Make the assignment if this member is the leader and the topics of all members are known."""
         if self._lead_by_ms is not None:
             self._lead(now_ms)
 
@@ -167,9 +167,9 @@ class Rebalance:
         return self._lead_by_ms
 
     def is_outdated(self) -> bool:
-        """Return whether this member made an assignment of topics that have since changed.
+        """Return whether this member made an assignment and the topics have changed since.
 
-        Racks count only if the member has one; otherwise a restarting broker would cause two rebalances.
+        Rack changes only count if the member has a rack; otherwise, a restarting broker would cause two rebalances.
         """
         if self.view is None:
             return False
@@ -200,13 +200,13 @@ class Rebalance:
             self._lead(now_ms)
 
     def _read_members(self, response: JoinGroupResponse, now_ms: int) -> None:
-        """Read the subscriptions of the members, and log damaged ones."""
+        """Read the members' subscriptions, and log damaged ones."""
         self._group = self._protocol.read(
             {each.member_id: MemberInfo(bytes(each.metadata), each.group_instance_id) for each in response.members}
         )
         for member_id, wrong in self._group.damage.items():
             topics = self._group.subscriptions[member_id].topics
-            gets = f"taken for a subscription to {', '.join(topics[:_NAMED])}" if topics else "it gets no partitions"
+            gets = f"treated as a subscription to {', '.join(topics[:_NAMED])}" if topics else "it gets no partitions"
             text = "group %s: the subscription of member %s cannot be read (%s): %s"
             self._lines.warning(("damage", member_id), now_ms, text, self._settings.group_id, member_id, wrong, gets)
 
@@ -232,7 +232,7 @@ class Rebalance:
             assignments: Mapping[str, bytes] = {}
             if not self._skips_assignment:
                 assignments = self._protocol.assign(self._protocol_name, self._group.subscriptions, view)
-        except BaseException as error:  # it may be the application's assignor
+        except BaseException as error:  # the assignor may be the application's
             self._assignor_failed(contained(error), now_ms)
             return
         self._sync(assignments, now_ms)
@@ -266,7 +266,7 @@ class Rebalance:
         except KafkaWireError as error:
             group_id, size_bytes = self._settings.group_id, len(response.assignment)
             where = f"group {group_id}, generation {self._generation}"
-            text = f"{where}: the {size_bytes} bytes that leader {self._leader} assigns cannot be read: {error}"
+            text = f"{where}: the {size_bytes}-byte assignment from leader {self._leader} cannot be read: {error}"
             failure = KafkaWireError(text)
             failure.__cause__ = error
             self._member.misassigned(failure, now_ms)
@@ -276,7 +276,7 @@ class Rebalance:
 
     def _sync_refused(self, error: KafkaWireError, response: SyncGroupResponse | None, now_ms: int) -> None:
         self._metrics.failed(now_ms)
-        self._lines.info("sync", now_ms, "group %s: no assignment came: %s", self._settings.group_id, error)
+        self._lines.info("sync", now_ms, "group %s: no assignment arrived: %s", self._settings.group_id, error)
         self._member.sync_refused(error, now_ms)
 
     def _submit(

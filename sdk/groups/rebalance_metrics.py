@@ -1,4 +1,4 @@
-"""Measure the rebalances of a member with any protocol: their number, duration and failures."""
+"""Measure a member's rebalances with any protocol: their number, duration and failures."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class RebalanceMetrics:
         )
 
     def begun(self, now_ms: int) -> None:
-        """Record that the member takes part in a rebalance; another attempt belongs to the same one."""
+        """Record that the member takes part in a rebalance; further attempts belong to the same rebalance."""
         if self._begun_ms is None:
             self._begun_ms = now_ms
 
     def left(self) -> None:
-        """Record that the member has left the group, so that its next rebalance is a new one."""
+        """Record that the member has left the group, so that its next rebalance counts as a new one."""
         self._begun_ms = None
 
     def ended(self, now_ms: int) -> None:

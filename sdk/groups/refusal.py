@@ -1,4 +1,4 @@
-"""The meaning of a coordinator's error for a membership with any protocol.
+"""What a coordinator's error means for a membership with any protocol.
 
 | Error | Consequence |
 |---|---|
@@ -7,7 +7,7 @@
 | final | the membership ends: only another program or another configuration can help |
 | any other | the next read raises it, and the membership continues |
 
-After the last kind, a member that has to join waits until a read has raised the error.
+After an error of the last kind, a member that has to join waits until a read has raised the error.
 
 Source: Apache Kafka, `AbstractCoordinator.joinGroupIfNeeded`, `AbstractHeartbeatRequestManager`.
 """
@@ -59,7 +59,7 @@ def refusal_of(group_id: str, response: Message) -> BrokerError | None:
 
 
 def is_final(error: KafkaWireError) -> bool:
-    """Return whether an error ends a membership; most errors that are not a broker's, such as a rejected login, do."""
+    """Return whether an error ends a membership, as do most errors that no broker returned (a rejected login)."""
     if isinstance(error, BrokerError):
         return error.code in _FINAL
     return not error.retriable and not isinstance(error, Closed)
@@ -94,5 +94,5 @@ class ReportedErrors:
             self._reader.report(error)
 
     def forget(self) -> None:
-        """Stop waiting, because the application has reacted to the error."""
+        """Stop waiting because the application has reacted to the error."""
         self._error = None

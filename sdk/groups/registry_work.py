@@ -1,7 +1,7 @@
-"""Steps on the registry for a machine: what they end with waits until the machine is polled, and gets the time there.
+"""Run steps on the registry for a machine; results wait until the machine is polled, and are reported with the time.
 
-The registry calls back without a time, between two polls. A machine that only acts when polled can be driven, and
-simulated, like any other.
+The registry calls back between two polls and without a time. A machine that only acts when polled can be driven and
+simulated like any other.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ R = TypeVar("R")
 
 
 class Work(Generic[R]):
-    """Steps that were begun."""
+    """A sequence of steps that has begun."""
 
     def __init__(self) -> None:
         self.is_over = False
         self._run: Run[R] | None = None
 
     def started(self, running: Run[R]) -> None:
-        """Keep what cancels the steps."""
+        """Keep the run, which can cancel the steps."""
         self._run = running
 
     def cancel(self) -> None:
-        """Report nothing. Operations that were submitted are carried out all the same."""
+        """Report nothing more. Operations that were already submitted are still carried out."""
         self.is_over = True
         if self._run is not None:
             self._run.cancel()
 
 
 class RegistryWork:
-    """What a machine does on the registry.
+    """The work of a machine on the registry.
 
     Args:
         registry: carries out the operations.
@@ -51,7 +51,7 @@ class RegistryWork:
 
     @property
     def has_news(self) -> bool:
-        """Whether a poll has something to do."""
+        """Whether the next poll has anything to do."""
         return bool(self._inbox)
 
     def begin(
@@ -60,9 +60,10 @@ class RegistryWork:
         """Begin a sequence of steps.
 
         Args:
-            steps: what to do.
+            steps: the steps.
             then: called in a poll with the result and the time.
-            failed: called instead with the error. One that is not a `KafkaWireError` is a defect: the poll raises it.
+            failed: called with the error instead. An error that is not a `KafkaWireError` is a defect: the poll raises
+                it.
         """
         work: Work[R] = Work()
 
@@ -90,10 +91,10 @@ class RegistryWork:
         return work
 
     def note(self, step: Step) -> None:
-        """Have a function called in the next poll."""
+        """Call a function in the next poll."""
         self._inbox.append(step)
 
     def poll(self, now_ms: int) -> None:
-        """Report what has ended."""
+        """Report the outcomes of ended steps."""
         while self._inbox:
             self._inbox.popleft()(now_ms)

@@ -1,4 +1,4 @@
-"""A group request whose shape changed between versions, and access to one of several groups in a response."""
+"""A group request whose shape has changed between versions, and access to one of several groups in a response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The subscription of a member: topics by name, or those whose names match a pattern, or all but those."""
+"""The subscription of a member: topics by name, topics that match a pattern, or all topics but those."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Subscription:
     Args:
         names: the names of the topics; empty if there is a pattern.
         pattern: a regular expression that the whole name of a topic must match; None if there are names. A coordinator
-            that matches names itself (KIP-848) uses RE2/J syntax.
-        excludes: whether the topics that match are those not to read, and all others are read.
+            that itself matches names (KIP-848) uses RE2/J syntax.
+        excludes: whether to read all topics except the matching ones.
 
     Raises:
-        ConfigurationError: neither or both are given.
+        ConfigurationError: neither names nor a pattern is given, or both are.
     """
 
     def __init__(self, names: Iterable[str] = (), pattern: str | None = None, *, excludes: bool = False) -> None:
@@ -42,7 +42,7 @@ class Subscription:
 
     @property
     def option(self) -> str:
-        """The name of the argument that the pattern was given as."""
+        """The name of the argument that specified the pattern."""
         return "excluded_pattern" if self.excludes else "pattern"
 
     @cached_property
@@ -54,7 +54,7 @@ class Subscription:
             raise ConfigurationError(self.option, self.pattern, str(error)) from error
 
     def topics(self, metadata: Metadata) -> frozenset[str]:
-        """Return the named topics, or the known ones that the pattern chooses, without Kafka's internal topics.
+        """Return the named topics, or the known topics that the pattern selects, without Kafka's internal topics.
 
         Raises:
             ConfigurationError: the pattern is not a regular expression.
@@ -75,5 +75,5 @@ class Subscription:
             _ = self._regex
 
     def keep_known(self, metadata: Metadata) -> None:
-        """Keep the metadata of the topics up to date, or of all topics for a pattern."""
+        """Keep the metadata of the topics up to date, or for a pattern, the metadata of all topics."""
         metadata.wanted = None if self.pattern is not None else set(self.names)

@@ -1,9 +1,9 @@
 """Filters of topics: an expression that names the topics to read (white list) or those not to read (black list).
 
-A member that registers in ZooKeeper publishes its filter, and all members apply it, so they must read it alike. An
-expression has Java's syntax and is compiled with Python's `re`, which knows what filters commonly have. Syntax that
-Python lacks (`\\Q…\\E`, `\\p{Alpha}`, `(?<name>…)`) is refused, and so are unions and intersections of classes, which
-Python reads differently.
+A member that registers in ZooKeeper publishes its filter, and all members apply it, so they must interpret it
+identically. An expression has Java's syntax and is compiled with Python's `re`, which supports the common features.
+Syntax that Python lacks (`\\Q…\\E`, `\\p{Alpha}`, `(?<name>…)`) is refused, as are unions and intersections of classes,
+which Python reads differently.
 
 Source: `TopicFilter`, `Whitelist`, `Blacklist` in Apache Kafka 1.1.
 """
@@ -19,23 +19,23 @@ from kafkawire.sdk.groups.subscription import Subscription
 
 __all__ = ["FilterKind", "TopicFilter", "filter_of"]
 
-#: A longer expression is refused; it comes from another program, and each topic is compared with it.
+#: Longer expressions are refused: they come from other programs, and every topic is matched against them.
 EXPRESSION_CHARACTERS_MAX: Final = 10_000
 
-#: Java strips what is not above the space.
+#: Java strips all characters up to and including the space.
 _BLANKS: Final = "".join(map(chr, range(ord(" ") + 1)))
 _QUOTES: Final = "\"'"
 
 _INTERNAL: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 
-#: A class of characters that contains another one, or an intersection; what precedes it is skipped.
+#: A character class that contains another one or an intersection; the text before it is skipped.
 _NESTED_CLASS: Final = re.compile(
     r"(?:[^\[\\]|\\.|\[(?:[^\]\[\\&]|\\.|&(?!&))*+\])*+\[(?:[^\]\[\\&]|\\.|&(?!&))*+(?:\[|&&)", re.DOTALL
 )
 
 
 class FilterKind(Enum):
-    """The meaning of an expression; its value is the word in a registration."""
+    """What an expression means; the value is the word in a registration."""
 
     WHITE_LIST = "white_list"
     BLACK_LIST = "black_list"
@@ -47,15 +47,15 @@ class TopicFilter:
     Args:
         expression: a regular expression that the whole name of a topic must match. A comma separates alternatives;
             spaces, and quotes at both ends, are ignored, as properties files may contain them.
-        kind: whether matching topics are read, or all others.
-        excludes_internal: whether topics of Kafka itself never pass.
+        kind: whether to read the matching topics or all others.
+        excludes_internal: whether Kafka's own topics never pass.
 
     Attributes:
-        expression: without these extras, as members publish it.
+        expression: the expression without these extras, as members publish it.
         kind: as given.
 
     Raises:
-        ConfigurationError: the expression is too long, or not understood.
+        ConfigurationError: the expression is too long, or its syntax is not supported.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class TopicFilter:
             reason = f"has {len(expression)} characters, but at most {EXPRESSION_CHARACTERS_MAX} are allowed"
             raise ConfigurationError(kind.value, f"{expression[:60]}…", reason)
         if _NESTED_CLASS.match(self.expression):
-            raise ConfigurationError(kind.value, self.expression, "a class of characters must not contain [ or &&")
+            raise ConfigurationError(kind.value, self.expression, "a character class must not contain [ or &&")
         try:
             self._regex = re.compile(self.expression, re.ASCII)
         except (re.error, OverflowError, RecursionError) as error:
@@ -79,17 +79,17 @@ class TopicFilter:
         return f"{self.kind.value} {self.expression}"
 
     def accepts(self, topic: str) -> bool:
-        """Return whether a topic is to be read."""
+        """Return whether to read a topic."""
         if self._excludes_internal and topic in _INTERNAL:
             return False
         return (self._regex.fullmatch(topic) is not None) == (self.kind is FilterKind.WHITE_LIST)
 
 
 def filter_of(subscription: Subscription, *, excludes_internal: bool = True) -> TopicFilter | None:
-    """Return the filter of a subscription; None if it has names.
+    """Return the filter of a subscription; None if the subscription lists names.
 
     Raises:
-        ConfigurationError: the pattern is too long, or not understood.
+        ConfigurationError: the pattern is too long, or its syntax is not supported.
     """
     if subscription.pattern is None:
         return None

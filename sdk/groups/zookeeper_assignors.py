@@ -1,12 +1,11 @@
 """The two assignors of members that register in ZooKeeper.
 
-Each member computes the whole assignment from the same facts and takes its own part, so all must get the same result,
-member by member, in any language. The units are threads, in the order of their text. These functions are not
-`Assignor`s: those know neither threads nor gaps in partition numbers.
+Each member computes the whole assignment from the same facts and takes its own part, so all members must get the same
+result, in whatever language they are written. The assignment is to threads, in the order of their text. These functions
+are not `Assignor`s, which support neither threads nor gaps in partition numbers.
 
 Source: `RangeAssignor`, `RoundRobinAssignor` of `kafka.consumer` in Apache Kafka 1.1. Its round robin leaves the order
-of topics whose names have the same hash, such as `Aa` and `BB`, to its hash tables; here they are in the order of their
-names.
+of topics whose names have the same hash, like `Aa` and `BB`, to its hash tables; here, they are ordered by name.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from kafkawire.sdk.routing.partitions import TopicPartition
 
 __all__ = ["THREAD_ASSIGNORS", "ThreadAssignor", "assign_ranges", "assign_round_robin"]
 
-#: The threads that read each topic, and the partition numbers of each topic; returns the thread of each partition.
+#: Given the threads that read each topic and its partition numbers, returns the thread of each partition.
 ThreadAssignor = Callable[
     [Mapping[str, Sequence[ConsumerThread]], Mapping[str, Sequence[int]]], dict[TopicPartition, ConsumerThread]
 ]
@@ -35,8 +34,8 @@ def assign_ranges(
     """Give each thread of a topic a range of its partitions; the first threads get the remainder.
 
     Args:
-        threads: those that read a topic, in any order, `[topic][thread]`.
-        partitions: the numbers of its partitions, in any order, `[topic][partition]`.
+        threads: the threads that read each topic, in any order, `[topic][thread]`.
+        partitions: the partition numbers of each topic, in any order, `[topic][partition]`.
     """
     assignment: dict[TopicPartition, ConsumerThread] = {}
     for topic, numbers in partitions.items():
@@ -57,14 +56,14 @@ def assign_ranges(
 def assign_round_robin(
     threads: Mapping[str, Sequence[ConsumerThread]], partitions: Mapping[str, Sequence[int]]
 ) -> dict[TopicPartition, ConsumerThread]:
-    """Give the partitions of all topics to the threads in turn; a thread that does not read a topic is passed over.
+    """Give the partitions of all topics to the threads in turn; a thread that does not read a topic is skipped.
 
-    The partitions are in the order of their hashes, so that those of one topic do not all go to one member. With equal
-    subscriptions the counts differ by at most one.
+    The partitions are ordered by hash, so that the partitions of one topic do not all go to one member. With equal
+    subscriptions, the counts differ by at most one.
 
     Args:
-        threads: those that read a topic, in any order, `[topic][thread]`. All topics of the group are needed.
-        partitions: the numbers of its partitions, in any order, `[topic][partition]`.
+        threads: the threads that read each topic, in any order, `[topic][thread]`, for all topics of the group.
+        partitions: the partition numbers of each topic, in any order, `[topic][partition]`.
     """
     everyone = sorted({thread for readers in threads.values() for thread in readers}, key=str)
     readers = {topic: frozenset(each) for topic, each in threads.items() if each}
@@ -81,6 +80,6 @@ THREAD_ASSIGNORS: Final[Mapping[str, ThreadAssignor]] = {"range": assign_ranges,
 
 
 def _place(partition: TopicPartition) -> tuple[int, str, int]:
-    """Return the place of a partition: by its hash, a signed number in Java."""
+    """Return the position of a partition: its hash, a signed number in Java."""
     hashed = string_hash(f"{partition.topic}-{partition.partition}")
     return (hashed ^ _SIGN) - _SIGN, partition.topic, partition.partition

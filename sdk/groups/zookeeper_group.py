@@ -1,11 +1,11 @@
-"""A membership in a group whose members register in ZooKeeper: each computes the assignment, and claims its own part.
+"""A membership in a group whose members register in ZooKeeper; each computes the assignment and claims its own part.
 
     OUTSIDE ─> REGISTERING ─> READING ─> REVOKING ─> RELEASING ─> CLAIMING ─> ADOPTING ─> STABLE
                                  ^──── WAITING <─ another owner ─────┘                      │
                                  └──────────── members, brokers or topics have changed ─────┘
 
-A rebalance is the way from READING to STABLE, and only one runs at a time. A change that comes meanwhile is noted, and
-another rebalance follows. A partition is read only while its owner in the registry is this session's.
+A rebalance is the path from READING to STABLE, and only one runs at a time. A change during a rebalance is noted, and
+another rebalance follows. A partition is only read while its owner in the registry belongs to this session.
 
 Source: `ZookeeperConsumerConnector` in Apache Kafka 1.1. Differences: decision 47.
 """
@@ -49,31 +49,31 @@ logger = logging.getLogger("kafkawire.group")
 
 R = TypeVar("R")
 
-#: The share of the session timeout after which a lost connection costs the partitions: a client notices a silent
-#: connection after two thirds, so that a third is left of the session.
+#: The share of the session timeout after which a lost connection costs the member its partitions. A client notices a
+#: silent connection after two thirds of the session timeout, so a third is left.
 _SUSPENDED_SHARES: Final = 3
 
 
 class State(Enum):
     """The state of a member."""
 
-    #: It is not a member, and not about to become one.
+    #: The member is outside the group, and is not about to join.
     OUTSIDE = "outside"
-    #: It creates its registration, or replaces it.
+    #: It creates or replaces its registration.
     REGISTERING = "registering"
     #: It reads the group, and sets watches.
     READING = "reading"
     #: It gives up partitions that others should read.
     REVOKING = "revoking"
-    #: It deletes their owners.
+    #: It deletes the owners of those partitions.
     RELEASING = "releasing"
     #: It creates the owners of its new partitions.
     CLAIMING = "claiming"
-    #: It will read the group again: a partition has another owner, or the registry refused something.
+    #: It will read the group again because a partition has another owner, or because the registry refused an operation.
     WAITING = "waiting"
     #: It applies its new assignment.
     ADOPTING = "adopting"
-    #: It reads its partitions; or the consumer is being closed.
+    #: It reads its partitions, or the consumer is being closed.
     STABLE = "stable"
     #: Its session has expired, or may have; the listener handles the loss of all partitions.
     LOST = "lost"
@@ -106,8 +106,8 @@ MEMBERSHIP_EDGES: Final = Edges(
             State.LOST: _LOSES,
         },
         State.WAITING: {
-            State.READING: "the pause is over, or something has changed",
-            State.REGISTERING: "the same, and its registration must be checked",
+            State.READING: "the pause has ended, or something has changed",
+            State.REGISTERING: "likewise, and its registration must be checked",
             State.LOST: _LOSES,
         },
         State.ADOPTING: {State.STABLE: "the assignment is applied", State.LOST: _LOSES},
@@ -123,15 +123,16 @@ MEMBERSHIP_EDGES: Final = Edges(
 
 
 class ZookeeperSettings(NamedTuple):
-    """How a member takes part in a group in ZooKeeper, beside its `GroupSettings`.
+    """How a member takes part in a group in ZooKeeper, in addition to its `GroupSettings`.
 
     Attributes:
-        consumer_id: the member; see `new_consumer_id`.
-        started_ms: when it started, in ms since epoch; others can see it.
-        assignor: "range" or "roundrobin"; all members must have the same.
+        consumer_id: the id of the member; see `new_consumer_id`.
+        started_ms: when the member started, in ms since the epoch; other members can see this.
+        assignor: "range" or "roundrobin"; all members must use the same one.
         excludes_internal: whether a pattern leaves out Kafka's own topics.
-        rebalance_backoff_ms: the pause before the group is read again, when a partition still has another owner.
-        rebalance_max_retries: after this many attempts the application is told; Kafka's consumer gives up then.
+        rebalance_backoff_ms: the pause before the group is read again if a partition still has another owner.
+        rebalance_max_retries: after this many attempts, the application is told; Kafka's consumer gives up at that
+            point.
     """
 
     consumer_id: str
@@ -143,7 +144,7 @@ class ZookeeperSettings(NamedTuple):
 
 
 class _Session(SessionListener):
-    """Has the member told of its session at its next poll."""
+    """Tells the member about its session at its next poll."""
 
     def __init__(self, work: RegistryWork, group: ZookeeperGroup) -> None:
         self._work = work
@@ -169,15 +170,15 @@ class ZookeeperGroup:
     """A member of a group in ZooKeeper; see `GroupProtocol`.
 
     Args:
-        registry: has the nodes of the group. Its owner starts it, and closes it after `stop`.
-        router: its metadata is told which topics to keep up to date; counts the rebalances.
-        backoff: the pauses after a refusal of the registry.
-        settings: how the member takes part; what concerns a coordinator has no effect.
-        zookeeper: the same, for this protocol.
+        registry: contains the nodes of the group. Its owner starts it, and closes it after `stop`.
+        router: the member tells its metadata which topics to keep up to date, and counts rebalances in its metrics.
+        backoff: the pauses after the registry has refused an operation.
+        settings: how the member takes part; settings that concern a coordinator have no effect.
+        zookeeper: the settings that are specific to this protocol.
         subscription: the topics that the member wants to read.
         reader: reads the assigned partitions.
         offsets: commits on revocation; signs with this membership from now on.
-        notify: receives the events. Their generation is the number of this member's rebalances.
+        notify: receives the events, whose generation is the number of this member's rebalances.
         on_failure: called with an error that ends the membership permanently.
     """
 
@@ -228,7 +229,8 @@ class ZookeeperGroup:
         self._is_connected = False
         self._suspended_ms: int | None = None
         self._target: Mapping[TopicPartition, ConsumerThread] = {}
-        #: Partitions whose owner is this session's, and those for which that is uncertain: work on them was cancelled.
+        #: Partitions whose owner belongs to this session, and partitions for which that is uncertain because work on
+        #: them was cancelled.
         self._held: set[TopicPartition] = set()
         self._doubtful: set[TopicPartition] = set()
         self._conflicts = 0
@@ -262,14 +264,14 @@ class ZookeeperGroup:
         self._changes.acknowledge(event, now_ms)
 
     def sign(self) -> GroupMetadata | None:
-        # Kafka's coordinator knows no members of this group: a commit names none.
+        # Kafka's coordinator does not know the members of this group, so a commit names none.
         return None if self.state in (State.OUTSIDE, State.LOST) else GroupMetadata(self._settings.group_id)
 
     def is_current(self, generation: int) -> bool:
         return generation == self._generation and self.sign() is not None
 
     def rejected(self, signature: GroupMetadata, error: KafkaWireError, now_ms: int) -> None:
-        text = "group %s: a commit was refused, since the group has members in Kafka, too: %s"
+        text = "group %s: a commit was refused because the group also has members in Kafka: %s"
         self._lines.warning("rejected", now_ms, text, self._settings.group_id, error)
 
     def stop(self, deadline_ms: int, promise: Promise[None], now_ms: int) -> None:
@@ -288,7 +290,7 @@ class ZookeeperGroup:
     def poll(self, now_ms: int) -> None:
         self._registry_work.poll(now_ms)
         if self._is_connected and self.last_heartbeat_ms is not None:
-            self.last_heartbeat_ms = now_ms  # the registry's pings are answered, or it would report a lost connection
+            self.last_heartbeat_ms = now_ms  # the registry reports a lost connection if pings fail
         self._check_connection(now_ms)
         if self._departure is not None:
             self._poll_departure(now_ms)
@@ -339,19 +341,19 @@ class ZookeeperGroup:
     # The session.
 
     def connected(self, now_ms: int) -> None:
-        """Note that there is a connection, in the former session or in a new one."""
+        """Note that the former session or a new one is connected."""
         self._is_connected = True
         self._suspended_ms = None
         self._session_id = self._registry.session_id
         self.last_heartbeat_ms = now_ms
 
     def suspended(self, now_ms: int) -> None:
-        """Note that the connection is lost; the session may end before it is made again."""
+        """Note that the connection is lost; the session may end before it is restored."""
         self._is_connected = False
         self._suspended_ms = now_ms
 
     def expired(self, now_ms: int) -> None:
-        """Note that the session is gone, with all nodes of this member; others may own its partitions already."""
+        """Note that the session is gone with all nodes of this member; others may already own its partitions."""
         self._is_connected = False
         self._suspended_ms = None
         self._may_be_registered = False
@@ -367,7 +369,7 @@ class ZookeeperGroup:
         self._reports.add(error)
 
     def _lost_ms(self) -> int | None:
-        """Return when a lost connection costs the partitions."""
+        """Return when a lost connection costs the member its partitions."""
         has_nothing = self.state in (State.OUTSIDE, State.REGISTERING, State.LOST) and not self._reader.assigned
         if self._suspended_ms is None or has_nothing:
             return None
@@ -384,7 +386,7 @@ class ZookeeperGroup:
     # Registering.
 
     def _follow(self, subscription: Subscription, now_ms: int) -> bool:
-        """Read the topics of a subscription; return False if its pattern is not understood."""
+        """Follow the topics of a subscription; return False if its pattern is not supported."""
         try:
             self._filter = filter_of(subscription, excludes_internal=self._zookeeper.excludes_internal)
         except KafkaWireError as error:
@@ -417,10 +419,10 @@ class ZookeeperGroup:
     def _note_change(self, event: WatchEvent) -> None:
         """Note that the group has to be read again; called by the registry."""
         self._change = f"{event.path} has changed"
-        self._registry_work.note(lambda now_ms: None)  # so that the machine is polled
+        self._registry_work.note(lambda now_ms: None)  # so that the machine gets polled
 
     def _go_on(self, now_ms: int) -> None:
-        """Begin another rebalance, first with the registration if that is outdated or uncertain."""
+        """Begin another rebalance, with a new registration first if the current one is outdated or uncertain."""
         if self._must_register:
             self._enter(State.REGISTERING)
         else:
@@ -428,7 +430,7 @@ class ZookeeperGroup:
 
     def _read(self, now_ms: int) -> None:
         self._enter(State.READING)
-        self._change = None  # what changes from here on is told by the watches that are set now
+        self._change = None  # watches that are set now report later changes
         steps = read_group(
             self._settings.group_id,
             self._zookeeper.consumer_id,
@@ -440,7 +442,7 @@ class ZookeeperGroup:
         self._begin(steps, self._plan)
 
     def _plan(self, view: GroupView, now_ms: int) -> None:
-        """Compute the assignment, and begin with what is to be given up."""
+        """Compute the assignment, and begin to give up partitions."""
         self.last_heartbeat_ms = now_ms
         if self._zookeeper.consumer_id not in view.members:  # an operator has deleted it
             self._wait(now_ms)
@@ -499,7 +501,7 @@ class ZookeeperGroup:
         self._begin(self._claim_all_or_none(claimed), done)
 
     def _claim_all_or_none(self, claimed: Mapping[TopicPartition, ConsumerThread]) -> Steps[frozenset[TopicPartition]]:
-        """Claim partitions; if some have another owner, watch these, release the others, and return these."""
+        """Claim partitions; if some have another owner, watch and return those, and release the rest."""
         assert self._ownership is not None
         taken = yield from self._ownership.claim(claimed)
         if taken:
@@ -512,7 +514,7 @@ class ZookeeperGroup:
         """Wait until the other owners let go, and tell the application if they do not.
 
         Kafka's consumer gives up after its retries, and reads nothing until the group changes again. A member that
-        keeps trying reads as soon as it may, and an application that wants to end can do so at the error.
+        keeps trying reads as soon as it can, and an application that prefers to stop can do so when it gets the error.
         """
         self._conflicts += 1
         if self._conflicts > self._zookeeper.rebalance_max_retries:
@@ -524,7 +526,7 @@ class ZookeeperGroup:
             self._lines.warning("blocked", now_ms, "%s; trying again", error)
             if self._conflicts == self._zookeeper.rebalance_max_retries + 1:
                 self._rebalances.failed(now_ms)
-                self._reader.report(error)  # the attempts do not wait for that read
+                self._reader.report(error)  # further attempts do not wait for that read
         self._wait(now_ms + self._zookeeper.rebalance_backoff_ms)
 
     def _adopt(self, now_ms: int) -> None:
@@ -540,7 +542,7 @@ class ZookeeperGroup:
         self._keep_to_topics()
 
     def _keep_to_topics(self) -> None:
-        """Hand out no records of topics that are no longer subscribed to; they are given up after the next read."""
+        """Hand out no records of topics that are no longer subscribed to; they are given up in the next rebalance."""
         accepts = self._subscription.names.__contains__ if self._filter is None else self._filter.accepts
         self._changes.keep_to({each.topic for each in self._reader.assigned if accepts(each.topic)})
 
@@ -549,7 +551,7 @@ class ZookeeperGroup:
         self._wait_until_ms = until_ms
 
     def _wait_ends_ms(self, now_ms: int) -> int:
-        """Return when the group is read again: at once after a change, unless the registry refuses something."""
+        """Return when to read the group again: immediately after a change, unless the registry refuses an operation."""
         if self._change is not None and self._attempts.failures == 0:
             return now_ms
         return self._wait_until_ms
@@ -577,7 +579,7 @@ class ZookeeperGroup:
             then(None, now_ms)
 
         def failed(error: KafkaWireError, now_ms: int) -> None:
-            text = "group %s: could not delete the nodes of %s; they end with the session: %s"
+            text = "group %s: could not delete the nodes of %s; they will end with the session: %s"
             logger.warning(text, self._settings.group_id, self._zookeeper.consumer_id, error)
             self._work = None
             then(None, now_ms)
@@ -609,10 +611,10 @@ class ZookeeperGroup:
     # Failures.
 
     def _begin(self, steps: Steps[R], then: Callable[[R, int], None]) -> None:
-        """Begin steps on the registry, one sequence at a time."""
+        """Begin steps on the registry; only one sequence may run at a time."""
         if self._work is not None:
             raise LocalProtocolError(
-                f"group {self._settings.group_id}: the former steps have not ended, and only one may run at a time"
+                f"group {self._settings.group_id}: the previous steps have not ended, and only one may run at a time"
             )
 
         def done(result: R, now_ms: int) -> None:
@@ -622,7 +624,7 @@ class ZookeeperGroup:
         self._work = self._registry_work.begin(steps, done, self._hindered)
 
     def _hindered(self, error: KafkaWireError, now_ms: int) -> None:
-        """Handle a failed sequence: after a pause everything is checked and read again."""
+        """Handle a failed sequence: after a pause, check and read everything again."""
         self._work = None
         code = error.code if isinstance(error, RegistryError) else None
         if code is RegistryCode.CLOSED:
@@ -630,17 +632,17 @@ class ZookeeperGroup:
             return
         self._must_register = True
         if code is RegistryCode.SESSION_EXPIRED:
-            return  # the loss of the session is reported, too
+            return  # the loss of the session is also reported separately
         self._lines.info("hindered", now_ms, "group %s: %s", self._settings.group_id, error)
         self._attempts.failed(error, now_ms)
-        # A node that comes or goes meanwhile is what the next attempt reads.
+        # If a node has come or gone in the meantime, the next attempt reads the new state.
         if code not in (RegistryCode.NO_NODE, RegistryCode.NODE_EXISTS, RegistryCode.BAD_VERSION):
             self._reports.add(error)
         if self.state is not State.REGISTERING:
             self._wait(self._attempts.not_before_ms)
 
     def _lose(self, error: KafkaWireError, now_ms: int) -> None:
-        """Drop all partitions, since others may read them, and join again."""
+        """Drop all partitions, since others may be reading them, and join again."""
         self._cancel_work()
         self._doubtful |= self._held
         self._held.clear()

@@ -1,8 +1,8 @@
 """The offsets of a group in ZooKeeper: a node for each partition, with the next offset to read as decimal text.
 
-A node has no room for metadata or a leader epoch. No signature is needed, since the registry carries out the writes of
-a session in order and none after its end: a member's last commit comes before the deletion of its owner node, and so
-before the next owner reads the offset.
+A node has no room for metadata or a leader epoch. No signature is needed, since the registry carries out a session's
+writes in order and none after its end: a member's last commit precedes the deletion of its owner node, and thus the
+next owner's read of the offset.
 
 Source: `ZookeeperConsumerConnector.commitOffsetToZooKeeper`, `fetchOffsetFromZooKeeper` in Apache Kafka 1.1.
 """
@@ -32,18 +32,18 @@ logger = logging.getLogger("kafkawire.group")
 
 
 class ZookeeperOffsets:
-    """A machine that commits the offsets of one group; the same interface as `Offsets`.
+    """A machine that commits the offsets of one group, with the same interface as `Offsets`.
 
     Args:
-        registry: has the nodes.
+        registry: contains the nodes.
         backoff: the pauses between attempts.
         group_id: the group.
-        positions: which partitions are assigned, and which positions are finished.
-        auto_commit_interval_ms: the time between automatic commits; None for none.
-        api_timeout_ms: the limit for an automatic commit.
+        positions: knows which partitions are assigned and which positions are finished.
+        auto_commit_interval_ms: the time between automatic commits; None disables them.
+        api_timeout_ms: how long an automatic commit may take.
 
     Attributes:
-        member: commits only while it is a member; None to commit from outside the group.
+        member: the member, which commits only while it belongs to the group; None to commit from outside the group.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class ZookeeperOffsets:
         self._commits.give_up(withdrawn, cause, now_ms)
 
     def poll(self, now_ms: int) -> None:
-        """Write what is due."""
+        """Write the offsets that are due."""
         self._registry_work.poll(now_ms)
         self._commits.expire(self._too_late, now_ms)
         if self._auto_commit.is_due(now_ms) and self._may_commit():
@@ -120,7 +120,7 @@ class ZookeeperOffsets:
         self._commits.send()
         sent = {partition: commit.offset for partition, commit in self._commits.sent.items()}
         steps = together(_write(self._group_id, partition, offset) for partition, offset in sent.items())
-        # `_write` fails by its result, so that one partition does not end the others.
+        # `_write` returns its error, so that one partition's failure does not end the others.
         self._work = self._registry_work.begin(steps, partial(self._written, sent), self._failed)
 
     def _written(
@@ -142,9 +142,9 @@ class ZookeeperOffsets:
             self._refused(partition, error, now_ms)
 
     def _refused(self, partition: TopicPartition, error: KafkaWireError, now_ms: int) -> None:
-        """Try to write an offset again, unless there is a later one or the error is final."""
+        """Try to write an offset again, unless a later offset is waiting or the error is final."""
         commit = self._commits.sent.pop(partition, None)
-        if commit is None:  # given up meanwhile
+        if commit is None:  # given up in the meantime
             return
         if not error.retriable:
             self._commits.waiters.refuse(commit.waiters, partition, error, now_ms)
@@ -157,17 +157,17 @@ class ZookeeperOffsets:
     def _too_late(self, waiter: CommitWaiter) -> KafkaWireError:
         partitions = ", ".join(map(str, sorted(waiter.left)))
         cause = self._attempts.last_error
-        text = f"{partitions} of group {self._group_id} not committed in time; {self._registry.describe()}"
+        text = f"{partitions} of group {self._group_id} were not committed in time; {self._registry.describe()}"
         error = RequestTimedOut(text if cause is None else f"{text}: {cause}")
         error.__cause__ = cause
         return error
 
 
 class ZookeeperCommittedOffsets:
-    """A machine that looks up the committed offsets of one group; the same interface as `CommittedOffsets`.
+    """A machine that looks up the committed offsets of one group, with the same interface as `CommittedOffsets`.
 
     Args:
-        registry: has the nodes.
+        registry: contains the nodes.
         group_id: the group.
     """
 
@@ -187,7 +187,7 @@ class ZookeeperCommittedOffsets:
         return partial(self._withdraw, lookup)
 
     def poll(self, now_ms: int) -> None:
-        """Report what was found, or not in time."""
+        """Report the offsets that were found, or an error for those that were not found in time."""
         self._registry_work.poll(now_ms)
         for lookup in list(self._lookups):
             if now_ms >= lookup.deadline_ms:
@@ -206,7 +206,7 @@ class ZookeeperCommittedOffsets:
             self._end(lookup, dict.fromkeys(lookup.partitions, error), now_ms)
 
     def _read(self, lookup: _Lookup) -> None:
-        """Read the nodes; again in the next session if this one ends meanwhile."""
+        """Read the nodes; if the session ends in the meantime, read them again in the next one."""
 
         def failed(error: KafkaWireError, now_ms: int) -> None:
             if error.retriable and now_ms < lookup.deadline_ms:
@@ -229,7 +229,7 @@ class ZookeeperCommittedOffsets:
 
 
 class _Lookup:
-    """Partitions that a caller waits for."""
+    """Partitions that a caller is waiting for."""
 
     __slots__ = ("deadline_ms", "on_found", "partitions", "work")
 
@@ -243,7 +243,7 @@ class _Lookup:
 
 
 def _write(group_id: str, partition: TopicPartition, offset: OffsetAndMetadata) -> Steps[KafkaWireError | None]:
-    """Write one offset; return what was wrong."""
+    """Write one offset; return the error if there was one."""
     try:
         path = CONSUMER_OFFSET.path(group_id, *partition)
         yield from set_or_create(path, CONSUMER_OFFSET.encode(offset.offset))
@@ -253,7 +253,7 @@ def _write(group_id: str, partition: TopicPartition, offset: OffsetAndMetadata) 
 
 
 def _read(group_id: str, partitions: Collection[TopicPartition]) -> Steps[Found]:
-    """Read offsets; a damaged one is an error, as it must not count as none."""
+    """Read offsets; a damaged offset is an error, since it must not be taken for a missing one."""
     paths = {partition: CONSUMER_OFFSET.path(group_id, *partition) for partition in partitions}
     outcomes = yield [GetData(path) for path in paths.values()]
     results: dict[TopicPartition, OffsetAndMetadata | KafkaWireError | None] = {}

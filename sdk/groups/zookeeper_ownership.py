@@ -1,10 +1,11 @@
 """The nodes of a member in ZooKeeper: its registration, and the owner of each partition that it reads.
 
-All are ephemeral: they end with the session. Only the member that created the owner of a partition reads it.
+All of these nodes are ephemeral: they end with the session. Only the member that created the owner of a partition reads
+the partition.
 
-An operation can be carried out twice, when a lost connection hid its outcome. The second deletion of an owner might hit
-another member's node, made between the two. So owners are deleted in a transaction that also writes the registration,
-with its version: carried out a second time, it finds another version, and deletes nothing.
+If a lost connection hides its outcome, an operation can be carried out twice. The second deletion of an owner might hit
+another member's node, created between the two. So owners are deleted in a transaction that also writes the
+registration, with its expected version: the second time, the transaction finds another version and deletes nothing.
 
 Source: `ZookeeperConsumerConnector`, `ZkUtils.createEphemeralPathExpectConflict` in Apache Kafka 1.1.
 """
@@ -52,7 +53,7 @@ from kafkawire.sdk.routing.partitions import TopicPartition
 
 __all__ = ["Ownership"]
 
-#: Owners that are deleted in one transaction: with the longest names it stays far below `REQUEST_BYTES_MAX`.
+#: The number of owners deleted in one transaction; even with the longest names, it stays far below `REQUEST_BYTES_MAX`.
 RELEASED_MAX: Final = 500
 
 
@@ -61,7 +62,7 @@ class Ownership:
 
     Args:
         group_id: the group.
-        consumer_id: the member.
+        consumer_id: the id of the member.
         session_id: returns the current session.
 
     Attributes:
@@ -78,10 +79,10 @@ class Ownership:
         self.former_sessions: set[int] = set()
 
     def register(self, registration: ConsumerRegistration) -> Steps[None]:
-        """Make the member known, or replace what is known of it; both are news to the watches of the others.
+        """Create or replace the registration of the member; both fire the watches of other members.
 
         Raises:
-            RegistryError: NODE_EXISTS if another session has this id; or another.
+            RegistryError: NODE_EXISTS if another session has this id; or another code.
         """
         data = CONSUMER.encode(registration)
         yield from create_with_parents(CONSUMER_IDS.path(self._group_id))
@@ -89,14 +90,14 @@ class Ownership:
         if known is not None and self._is_own(known.stat):
             if known.data == data:
                 return
-            # The others watch the children of the folder, not what a child contains.
+            # The others watch the children of the folder, not the content of a child.
             replace = Transaction(
                 (Delete(self._path, known.stat.version), Create(self._path, data, CreateMode.EPHEMERAL))
             )
             outcome = yield from perform(replace)
             if not isinstance(outcome, RegistryError):
                 return
-            if outcome.code is not RegistryCode.BAD_VERSION:  # carried out a second time, or deleted by an operator
+            if outcome.code is not RegistryCode.BAD_VERSION:  # carried out twice, or deleted by an operator
                 raise outcome
         yield from create_ephemeral(self._path, data, self._session_id, former_sessions=self.former_sessions)
 
@@ -104,7 +105,7 @@ class Ownership:
         """Create the owners of partitions.
 
         Args:
-            threads: the thread that is to read each partition.
+            threads: the thread that will read each partition.
 
         Returns:
             The partitions that have another owner.
@@ -124,14 +125,14 @@ class Ownership:
         return frozenset(existing) - own
 
     def release(self, partitions: Collection[TopicPartition]) -> Steps[None]:
-        """Delete the owners of partitions, as far as they are this session's."""
+        """Delete the owners of partitions that belong to this session."""
         left = frozenset(partitions)
         for _ in range(ATTEMPTS_MAX + len(left) // RELEASED_MAX):
             left = yield from self._own(sorted(left))
             if not left:
                 return
             registration = yield from read(self._path)
-            # Without a registration, which an operator has deleted, there is no guard.
+            # If an operator has deleted the registration, there is no guard.
             guards = [] if registration is None else [SetData(self._path, registration.data, registration.stat.version)]
             deletions = [Delete(self._owner(partition)) for partition in sorted(left)[:RELEASED_MAX]]
             outcome = yield from perform(Transaction((*guards, *deletions)))
@@ -140,14 +141,14 @@ class Ownership:
         raise RegistryError(RegistryCode.NODE_EXISTS, self._owner(min(left)), "was created again after each deletion")
 
     def leave(self, partitions: Collection[TopicPartition]) -> Steps[None]:
-        """Delete the owners of partitions, then the registration, so that the others find the partitions free."""
+        """Delete the owners of partitions, then the registration, so that other members find the partitions free."""
         yield from self.release(partitions)
         known = yield from stat_of(self._path)
         if known is not None and self._is_own(known):
             yield from delete(self._path)
 
     def watch(self, partitions: Collection[TopicPartition], watcher: Watcher) -> Steps[bool]:
-        """Watch the owners of partitions; return whether one of the partitions has none now."""
+        """Watch the owners of partitions; return whether any of the partitions has no owner now."""
         outcomes = yield [Exists(self._owner(partition), watcher) for partition in sorted(partitions)]
         return any(found(outcome, Stat) is None for outcome in outcomes)
 
@@ -170,7 +171,7 @@ class Ownership:
         return Create(self._owner(partition), CONSUMER_OWNER.encode(str(thread)), CreateMode.EPHEMERAL)
 
 
-#: Codes of a guarded deletion that say that some of it was done before, or by an operator: look again.
+#: Codes of a guarded deletion that was partly done before, possibly by an operator: look again.
 _CHANGED: Final = frozenset({RegistryCode.BAD_VERSION, RegistryCode.NO_NODE})
 
 

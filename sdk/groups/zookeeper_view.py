@@ -1,8 +1,8 @@
-"""What a member sees of its group in the registry: the members, their threads by topic, and the partitions of topics.
+"""A member's view of its group in the registry: the members, their threads by topic, and the partitions of topics.
 
-Everything is read again in each rebalance, and each read sets the watches that report the next change. A registration
-that is damaged, or asks for absurd numbers of threads, counts as one without topics, since a single program must not
-stop the others; it is logged.
+Each rebalance reads everything again, and each read sets the watches that report the next change. A registration that
+is damaged, or asks for absurd numbers of threads, is logged and counts as one without topics, since a single program
+must not stop the others.
 
 Source: `TopicCount`, `AssignmentContext`, `ZkUtils.getConsumersPerTopic` in Apache Kafka 1.1.
 """
@@ -23,13 +23,14 @@ from kafkawire.sdk.registry.steps import ATTEMPTS_MAX, Steps, found, list_childr
 
 __all__ = ["STATIC", "GroupView", "read_group", "topics_of"]
 
-#: The word in a registration by names.
+#: The word in a registration that lists topic names.
 STATIC: Final = "static"
 
-#: Threads of one member, of all its topics together. Kafka has no limit; a thread is one stream of a program.
+#: The maximum number of threads of one member, over all its topics. Kafka has no limit; a thread is one stream of a
+#: program.
 THREADS_MAX: Final = 100_000
 
-#: Called with what is wrong with a node that is left out.
+#: Called with a description of the damage for each node that is left out.
 OnDamage = Callable[[KafkaWireError], None]
 
 
@@ -39,7 +40,7 @@ class GroupView(NamedTuple):
     Attributes:
         members: the ids of all members.
         threads: the threads that read each topic, `[topic][thread]`.
-        partitions: the partition numbers of the topics that matter to the reader, `[topic][partition]`; none for a
+        partitions: the partition numbers of the topics that matter to the reader, `[topic][partition]`; empty for a
             topic that does not exist.
         has_brokers: whether a broker is alive.
     """
@@ -63,11 +64,11 @@ def read_group(
 
     Args:
         group_id: the group.
-        consumer_id: the member that reads it.
-        watcher: called when a member comes or goes, a broker comes or goes, or a topic that matters changes; also for
-            any new topic if a member has a filter.
+        consumer_id: the member that reads the group.
+        watcher: called when a member or a broker comes or goes, or a topic that matters changes; if a member has a
+            filter, also for any new topic.
         on_damage: called for each node that is left out.
-        reads_all_topics: whether all topics of the group matter; otherwise those of the reading member do.
+        reads_all_topics: whether all topics of the group matter, or just those of the reading member.
         excludes_internal: whether filters leave out Kafka's own topics.
     """
     brokers, members = yield from together(_await_children(path, watcher) for path in _folders(group_id))
@@ -75,7 +76,7 @@ def read_group(
     registrations: dict[str, ConsumerRegistration] = {}
     for member, outcome in zip(members, outcomes, strict=True):
         data = found(outcome, Data)
-        if data is not None:  # one that has left meanwhile
+        if data is not None:  # None if it has left in the meantime
             path = child_path(CONSUMER_IDS.path(group_id), member)
             try:
                 registrations[member] = CONSUMER.decode(data.data, path)
@@ -110,12 +111,12 @@ def topics_of(
     """Return the topics of a member, each with its number of threads.
 
     Args:
-        registration: what the member has published.
-        known: the topics that exist, for a filter.
+        registration: the registration that the member has published.
+        known: the existing topics, to which a filter is applied.
         excludes_internal: whether a filter leaves out Kafka's own topics.
 
     Raises:
-        ConfigurationError: a filter is not understood.
+        ConfigurationError: the syntax of a filter is not supported.
         EncodeError: a number of threads is not positive, or the sum exceeds the limit.
     """
     topics = dict(registration.subscription)
@@ -129,7 +130,7 @@ def topics_of(
 
 
 def _is_filter(registration: ConsumerRegistration) -> bool:
-    """Return whether a member has a filter; Kafka takes any other word for a registration by names."""
+    """Return whether a member has a filter; Kafka treats any other word as a registration by names."""
     return bool(registration.subscription) and registration.pattern in {kind.value for kind in FilterKind}
 
 
@@ -138,7 +139,7 @@ def _folders(group_id: str) -> tuple[str, str]:
 
 
 def _await_children(path: str, watcher: Watcher) -> Steps[tuple[str, ...]]:
-    """List the children of a node and watch them; without the node, watch for it."""
+    """List the children of a node and watch them; if the node is missing, watch for it."""
     for _ in range(ATTEMPTS_MAX):
         children = yield from list_children(path, watcher)
         if children is not None:
@@ -149,10 +150,10 @@ def _await_children(path: str, watcher: Watcher) -> Steps[tuple[str, ...]]:
 
 
 def _partitions_of(topic: str, watcher: Watcher, on_damage: OnDamage) -> Steps[tuple[int, ...]]:
-    """Read the partitions of a topic and watch them; without the topic, watch for it."""
+    """Read the partitions of a topic and watch them; if the topic is missing, watch for it."""
     try:
         path = TOPIC.path(topic)
-    except EncodeError as error:  # another member's, and no topic can have this name
+    except EncodeError as error:  # another member names this topic, but no topic can have this name
         on_damage(error)
         return ()
     for _ in range(ATTEMPTS_MAX):

@@ -1,6 +1,6 @@
-"""Access control lists of nodes: who may do what, in the notation of ZooKeeper's schemes.
+"""Access control lists of nodes, in the notation of ZooKeeper's schemes.
 
-`default_acl` makes the lists that Kafka gives its nodes.
+`default_acl` returns the lists that Kafka gives its nodes.
 
 Source: `ZooDefs.Ids`, `DigestAuthenticationProvider` in Apache ZooKeeper; `ZkData.defaultAcls` in Apache Kafka.
 """
@@ -16,7 +16,7 @@ __all__ = ["CREATOR_ACL", "OPEN_ACL", "READ_ACL", "Acl", "Permission", "default_
 
 
 class Permission(IntFlag):
-    """What an entry permits: to READ data and children, WRITE data, CREATE and DELETE children, or ADMIN the list."""
+    """What an entry permits: READ data and children, WRITE data, CREATE and DELETE children, or ADMIN the list."""
 
     READ = 1
     WRITE = 2
@@ -30,9 +30,9 @@ class Acl(NamedTuple):
     """An entry of an access control list.
 
     Attributes:
-        permissions: what it permits.
-        scheme: `world`, `auth` (each identity of the creator; only in requests), `digest` or `sasl`.
-        id: the identity, in the form of the scheme; `anyone` for `world`, empty for `auth`.
+        permissions: the permissions that it grants.
+        scheme: `world`, `auth` (every identity of the creator; only in requests), `digest` or `sasl`.
+        id: the identity, in the format of the scheme; `anyone` for `world`, empty for `auth`.
     """
 
     permissions: Permission
@@ -42,19 +42,19 @@ class Acl(NamedTuple):
 
 #: Anyone may do anything.
 OPEN_ACL: Final = (Acl(Permission.ALL, "world", "anyone"),)
-#: The creator may do anything, and nobody else may do anything. The session must have an identity.
+#: Only the creator may do anything. The session must have an identity.
 CREATOR_ACL: Final = (Acl(Permission.ALL, "auth", ""),)
 #: Anyone may read.
 READ_ACL: Final = (Acl(Permission.READ, "world", "anyone"),)
 
 
 def default_acl(*, is_secure: bool, is_sensitive: bool = False) -> tuple[Acl, ...]:
-    """Return the list of a node that Kafka creates.
+    """Return the access control list of a node that Kafka creates.
 
     Args:
-        is_secure: whether `zookeeper.set.acl` is true, so that only the brokers may change the node. The path
-            `/consumers` is open even then, since every consumer writes below it.
-        is_sensitive: whether the node may contain secrets, so that only the brokers may read it.
+        is_secure: whether `zookeeper.set.acl` is true, so that only brokers may change the node. Even then, the path
+            `/consumers` is open, since every consumer writes below it.
+        is_sensitive: whether the node may contain secrets, so that only brokers may read it.
     """
     if not is_secure:
         return OPEN_ACL
@@ -62,7 +62,7 @@ def default_acl(*, is_secure: bool, is_sensitive: bool = False) -> tuple[Acl, ..
 
 
 def digest_id(credentials: str) -> str:
-    """Return the id of the scheme `digest` for `user:password`; the id does not reveal the password."""
+    """Return the id for `user:password` in the scheme `digest`; the id does not reveal the password."""
     user = credentials.partition(":")[0]
     digest = hashlib.sha1(credentials.encode(), usedforsecurity=False).digest()
     return f"{user}:{base64.b64encode(digest).decode()}"

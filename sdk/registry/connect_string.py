@@ -1,4 +1,4 @@
-"""The text that says where a ZooKeeper is: its servers, and the node below which everything is, the chroot.
+"""The text that locates a ZooKeeper: its servers, and the chroot, the node below which all paths are.
 
 Source: `ConnectStringParser` in Apache ZooKeeper; `zookeeper.connect` in Apache Kafka.
 """
@@ -12,14 +12,14 @@ __all__ = ["parse_connect"]
 
 
 def parse_connect(name: str, connect: str) -> tuple[str, str]:
-    """Return the servers and the chroot, empty for none.
+    """Return the servers and the chroot; the chroot is empty if there is none.
 
     Args:
         name: the name of the option, for the error.
         connect: `host:port,host:port/chroot`.
 
     Raises:
-        ConfigurationError: it has another form.
+        ConfigurationError: the text has another form.
     """
     hosts, slash, chroot = connect.partition("/")
     chroot = f"/{chroot}" if slash and chroot else ""

@@ -1,8 +1,8 @@
-"""Contents of nodes: JSON and plain text as Kafka writes and reads them.
+"""The content of nodes: JSON and plain text, as Kafka writes and reads them.
 
-`schemas/registry.yaml` describes the contents; `tables/znodes.py`, generated from it, builds a `Content` of fields and
-`Kind`s for each, and `znodes.py` pairs contents with paths. Decoding accepts what Kafka accepts, apart from three
-things: content has a size and a nesting limit, text is UTF-8, and what is not JSON is an error everywhere.
+`schemas/registry.yaml` describes the content of each node; `tables/znodes.py`, generated from it, builds a `Content` of
+fields and `Kind`s, and `znodes.py` pairs it with a path. Decoding accepts what Kafka accepts, with three exceptions:
+size and nesting are limited, text must be UTF-8, and invalid JSON is an error everywhere.
 
 Source: `ZkData`, `DecodeJson` in Apache Kafka; Jackson's `UTF8JsonGenerator` and `ObjectMapper.readTree`.
 """
@@ -48,29 +48,30 @@ __all__ = [
 
 T = TypeVar("T")
 
-#: ZooKeeper's limit for a whole request or response (`jute.maxbuffer`). It bounds the number of entries, too.
+#: ZooKeeper's limit for a whole request or response (`jute.maxbuffer`). It also bounds the number of entries.
 CONTENT_BYTES_MAX: Final = 0xFFFFF
 
-#: Levels of objects and arrays. Kafka's contents have four; more can only be in fields that it does not know.
+#: The maximum nesting of objects and arrays. Kafka's own content has four levels; only fields that Kafka does not know
+#: can have more.
 NESTING_MAX: Final = 64
 
-#: Versions of a field that is always, or never, in a content.
+#: The versions of a field that is always, or never, present.
 ALL_VERSIONS: Final = range(1 << 15)
 NO_VERSIONS: Final = range(0)
 
-#: The name of the version in every JSON content.
+#: The name of the version field in JSON content.
 _VERSION: Final = "version"
 
-#: Texts of JSON, which may contain brackets, and the brackets themselves. A text that does not end goes to the end.
+#: JSON strings, which may contain brackets, and the brackets themselves. An unterminated string extends to the end.
 _NESTED: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 
-#: A number as Java's `parseInt` reads it.
+#: A number as read by Java's `parseInt`.
 _DECIMAL: Final = re.compile("[+-]?[0-9]+")
-#: Characters of the longest int64; a text of more digits has leading zeros.
+#: The maximum length of a number: no int64 is longer, except with leading zeros.
 _DECIMAL_CHARACTERS_MAX: Final = 40
 
-#: Characters that Jackson escapes when it writes bytes; one outside the basic plane becomes a pair of escapes.
+#: Characters that Jackson escapes when it writes bytes; a character outside the basic plane becomes a pair of escapes.
 _ESCAPED: Final = re.compile('["\\\\\x00-\x1f\ud800-\udfff\U00010000-\U0010ffff]')
 _SHORT_ESCAPES: Final = {
     '"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r",
@@ -78,14 +79,14 @@ _SHORT_ESCAPES: Final = {
 
 
 class DamagedZnode(KafkaWireError):
-    """A node's path or content is not what Kafka accepts.
+    """Kafka would not accept a node's path or content.
 
-    Another program wrote it, or a newer release of Kafka. Treat this node as unreadable, and log the error.
+    Another program or a newer release of Kafka wrote it. Treat this node as unreadable, and log the error.
 
     Args:
         path: the node.
-        field: the field in its content, for example `partitions.0[1]`; empty for the content as a whole.
-        reason: what is wrong, with the value and what was expected.
+        field: the field in the content, for example `partitions.0[1]`; empty for the content as a whole.
+        reason: what is wrong, with the actual and the expected value.
     """
 
     def __init__(self, path: str, field: str, reason: str) -> None:
@@ -96,7 +97,7 @@ class DamagedZnode(KafkaWireError):
 
 
 class _Fault(Exception):
-    """What is wrong with a value; each level around it adds its part of the place while the fault passes."""
+    """What is wrong with a value; as the fault propagates, each level around the value adds its part of the place."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -110,13 +111,13 @@ class _Fault(Exception):
 
 
 class Kind(Protocol):
-    """A kind of value in JSON."""
+    """A kind of JSON value."""
 
     def read(self, found: object, version: int) -> Any:
-        """Return the value of parsed JSON.
+        """Return the value that parsed JSON stands for.
 
         Raises:
-            _Fault: it is of another kind.
+            _Fault: the JSON is of another kind.
         """
         ...
 
@@ -147,7 +148,7 @@ class _Integer:
         return digits(value)
 
     def parse(self, text: str) -> int:
-        """Return the number in a text, as Java reads it."""
+        """Return the number in a text, as read by Java."""
         if not _DECIMAL.fullmatch(text) or len(text) > _DECIMAL_CHARACTERS_MAX or int(text) not in self._values:
             raise _Fault(f"{quoted(text)} is not {self._name} in decimal digits")
         return int(text)
@@ -198,7 +199,7 @@ class _TextInt64:
 
 
 class _Uuid:
-    """A UUID, 16 bytes, which Kafka writes as base64."""
+    """A UUID of 16 bytes, which Kafka writes as base64."""
 
     def read(self, found: object, version: int) -> bytes:
         try:
@@ -224,7 +225,7 @@ UUID: Final = _Uuid()
 
 
 class Version(NamedTuple):
-    """The version of the content, which each content has as a field.
+    """The version field, which all JSON content has.
 
     Attributes:
         is_text: whether it is written as text.
@@ -233,7 +234,7 @@ class Version(NamedTuple):
     is_text: bool = False
 
     def read(self, found: object, version: int) -> int:
-        """Return the version, which was read already."""
+        """Return the version, which has already been read."""
         return version
 
     def write(self, value: object, version: int) -> str:
@@ -242,7 +243,7 @@ class Version(NamedTuple):
 
 
 class JsonArray(NamedTuple):
-    """An array of values of one kind, a tuple in Python."""
+    """An array of values of one kind; a tuple in Python."""
 
     kind: Kind
 
@@ -277,7 +278,7 @@ class JsonMap(NamedTuple):
     """An object whose keys are not fixed.
 
     Attributes:
-        keys: the kind of its keys, `STRING` or `INT32`; a key of JSON is text in any case.
+        keys: the kind of its keys, `STRING` or `INT32`; in JSON, all keys are text.
         kind: the kind of its values.
         order: the order in which Kafka writes the keys.
     """
@@ -321,17 +322,17 @@ class Field(NamedTuple):
     """A field of a structure.
 
     Attributes:
-        name: its attribute in Python.
+        name: the name of its attribute in Python.
         key: its name in JSON.
         kind: the kind of its value.
         versions: the versions in which it is written.
-        required: the versions in which content without it is refused.
-        read: the versions in which Kafka looks at it; in others, whatever it contains is accepted.
-        default: its value if it is missing or was not read.
-        is_nullable: whether it may be null unless it is required; null is read as the default.
-        is_omitted: whether it is not written if it has its default.
-        min: the lowest value that Kafka accepts; None for all.
-        one_of: the only values that Kafka accepts; empty for all.
+        required: the versions in which content that lacks it is refused.
+        read: the versions in which Kafka reads it; in other versions, any value is accepted.
+        default: its value if it is missing or not read.
+        is_nullable: whether it may be null where it is not required; null is read as the default.
+        is_omitted: whether it is left out if it has its default value.
+        min: the lowest value that Kafka accepts; None for no limit.
+        one_of: the only values that Kafka accepts; empty if it accepts all.
     """
 
     name: str
@@ -347,7 +348,7 @@ class Field(NamedTuple):
     one_of: tuple[Any, ...] = ()
 
     def value(self, found: Mapping[str, object], version: int) -> Any:
-        """Return the value in a parsed object."""
+        """Return the value of the field in a parsed object."""
         if self.key not in found:
             if version in self.required:
                 raise _Fault("is missing")
@@ -384,12 +385,12 @@ class Field(NamedTuple):
 
 
 class Structure(Generic[T]):
-    """An object with fixed fields, a named tuple in Python.
+    """An object with fixed fields; a named tuple in Python.
 
     Args:
-        make: the named tuple.
-        fields: in the order in which Kafka writes them.
-        refuses_unknown: whether Kafka refuses a field that is not one of them; otherwise it ignores such a field.
+        make: the class of the named tuple.
+        fields: the fields, in the order in which Kafka writes them.
+        refuses_unknown: whether Kafka refuses unknown fields, rather than ignoring them.
     """
 
     def __init__(self, make: type[T], *fields: Field, refuses_unknown: bool = False) -> None:
@@ -438,10 +439,10 @@ class Content(Protocol[T]):
     """The content of a node."""
 
     def decode(self, content: bytes | None, path: str) -> T:
-        """Return the value of a content.
+        """Return the decoded value.
 
         Args:
-            content: as read; None is as good as no bytes.
+            content: the bytes as read; None is the same as no bytes.
             path: the node, for errors.
 
         Raises:
@@ -459,14 +460,14 @@ class Content(Protocol[T]):
 
 
 class _NoContent:
-    """A node whose existence is all that it says; like Kafka, ignore what is in it."""
+    """A node that only matters by its existence; like Kafka, ignore its content."""
 
     def decode(self, content: bytes | None, path: str) -> None:
         return None
 
     def encode(self, value: None) -> bytes:
         if value is not None:
-            raise EncodeError("", f"{quoted(value)} in a node without content")
+            raise EncodeError("", f"expected no content, got {quoted(value)}")
         return b""
 
 
@@ -474,7 +475,7 @@ NO_CONTENT: Final = _NoContent()
 
 
 class TextContent(Generic[T]):
-    """Plain text, such as a decimal number.
+    """Plain text, for example a decimal number.
 
     Args:
         kind: `INT32`, `INT64` or `STRING`.
@@ -484,7 +485,7 @@ class TextContent(Generic[T]):
         self._kind = kind
 
     def decode(self, content: bytes | None, path: str) -> T:
-        """Return the value of a content."""
+        """Return the decoded value."""
         text = _decoded(content, path)
         try:
             found: T = self._kind.parse(text)
@@ -493,7 +494,7 @@ class TextContent(Generic[T]):
         return found
 
     def encode(self, value: T) -> bytes:
-        """Return the text of a value."""
+        """Return the encoded text of a value."""
         try:
             return _encoded(str(self._kind.read(value)))
         except _Fault as fault:
@@ -505,9 +506,9 @@ class JsonContent(Generic[T]):
 
     Args:
         structure: the object.
-        accepted: the versions that Kafka accepts; None if it does not look at the version.
-        written: the versions that are written. If there are several, the value has the one to write.
-        empty: returns the value of a node without content; None if there must be content.
+        accepted: the versions that Kafka accepts; None if it ignores the version.
+        written: the versions that can be written. If there are several, the value contains the version to write.
+        empty: returns the value of a node without content; None if content is required.
     """
 
     def __init__(
@@ -524,7 +525,7 @@ class JsonContent(Generic[T]):
         self._empty = empty
 
     def decode(self, content: bytes | None, path: str) -> T:
-        """Return the value of a content."""
+        """Return the decoded value."""
         if not content and self._empty is not None:
             return self._empty()
         found = _parsed(content, path)
@@ -549,7 +550,7 @@ class JsonContent(Generic[T]):
         if self._accepted is None:
             return self._written[-1]
         if not isinstance(found, dict):
-            return self._written[-1]  # the structure refuses it
+            return self._written[-1]  # the structure will refuse it
         if _VERSION not in found:
             fault = _Fault("is missing")
             fault.places.append(f".{_VERSION}")
@@ -568,13 +569,13 @@ def _refuse_version(version: object, known: range) -> NoReturn:
 
 
 def _place(key: object) -> str:
-    """Return a key as a part of a place."""
+    """Return a key in the form that it has in a place."""
     text = quoted(key)
     return f".{text[1:-1] if isinstance(key, str) else text}"
 
 
 def _json_text(text: str) -> str:
-    """Return a text in JSON as Jackson writes it to bytes."""
+    """Return a text as the JSON string that Jackson writes as bytes."""
     return f'"{_ESCAPED.sub(_escape, text)}"'
 
 
@@ -587,18 +588,18 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def _encoded(text: str) -> bytes:
-    """Return the bytes of a whole content."""
+    """Return the bytes of a node's whole content."""
     try:
         content = text.encode()
     except UnicodeEncodeError as error:
         raise _Fault(f"{quoted(text)} has an unpaired surrogate at character {error.start}") from None
     if len(content) > CONTENT_BYTES_MAX:
-        raise _Fault(f"there are {len(content)} bytes, but ZooKeeper accepts {CONTENT_BYTES_MAX}")
+        raise _Fault(f"there are {len(content)} bytes, but ZooKeeper accepts only {CONTENT_BYTES_MAX}")
     return content
 
 
 def _decoded(content: bytes | None, path: str) -> str:
-    """Return the text of a content that must not be missing."""
+    """Return the text of content that must not be missing."""
     if not content:
         raise DamagedZnode(path, "", "has no content")
     if len(content) > CONTENT_BYTES_MAX:
@@ -610,9 +611,9 @@ def _decoded(content: bytes | None, path: str) -> str:
 
 
 def _parsed(content: bytes | None, path: str) -> object:
-    """Return the JSON at the start of a content; like Kafka, ignore what follows it.
+    """Return the JSON value at the start of content; like Kafka, ignore the rest.
 
-    An unpaired surrogate, which only an escape can bring, becomes `?`, as it does when Kafka sends the text on.
+    An unpaired surrogate, which can only come from an escape, becomes `?`, as it does when Kafka sends the text on.
     """
     text = _decoded(content, path).removeprefix("\ufeff")
     if (depth := _depth(content or b"")) > NESTING_MAX:
@@ -620,7 +621,7 @@ def _parsed(content: bytes | None, path: str) -> object:
     start = _SPACE.match(text)
     try:
         found = _DECODER.raw_decode(text, start.end() if start else 0)[0]
-    except json.JSONDecodeError as error:  # the content is not shown, since a damaged one may have a secret
+    except json.JSONDecodeError as error:  # the content is not shown, since it may contain a secret
         raise DamagedZnode(path, "", f"not JSON: {error.msg} at character {error.pos}") from None
     except ValueError as error:
         raise DamagedZnode(path, "", f"not JSON: {error}") from None
@@ -628,7 +629,7 @@ def _parsed(content: bytes | None, path: str) -> object:
 
 
 def _sendable(found: object) -> object:
-    """Return a parsed value with texts that UTF-8 can represent."""
+    """Return a parsed value in which UTF-8 can represent every text."""
     if isinstance(found, str):
         return found.encode("utf-8", "replace").decode()
     if isinstance(found, list):
@@ -639,7 +640,7 @@ def _sendable(found: object) -> object:
 
 
 def _depth(content: bytes) -> int:
-    """Return how many objects and arrays of JSON are nested, or fewer if there are too few to exceed the limit."""
+    """Return how deeply JSON objects and arrays are nested, or less if there are too few to exceed the limit."""
     if content.count(b"[") + content.count(b"{") <= NESTING_MAX:
         return 0
     depth = deepest = 0
@@ -653,7 +654,7 @@ def _depth(content: bytes) -> int:
 
 
 def _refuse_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is not a number of JSON")
+    raise ValueError(f"{text} is not a JSON number")
 
 
 _DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)

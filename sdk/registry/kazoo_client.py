@@ -1,9 +1,9 @@
-"""kazoo's connection to a ZooKeeper, on one thread and without queues: events are reported in the order of the wire.
+"""kazoo's connection to a ZooKeeper, on one thread and without queues: events are reported in wire order.
 
-kazoo's own handler hands results to one thread and events to another, so that an event can be told after an outcome
-that shows its change. `DirectHandler` calls back on the thread of the connection, where `ZooKeeperRegistry` only
-appends to its inbox. Names of kazoo that are not public are used in this module alone: `_call` queues any request, and
-`_notify_pending` fails what is queued. The limit of kazoo's version in pyproject.toml is for them.
+kazoo's own handler passes results to one thread and events to another, so an event may be reported after an outcome
+that already shows its change. `DirectHandler` calls back on the thread of the connection, where `ZooKeeperRegistry`
+only appends to its inbox. Only this module uses private names of kazoo: `_call` queues any request, and
+`_notify_pending` fails queued requests. They are the reason for the limit on kazoo's version in pyproject.toml.
 """
 
 from __future__ import annotations
@@ -25,44 +25,44 @@ if TYPE_CHECKING:
 
 __all__ = ["ConnectionLog", "DirectHandler", "KazooConnection", "KnownSession", "WakePipe"]
 
-#: Pauses between attempts to connect, each twice the one before up to the last, with some jitter.
+#: The shortest and the longest pause between attempts to connect; pauses double, with some jitter.
 _PAUSE_MIN_SECONDS: Final = 0.1
 _PAUSE_MAX_SECONDS: Final = 2.0
 
-#: A connection, and the answer to its first request, may take this long, or as long as a session if that is shorter. A
-#: ZooKeeper that is just starting takes connections that it never answers.
+#: How long connecting and the answer to the first request may take, unless the session timeout is shorter. A ZooKeeper
+#: that is just starting accepts connections that it never answers.
 _HANDSHAKE_SECONDS: Final = 6.0
 
-#: A handshake of TLS gets this time at least, however long the connection itself has taken.
+#: The minimum time for a TLS handshake, no matter how long connecting took.
 _ROUND_TRIP_SECONDS: Final = 1.0
 
-#: The number of connections that may be lost in a row while a login that has succeeded before is repeated; the next one
-#: counts as a refusal. Some servers refuse a login only by closing the connection.
+#: How many connections in a row may be lost while a previously successful login is repeated; the next loss counts as a
+#: refusal. Some servers refuse a login only by closing the connection.
 _LOGIN_LOSSES_MAX: Final = 5
 
-#: kazoo takes a connection for lost when nothing was received for this share of the timeout that the servers grant.
+#: kazoo considers a connection lost if nothing is received for this share of the timeout that the servers grant.
 _SILENT_SHARE: Final = 2 / 3
 
-#: What kazoo says about its connections, which is more than one warning for each attempt.
+#: Receives kazoo's lines about its connections, which include several warnings for each attempt.
 _log = logging.getLogger("kafkawire.registry.kazoo")
 
 
 class WakePipe:
-    """Wakes kazoo's thread once for each request, as its pair of sockets does, without ever blocking the sender.
+    """Wakes kazoo's thread once for each request, as kazoo's own socket pair does, but never blocks the sender.
 
-    A pair of sockets is full after some hundred bytes if its reader is busy with a connection.
+    A socket pair is full after a few hundred bytes if its reader is busy with a connection.
     """
 
     def __init__(self) -> None:
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._reader, False)
         self._lock = threading.Lock()
-        #: The number of bytes that are sent and not received; the pipe has a byte if there are any.
+        #: The number of bytes sent but not received; if it is positive, the pipe contains a byte.
         self._count = 0
         self._open_ends = 2
 
     def fileno(self) -> int:
-        """Return what is readable while a byte waits."""
+        """Return the file descriptor that is readable while a byte is waiting."""
         return self._reader
 
     def send(self, data: bytes) -> None:
@@ -74,7 +74,7 @@ class WakePipe:
         with self._lock:
             if self._open_ends < 2:
                 raise BrokenPipeError("the connection was closed")
-            # In this order: after an interruption between the two, the reader is woken for nothing, but never asleep.
+            # The order matters: if interrupted in between, the reader may wake needlessly, but never misses a byte.
             if not self._count:
                 os.write(self._writer, b"\0")
             self._count += 1
@@ -83,19 +83,19 @@ class WakePipe:
         """Receive a byte.
 
         Raises:
-            OSError: there is none, or the pipe is closed.
+            OSError: no byte is waiting, or the pipe is closed.
         """
         with self._lock:
             if self._open_ends < 2:
                 raise BlockingIOError("the connection was closed")
             self._count = max(self._count - 1, 0)
             if not self._count:
-                # All of them: a byte that is not counted would wake the reader for ever.
+                # Read all bytes: a byte that is not counted would wake the reader forever.
                 os.read(self._reader, 4096)
             return b"\0"
 
     def close(self) -> None:
-        """Close one end; both are closed with the first."""
+        """Close one end; closing the first end closes both."""
         with self._lock:
             if self._open_ends == 2:
                 os.close(self._reader)
@@ -103,7 +103,7 @@ class WakePipe:
             self._open_ends -= 1
 
     def forked(self) -> None:
-        """Close the child's copies of a pipe of the parent, whose threads may have held the lock."""
+        """Close the child's copies of the parent's pipe; the parent's threads may have held the lock."""
         self._lock = threading.Lock()
         if self._open_ends == 2:
             os.close(self._reader)
@@ -112,22 +112,22 @@ class WakePipe:
 
 
 class _TimedOut(Exception):
-    """A connection took too long."""
+    """A connection has taken too long."""
 
 
 class DirectHandler:
-    """What kazoo's client needs from threads and sockets (`kazoo.interfaces.IHandler`).
+    """Provides threads and sockets to kazoo's client (`kazoo.interfaces.IHandler`).
 
-    Callbacks run on the thread of the connection, at once.
+    Callbacks run immediately, on the thread of the connection.
 
     Args:
-        tls: the configuration of TLS; None for connections without it. kazoo's own would trust the authorities of the
-            system in any case.
+        tls: the TLS configuration; None for connections without TLS. kazoo's own configuration would always trust the
+            system's certificate authorities.
     """
 
     name = "kafkawire"
     timeout_exception = _TimedOut
-    #: Callbacks of results are called in place by a handler that does not run.
+    #: kazoo calls result callbacks in place if its handler is not running.
     running = False
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
@@ -136,29 +136,29 @@ class DirectHandler:
         self._sockets: list[socket.socket] = []
         self._pipe: WakePipe | None = None
         self._lock = threading.Lock()
-        #: Whether there is a connection whose first request was not answered.
+        #: Whether there is a connection whose first request has not been answered.
         self.is_in_handshake = False
         self._silence_ms = math.inf
         self._received_at_ms = 0
 
     def limit_silence(self, silence_ms: float) -> None:
-        """Begin to watch a new connection: it counts as lost once nothing was received for this long.
+        """Begin to watch a new connection: it counts as lost once nothing has been received for this long.
 
-        kazoo itself looks at its pings only while nothing is sent.
+        kazoo itself checks its pings only while nothing is being sent.
         """
         self._silence_ms = silence_ms
         self._received_at_ms = monotonic_ms()
 
     def abort(self) -> None:
-        """End waits, and the connection, at once: kazoo's thread comes to its end."""
+        """End all waits and the connection immediately, so that kazoo's thread ends."""
         with self._lock:
             self._is_ended.set()
             for each in self._sockets:
                 try:
-                    # That of a socket with TLS would take its state away from the thread that uses it.
+                    # The method of a TLS socket would remove TLS state that another thread is using.
                     socket.socket.shutdown(each, socket.SHUT_RDWR)
                 except OSError:
-                    continue  # it is closed already
+                    continue  # it is already closed
 
     def sleep_func(self, seconds: float) -> None:
         """Sleep between two attempts to connect."""
@@ -179,7 +179,7 @@ class DirectHandler:
         try:
             connected: socket.socket = create_tcp_connection(socket, *arguments, **options)
         except TimeoutError as error:
-            # Python's own has no text where kazoo looks for it.
+            # Python's own error has no text where kazoo looks for one.
             raise TimeoutError(errno.ETIMEDOUT, "timed out") from error
         self.is_in_handshake = True
         self._silence_ms = math.inf
@@ -198,25 +198,25 @@ class DirectHandler:
         return secured
 
     def _hold(self, connected: socket.socket) -> None:
-        """Note a connection, so that `abort` ends it."""
+        """Remember a connection, so that `abort` ends it."""
         with self._lock:
-            # One connection at a time: a former one is closed.
+            # There is one connection at a time: any former one is closed.
             self._sockets = [connected]
             if self._is_ended.is_set():
                 connected.close()
                 raise ConnectionAbortedError("the registry was closed")
 
     def select(self, reads: Sequence[Any], writes: Sequence[Any], others: Sequence[Any], timeout: float) -> Any:
-        """Wait for sockets; return those that can be read, those that can be written, and nothing.
+        """Wait for sockets; return the readable ones, the writable ones, and an empty list.
 
         Raises:
-            _TimedOut: nothing was received for too long.
+            _TimedOut: nothing has been received for too long.
         """
-        # What TLS has decrypted and kazoo has not read is not seen by the system.
+        # The system does not see data that TLS has decrypted but kazoo has not read.
         decrypted = [file for file in reads if hasattr(file, "pending") and file.pending()]
         if decrypted:
             return decrypted, [], []
-        # kazoo's own makes a selector for each call, and there are two calls for each request.
+        # kazoo's own method creates a selector for each call, and there are two calls for each request.
         poll = select.poll()
         for files, event in ((reads, select.POLLIN), (writes, select.POLLOUT)):
             for file in files:
@@ -232,7 +232,7 @@ class DirectHandler:
         return *found, []
 
     def _check_silence(self) -> None:
-        """Raise an error unless there is something to be received, which kazoo does not read while it writes."""
+        """Raise an error unless there is data to receive, which kazoo does not read while it writes."""
         poll = select.poll()
         for each in self._sockets:
             poll.register(each, select.POLLIN)
@@ -241,12 +241,12 @@ class DirectHandler:
         self._received_at_ms = monotonic_ms()
 
     def create_socket_pair(self) -> tuple[WakePipe, WakePipe]:
-        """Return both ends of what wakes the thread."""
+        """Return both ends of the pipe that wakes the thread."""
         pipe = self._pipe = WakePipe()
         return pipe, pipe
 
     def forked(self) -> None:
-        """Close the child's copies of the parent's descriptors; the connection itself goes on in the parent."""
+        """Close the child's copies of the parent's descriptors; the connection itself continues in the parent."""
         self._lock = threading.Lock()
         self._is_ended = threading.Event()
         self._is_ended.set()
@@ -261,7 +261,7 @@ class DirectHandler:
         return threading.Event()
 
     def spawn(self, function: Callable[..., None], *arguments: Any, **options: Any) -> threading.Thread:
-        """Run a function on a thread that does not keep the process."""
+        """Run a function on a thread that does not keep the process alive."""
         thread = threading.Thread(
             target=function, args=arguments, kwargs=options, name="kafkawire-zookeeper", daemon=True
         )
@@ -280,12 +280,12 @@ class DirectHandler:
 
 
 class ConnectionLog(logging.LoggerAdapter[logging.Logger]):
-    """Takes kazoo's log lines: errors as they are, the others for debugging.
+    """Takes kazoo's log lines: errors keep their level, all others become debug lines.
 
-    Requests and responses have passwords and the content of nodes in them, so only their types and paths are logged.
+    Requests and responses contain passwords and node content, so only their types and paths are logged.
 
     Attributes:
-        last: the last warning, which says why there is no connection; empty if there was none.
+        last: the last warning, which says why there is no connection; empty if there has been none.
     """
 
     def __init__(self) -> None:
@@ -300,12 +300,12 @@ class ConnectionLog(logging.LoggerAdapter[logging.Logger]):
         self.logger.log(level if level >= logging.ERROR else min(level, logging.DEBUG), msg, *args, **kwargs)
 
     def process(self, msg: object, kwargs: MutableMapping[str, Any]) -> tuple[object, MutableMapping[str, Any]]:
-        """Return a line as it is."""
+        """Return a line unchanged."""
         return msg, kwargs
 
 
 def _shown(argument: object) -> object:
-    """Return what may be logged of an argument of a line."""
+    """Return the part of a log argument that may be logged."""
     if argument is None or isinstance(argument, str | int | float | Exception):
         return argument
     kind = type(argument).__name__
@@ -317,9 +317,9 @@ class KnownSession(NamedTuple):
     """A session that another connection can continue.
 
     Attributes:
-        session_id: its number.
-        password: what proves that the session is one's own.
-        last_zxid: the last transaction that it has seen.
+        session_id: the id of the session.
+        password: the password, which proves ownership of the session.
+        last_zxid: the last transaction that the session has seen.
     """
 
     session_id: int
@@ -328,7 +328,7 @@ class KnownSession(NamedTuple):
 
 
 class _CloseAnswer:
-    """Notes whether the request to end a session was answered."""
+    """Notes whether the request to end a session has been answered."""
 
     def __init__(self) -> None:
         self.is_given = False
@@ -337,11 +337,11 @@ class _CloseAnswer:
         self.is_given = True
 
     def set_exception(self, error: Exception) -> None:
-        """Ignore an error: the session ends by its timeout."""
+        """Ignore the error: the session ends by its timeout."""
 
 
 class _OneWatcher(dict[str, set[Callable[[Any], None]]]):
-    """kazoo's table of the watchers of each path: one watcher takes the events of all paths, and nothing is kept."""
+    """Replaces kazoo's table of watchers by path: one watcher takes the events of all paths, and nothing is stored."""
 
     def __init__(self, watcher: Callable[[Any], None]) -> None:
         super().__init__()
@@ -356,22 +356,22 @@ class _OneWatcher(dict[str, set[Callable[[Any], None]]]):
 
 
 class KazooConnection:
-    """A session, and the next one after it has expired, until the credentials are refused or it is closed.
+    """A session, and further sessions after each expiry, until the credentials are refused or the connection is closed.
 
     Args:
         hosts: the servers, with their ports, separated by commas.
         session_timeout_ms: after this time without a connection, the servers may end the session.
-        digests: credentials for the scheme `digest`: `user:password`.
-        sasl: options of kazoo for SASL; None for none.
-        on_state: called on the thread of the connection with the names of kazoo's states: CONNECTED, SUSPENDED (then
-            `_notify_pending` has failed all requests), EXPIRED_SESSION, AUTH_FAILED; and with CLOSED if the thread has
-            come to its end although it was neither closed nor refused: the session may exist.
-        on_event: called there with kazoo's events of watches.
+        digests: credentials for the scheme `digest`, as `user:password`.
+        sasl: kazoo's options for SASL; None for no SASL login.
+        on_state: called on the thread of the connection with the name of each new kazoo state: CONNECTED, SUSPENDED
+            (once `_notify_pending` has failed all requests), EXPIRED_SESSION or AUTH_FAILED; and with CLOSED if the
+            thread has ended although the connection was neither closed nor refused, so the session may still exist.
+        on_event: called on the same thread with kazoo's watch events.
         session: the session to continue; None for a new one.
-        tls: the configuration of TLS; None for none.
+        tls: the TLS configuration; None for no TLS.
 
     Attributes:
-        agreed_timeout_ms: the timeout of the session, as the servers have answered; None before the first answer.
+        agreed_timeout_ms: the session timeout that the servers have granted; None before their first answer.
     """
 
     def __init__(
@@ -399,7 +399,7 @@ class KazooConnection:
         self._is_refused = self._is_closing = False
         self._has_logged_in = session is not None
         self._login_losses = 0
-        #: The watcher of every request, one for all.
+        #: The single watcher of all requests.
         self.watcher = on_event
         retry = {
             "max_tries": -1,
@@ -420,20 +420,21 @@ class KazooConnection:
         )
         if session is not None:
             self._client.last_zxid = session.last_zxid
-            # kazoo tells no state twice and begins with LOST, so it would not tell that this session has expired.
+            # kazoo never reports a state twice and begins with LOST, so it would not report that this session has
+            # expired.
             self._client.state = KazooState.SUSPENDED
         connection = self._client._connection
         connection._connect = self._login_checked(connection._connect)
         connection.zk_loop = self._watched(connection.zk_loop)
-        # kazoo tells an event only to watchers that this client has set, and forgets them with a connection. But the
-        # watches of a session stay, also when another client continues it.
+        # kazoo reports events only to watchers that this client has set, and forgets them when a connection ends. But a
+        # session's watches remain, even if another client continues it.
         self._client._reset_watchers = lambda: None
         self._client._data_watchers = _OneWatcher(on_event)
         self._client._child_watchers = _OneWatcher(on_event)
         self._client.add_listener(self._changed)
 
     def _login_checked(self, connect: Callable[..., tuple[float, float]]) -> Callable[..., tuple[float, float]]:
-        """Tell apart refused credentials and connections that are lost during a login."""
+        """Distinguish refused credentials from connections that are lost during a login."""
         from kazoo.exceptions import AuthFailedError, ConnectionDropped, SessionClosedRequireSaslError
 
         def checked(*arguments: Any) -> tuple[float, float]:
@@ -446,7 +447,7 @@ class KazooConnection:
                     raise ConnectionDropped(str(error)) from error
                 raise
             except SessionClosedRequireSaslError as error:
-                raise AuthFailedError("the servers demand a login by SASL") from error
+                raise AuthFailedError("the servers demand a SASL login") from error
             self._has_logged_in = True
             self._login_losses = 0
             self._handler.limit_silence(timeouts_ms[0])
@@ -456,7 +457,7 @@ class KazooConnection:
         return checked
 
     def _watched(self, loop: Callable[[], None]) -> Callable[[], None]:
-        """Tell when kazoo's thread ends by itself."""
+        """Report when kazoo's thread ends on its own."""
 
         def watched() -> None:
             try:
@@ -470,17 +471,17 @@ class KazooConnection:
 
     @property
     def session(self) -> KnownSession | None:
-        """What another connection needs to continue the session; None if there is none."""
+        """The data that another connection needs to continue the session; None if there is no session."""
         return self._session if self._session.session_id else None
 
     @property
     def session_id(self) -> int:
-        """The session; 0 if there is none."""
+        """The id of the session; 0 if there is none."""
         return self._session.session_id
 
     @property
     def session_password(self) -> bytes:
-        """What continues the session on another connection."""
+        """The password that is needed to continue the session on another connection."""
         return self._session.password
 
     @property
@@ -502,8 +503,8 @@ class KazooConnection:
         """Queue a request; never blocks.
 
         Args:
-            request: of kazoo, or like one.
-            answered: its `set` or its `set_exception` is called, mostly on the thread of the connection.
+            request: a request of kazoo's, or one with the same interface.
+            answered: an object whose `set` or `set_exception` is called, usually on the thread of the connection.
         """
         self._client._call(request, answered)
 
@@ -512,13 +513,13 @@ class KazooConnection:
         self._client._notify_pending(self._connecting)
 
     def close(self, timeout_ms: int) -> bool:
-        """End the session; return whether the servers have confirmed that in time. If not, the thread ends soon."""
+        """End the session; return whether the servers confirmed that in time. If they did not, the thread ends soon."""
         from kazoo.protocol.serialization import Close
 
         self._is_closing = True
         had_session = bool(self.session_id)
         ended, answer = threading.Event(), _CloseAnswer()
-        # kazoo does not tell an answer to its own request.
+        # kazoo does not report the answer to its own request.
         methods = {"__bool__": lambda _: True, "deserialize": lambda *_: True}
         request = type("CloseSession", (Close,), methods)()
         client = self._client
@@ -541,13 +542,13 @@ class KazooConnection:
         return in_time and (answer.is_given or not had_session)
 
     def drop(self) -> None:
-        """End the connection at once, but not the session; its thread then comes to its end."""
+        """End the connection immediately, but not the session; its thread then ends."""
         self._is_closing = True
         self._client._stopped.set()
         self._handler.abort()
 
     def abandon(self) -> None:
-        """End the connection, but not the session. Blocks until the thread has ended."""
+        """End the connection, but not the session; block until the thread has ended."""
         self.drop()
         try:
             self._client._safe_close()
@@ -556,7 +557,7 @@ class KazooConnection:
             _log.debug("abandoning: %s", error)
 
     def forked(self) -> None:
-        """Release what a child process has of this connection, which belongs to the parent."""
+        """Release the child process's copies of this connection, which belongs to the parent."""
         self._is_closing = True
         self._handler.forked()
 
@@ -566,10 +567,10 @@ class KazooConnection:
         if state == self._suspended:
             self._on_state("SUSPENDED")
             return
-        # For a lost session, how it was lost.
+        # For a lost session, this says how it was lost.
         kind: str = client.client_state
         if kind == "CLOSED":
-            # Its end is reported when the thread ends; kazoo then forgets this handler.
+            # The end is reported when the thread ends; kazoo then forgets this listener.
             self._session = self._session._replace(last_zxid=client.last_zxid)
             return
         self._is_refused = kind == "AUTH_FAILED"

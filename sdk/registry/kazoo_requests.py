@@ -1,6 +1,6 @@
-"""Operations of the registry as kazoo's requests, and kazoo's responses as outcomes.
+"""Translates operations of the registry to kazoo's requests, and kazoo's responses to outcomes.
 
-kazoo is an optional package (the extra `zookeeper`), so it is imported only when a `KazooTranslation` is created.
+kazoo is an optional package (the extra `zookeeper`), so it is only imported when a `KazooTranslation` is created.
 
 Source: `MultiTransactionRecord`, `SetWatches` in Apache ZooKeeper.
 """
@@ -43,8 +43,8 @@ from kafkawire.sdk.registry.registry import (
 
 __all__ = ["SET_WATCHES_BYTES_MAX", "KazooTranslation", "SetWatches", "code_of"]
 
-#: Maximum size of the paths of one `SetWatches`, in bytes: far below the largest request. Java's client has the same
-#: limit.
+#: The maximum size in bytes of the paths in one `SetWatches`: far below the largest request, and the same limit as in
+#: Java's client.
 SET_WATCHES_BYTES_MAX: Final = 128 * 1024
 
 _FLAGS = {
@@ -54,7 +54,7 @@ _FLAGS = {
     CreateMode.EPHEMERAL_SEQUENTIAL: 3,
 }
 
-#: The code of each of kazoo's errors, by the name of its class; any other error is UNEXPECTED.
+#: The code of each kazoo error, by class name; any other error is UNEXPECTED.
 _CODES = {
     "RolledBackError": RegistryCode.ROLLED_BACK,
     "RuntimeInconsistency": RegistryCode.RUNTIME_INCONSISTENCY,
@@ -72,14 +72,14 @@ _CODES = {
 
 
 class SetWatches:
-    """The request that restores the watches of a session on another connection; kazoo does not have it.
+    """The request that restores the watches of a session on another connection; kazoo lacks it.
 
     The registry immediately fires the watches whose nodes have changed since `zxid`.
 
     Args:
         zxid: the last transaction that the session has seen.
         data: paths watched by GetData.
-        existence: paths of nodes that did not exist when Exists set their watch.
+        existence: paths of nodes that did not exist when Exists set the watch.
         children: paths watched by GetChildren.
     """
 
@@ -109,7 +109,7 @@ class KazooTranslation:
     """Translates operations and outcomes for one registry.
 
     Args:
-        prefix: the chroot, which precedes each path; empty, or a path other than `/`.
+        prefix: the chroot, which is prepended to each path; empty, or a path other than `/`.
 
     Raises:
         ConfigurationError: kazoo is not installed.
@@ -168,7 +168,7 @@ class KazooTranslation:
 
         Args:
             operation: the operation.
-            response: the response that kazoo's request has deserialized, or the exception.
+            response: the response as deserialized by kazoo's request, or the exception.
         """
         path = path_of(operation)
         if isinstance(response, Exception):
@@ -181,7 +181,7 @@ class KazooTranslation:
             case Delete():
                 return Deleted(path)
             case Exists():
-                # kazoo treats NO_NODE as an ordinary answer.
+                # kazoo treats NO_NODE as a normal answer.
                 return RegistryError(RegistryCode.NO_NODE, path) if response is None else _stat(response)
             case GetData():
                 return Data(response[0] or b"", _stat(response[1]))
@@ -225,5 +225,5 @@ def _error(error: Exception, path: str) -> RegistryError:
 
 
 def _stat(stat: Any) -> Stat:
-    # kazoo's tuple has its fields in the order of the protocol, as `Stat` does.
+    # kazoo's tuple has its fields in protocol order, as does `Stat`.
     return Stat(*stat)

@@ -1,4 +1,4 @@
-"""TLS from the key stores that a Java program has: PEM as it is, PKCS12 through `cryptography`, JKS not at all.
+"""TLS with a Java program's key stores: PEM is read directly, PKCS12 through `cryptography`, JKS not at all.
 
 Source: `KeyStoreFileType` in Apache ZooKeeper.
 """
@@ -16,22 +16,22 @@ from kafkawire.sdk.transport.tls import PemFiles, tls_context
 
 __all__ = ["KeyStore", "context_of"]
 
-#: The types, by the end of the file's name.
+#: The types, by file name suffix.
 _BY_SUFFIX: Final = {".pem": "PEM", ".p12": "PKCS12", ".pfx": "PKCS12", ".jks": "JKS"}
 
-#: How to make a file that can be read.
+#: How to create a file that can be read.
 _CONVERT_JKS: Final = "keytool -importkeystore -srckeystore FILE -destkeystore FILE.p12 -deststoretype PKCS12"
 _CONVERT_PKCS12: Final = "openssl pkcs12 -in FILE -out FILE.pem"
 
 
 class KeyStore(NamedTuple):
-    """A file with certificates, and with a private key if it is that of this program.
+    """A file with certificates; this program's own also contains a private key.
 
     Attributes:
-        option: the option that names it, for errors.
-        location: the file; None for none.
-        type: PEM, PKCS12 or JKS; None to tell it by the end of the file's name.
-        password: its password; None for none.
+        option: the option that names the file, for errors.
+        location: the file; None if there is none.
+        type: PEM, PKCS12 or JKS; None to infer it from the suffix of the file name.
+        password: its password; None if it has none.
     """
 
     option: str
@@ -41,20 +41,20 @@ class KeyStore(NamedTuple):
 
 
 def context_of(trusted: KeyStore, own: KeyStore, versions: Collection[str], *, checks_hostname: bool) -> ssl.SSLContext:
-    """Return the context for connections.
+    """Return the TLS context for connections.
 
     Args:
-        trusted: the certificates of trusted authorities; without a location, those of the system.
-        own: the certificate and the private key of this program; without a location, none.
-        versions: of TLS, such as TLSv1.3.
-        checks_hostname: whether the server's certificate must match the name that is connected to.
+        trusted: the certificates of trusted authorities; without a location, the system's certificates.
+        own: the certificate and the private key of this program; without a location, it has none.
+        versions: TLS versions, for example TLSv1.3.
+        checks_hostname: whether the server's certificate must match the host name of the connection.
 
     Raises:
         ConfigurationError: a file cannot be read, or has another format; the text says how to convert it.
     """
     authorities, certificate = _pem(trusted), _pem(own)
     try:
-        # A file of PEM has the certificate and the key.
+        # A PEM file contains both the certificate and the key.
         context = tls_context(PemFiles(authorities, certificate, None, own.password, checks_hostname))
     except ConfigurationError as error:
         store = trusted if error.option == "ssl_truststore_location" else own
@@ -69,16 +69,18 @@ def _version(name: str) -> ssl.TLSVersion:
 
 
 def _pem(store: KeyStore) -> str | None:
-    """Return the path of a file of PEM, or the PEM text of another key store; None without a location."""
+    """Return the path of a PEM file, or the content of another key store as PEM; None without a location."""
     if store.location is None:
         return None
     kind = store.type or _BY_SUFFIX.get(Path(store.location).suffix.lower())
     if kind is None:
         type_option = store.option.replace("location", "type")
-        reason = f"its name does not tell its type; set {type_option}, or let it end with {', '.join(_BY_SUFFIX)}"
+        reason = (
+            f"its name does not show its type; set {type_option}, or use one of the suffixes {', '.join(_BY_SUFFIX)}"
+        )
         raise ConfigurationError(store.option, store.location, reason)
     if kind == "JKS":
-        reason = f"key stores of the type JKS cannot be read; convert it: {_CONVERT_JKS}"
+        reason = f"JKS key stores cannot be read; convert it: {_CONVERT_JKS}"
         raise ConfigurationError(store.option, store.location, reason)
     return store.location if kind == "PEM" else _from_pkcs12(store.option, store.location, store.password)
 
@@ -94,7 +96,7 @@ def _from_pkcs12(option: str, location: str, password: Secret | None) -> str:
             pkcs12,
         )
     except ImportError:
-        reason = f"a key store of the type PKCS12 needs the package cryptography; or convert it: {_CONVERT_PKCS12}"
+        reason = f"a PKCS12 key store requires the package cryptography; alternatively, convert it: {_CONVERT_PKCS12}"
         raise ConfigurationError(option, location, reason) from None
     phrase = None if password is None else password.reveal().encode()
     try:

@@ -1,4 +1,4 @@
-"""The login to a ZooKeeper by SASL, as the file of login modules that Java programs share says it.
+"""The SASL login to a ZooKeeper, as specified by the login module file (JAAS) of Java programs.
 
     Client {
         org.apache.zookeeper.server.auth.DigestLoginModule required
@@ -25,23 +25,23 @@ _DIGEST: Final = "org.apache.zookeeper.server.auth.DigestLoginModule"
 
 _FLAGS: Final = ("required", "requisite", "sufficient", "optional")
 
-#: Comments and spaces, then a token: a text in quotes, a word, or one of the characters { } ; =.
+#: Comments and spaces, then a token: quoted text, a word, or one of the characters { } ; =.
 _TOKEN: Final = re.compile(
     r"(?:\s+|//[^\n]*|#[^\n]*|/\*.*?\*/)*"
     r"(?:\"(?P<quoted>(?:[^\"\\\n]|\\.)*)\"|'(?P<single>[^'\n]*)'|(?P<word>[^\s{};=\"'#]+)|(?P<sign>[{};=])|(?P<end>$))",
     re.DOTALL,
 )
 
-#: A file of some sections has a few hundred bytes.
+#: The maximum size; a file with several sections has a few hundred bytes.
 _FILE_BYTES_MAX: Final = 1_000_000
 
 
 class SaslDigest(NamedTuple):
-    """A login by SASL with DIGEST-MD5.
+    """A SASL login with DIGEST-MD5.
 
     Attributes:
-        user: the name.
-        password: its password.
+        user: the user name.
+        password: the user's password.
     """
 
     user: str
@@ -49,7 +49,7 @@ class SaslDigest(NamedTuple):
 
 
 def login_of(option: str, path: str, section: str) -> SaslDigest | None:
-    """Return the login of a section of a file of login modules; None if the file has no such section.
+    """Return the login in a section of a login module file; None if the file has no such section.
 
     Args:
         option: the option that names the file, for errors.
@@ -57,8 +57,8 @@ def login_of(option: str, path: str, section: str) -> SaslDigest | None:
         section: the name of the section.
 
     Raises:
-        ConfigurationError: the file cannot be read, the section has another login module than DigestLoginModule, or
-            name and password are missing.
+        ConfigurationError: the file cannot be read, the section has a login module other than DigestLoginModule, or
+            user name or password is missing.
     """
     try:
         with open(path, "rb") as file:
@@ -93,10 +93,10 @@ class _Tokens:
         self.advance()
 
     def advance(self) -> None:
-        """Read the next token into `sign`, if it is one of { } ; = or the end (empty), or else into `word`."""
+        """Read the next token: into `sign` if it is one of { } ; = or the end (empty), otherwise into `word`."""
         match = _TOKEN.match(self._text, self._place)
         if match is None:
-            raise ValueError(f"line {self._text.count(chr(10), 0, self._place) + 1}: a quotation mark is not closed")
+            raise ValueError(f"line {self._text.count(chr(10), 0, self._place) + 1}: unclosed quotation mark")
         self._place = match.end()
         self.line = self._text.count("\n", 0, match.end()) + 1
         quoted = match["quoted"]
@@ -105,7 +105,7 @@ class _Tokens:
         self.word = re.sub(r"\\(.)", r"\1", quoted) if quoted is not None else match["single"] or match["word"] or ""
 
     def take_word(self, what: str) -> str:
-        """Return a word, and read the next token."""
+        """Return the current word, and read the next token."""
         if self.sign or self.is_end:
             raise ValueError(f"line {self.line}: expected {what}")
         word = self.word
@@ -113,7 +113,7 @@ class _Tokens:
         return word
 
     def take_sign(self, sign: str) -> None:
-        """Read past one of { } ; =."""
+        """Expect one of { } ; = and read the next token."""
         if self.sign != sign:
             raise ValueError(f"line {self.line}: expected {sign}")
         self.advance()
@@ -123,7 +123,7 @@ def _sections(text: str) -> Mapping[str, list[tuple[str, dict[str, str]]]]:
     """Return the login modules with their options, by section.
 
     Raises:
-        ValueError: the text does not have the syntax of login modules; the error names the line.
+        ValueError: the text does not have the syntax of a login module file; the error names the line.
     """
     tokens, sections = _Tokens(text), dict[str, list[tuple[str, dict[str, str]]]]()
     while not tokens.is_end:

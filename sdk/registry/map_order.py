@@ -1,6 +1,6 @@
-"""The orders in which Java's and Scala's maps iterate, for the bytes of JSON that Kafka writes from them.
+"""The iteration orders of Java's and Scala's maps, to reproduce the JSON bytes that Kafka writes from them.
 
-Each function takes the keys in the order in which they were inserted. `JsonMap` in `content.py` applies them.
+Each function takes the keys in insertion order. `JsonMap` in `content.py` applies the functions.
 
 Source: OpenJDK, `Properties`; Scala 2.13, `mutable.HashMap` and `immutable.HashMap`; see decision 44.
 """
@@ -14,23 +14,23 @@ from kafkawire.sdk.protocol.java_order import java_order, string_hash
 
 __all__ = ["MapOrder", "as_inserted", "java_hash_map", "java_properties", "scala_hash_map", "scala_map"]
 
-#: Returns keys in the order in which a map iterates over them.
+#: Returns keys in the iteration order of a map.
 MapOrder = Callable[[Collection[str]], list[str]]
 
-#: A new table has this many buckets; it doubles once three quarters of them are taken.
+#: The number of buckets in a new table, which doubles once three quarters of them are taken.
 _BUCKETS: Final = 16
 
-#: A small immutable map of Scala keeps the order of insertion.
+#: The maximum size of an immutable Scala map that keeps the insertion order.
 _SMALL_MAP_ENTRIES_MAX: Final = 4
 
-#: Bits of the hash that choose the branch in one level of Scala's trie, and all bits.
+#: The number of hash bits that select the branch on one level of Scala's trie, and the number of all hash bits.
 _LEVEL_BITS: Final = 5
 _HASH_BITS: Final = 32
 _INT32: Final = 0xFFFFFFFF
 
 
 def as_inserted(keys: Collection[str]) -> list[str]:
-    """Return the keys in their own order."""
+    """Return the keys in insertion order."""
     return list(keys)
 
 
@@ -64,7 +64,7 @@ def scala_map(keys: Collection[str]) -> list[str]:
 
 
 def _trie(entries: list[tuple[int, str]], shift: int) -> list[str]:
-    """Return the keys of a node of the trie: those that are alone in their branch, then those of each other branch."""
+    """Return the keys of a trie node: first keys that are alone in their branch, then those of each other branch."""
     if shift >= _HASH_BITS:
         return [key for _, key in entries]  # equal hashes
     branches: dict[int, list[tuple[int, str]]] = {}
@@ -91,7 +91,7 @@ def _signed(hashed: int) -> int:
 
 
 def _improved(hashed: int) -> int:
-    """Mix the bits of a hash as the immutable map does."""
+    """Mix the bits of a hash as Scala's immutable map does."""
     hashed = hashed + ~(hashed << 9) & _INT32
     hashed ^= hashed >> 14
     hashed = hashed + (hashed << 4) & _INT32

@@ -1,4 +1,4 @@
-"""Paths of nodes: absolute, with single slashes, without `.` and `..`.
+"""Paths of nodes: absolute, with single slashes, and without `.` and `..`.
 
 Source: `PathUtils.validatePath` in Apache ZooKeeper.
 """
@@ -9,33 +9,33 @@ __all__ = ["ancestors_of", "child_path", "parent_of", "path_problem"]
 
 
 def path_problem(path: str, *, is_sequential: bool = False) -> str | None:
-    """Return what is wrong with a path, or None if nothing is.
+    """Return what is wrong with a path; None if it is valid.
 
     Args:
         path: the path.
-        is_sequential: whether a number will be appended, so that the path may end with a slash.
+        is_sequential: whether a number will be appended, in which case the path may end with a slash.
     """
     if is_sequential:
         path += "1"
     if not path.startswith("/"):
-        return "a path begins with a slash"
+        return "a path must begin with a slash"
     if path == "/":
         return None
     if path.endswith("/"):
-        return "a path does not end with a slash"
+        return "a path must not end with a slash"
     for name in path[1:].split("/"):
         if not name:
-            return "a path has no empty names"
+            return "a path must not contain empty names"
         if name in (".", ".."):
-            return f"a path has no relative name such as {name!r}"
+            return f"a path must not contain the relative name {name!r}"
     for character in path:
         if _is_refused(character):
-            return f"a path does not contain the character {character!r}"
+            return f"a path must not contain the character {character!r}"
     return None
 
 
 def parent_of(path: str) -> str:
-    """Return the parent of a path other than `/`."""
+    """Return the parent of a path, which must not be `/`."""
     return path.rpartition("/")[0] or "/"
 
 
@@ -55,6 +55,6 @@ def _is_refused(character: str) -> bool:
         character <= "\u001f"
         or "\u007f" <= character <= "\u009f"
         or "\ud800" <= character <= "\uf8ff"
-        # Those above U+FFFF are surrogates in Java.
+        # Characters above U+FFFF are surrogates in Java.
         or character >= "\ufff0"
     )

@@ -1,11 +1,12 @@
 """The interface to the registry of a cluster: operations, outcomes, watches, sessions.
 
 The registry is a tree of nodes with versions, as in ZooKeeper. `submit` takes operations and reports their outcomes to
-a callback; `steps.py` makes sequences of them readable. Implementations are `zookeeper.py` beside this module and
-`reference_broker/cluster/embedded_registry.py`; both pass the suite in `tests/sdk/registry/registry_cases.py`.
+a callback; `steps.py` makes sequences of operations readable. The implementations are `zookeeper.py`, next to this
+module, and `reference_broker/cluster/embedded_registry.py`; both pass the suite in
+`tests/sdk/registry/registry_cases.py`.
 
-Callbacks, watchers and listeners run on the owner's thread, one after the other, and never inside a call of the
-registry. Operations are tuples: `Exists(p) == GetData(p)`, so compare types before values.
+Callbacks, watchers and listeners run on the owner's thread, one after another, and never inside a call to the registry.
+Operations are tuples, so `Exists(p) == GetData(p)`: compare types before values.
 
 Source: `ZooKeeper`, `KeeperException` in Apache ZooKeeper; `ZooKeeperClient` in Apache Kafka.
 """
@@ -63,14 +64,14 @@ __all__ = [
     "request_size_bytes",
 ]
 
-#: The version in an operation that accepts any version of the node.
+#: The version to give in an operation that accepts any version of the node.
 ANY_VERSION: Final = -1
 
-#: The maximum size of a request, with its data, paths and lists; ZooKeeper with the default `jute.maxbuffer` drops the
-#: connection of a client that sends a larger one.
+#: The maximum size of a request, including data, paths and lists; with the default `jute.maxbuffer`, ZooKeeper drops
+#: the connection of a client that sends a larger one.
 REQUEST_BYTES_MAX: Final = 0xFFFFF
 
-#: The maximum number of operations of one session that wait for the registry; any more are refused with
+#: The maximum number of operations of one session that may wait for the registry; further operations are refused with
 #: TOO_MANY_PENDING. While ZooKeeper cannot be reached, waiting operations are kept in memory.
 PENDING_MAX: Final = 100_000
 #: The maximum total size of the waiting operations, in bytes.
@@ -78,55 +79,55 @@ PENDING_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
 class RegistryCode(Enum):
-    """Why an operation failed."""
+    """Why an operation has failed."""
 
     #: The node, or the parent of a new node, does not exist.
     NO_NODE = auto()
     NODE_EXISTS = auto()
-    #: The version of the node is not the expected one.
+    #: The node does not have the expected version.
     BAD_VERSION = auto()
-    #: A node that has children is not deleted.
+    #: A node with children cannot be deleted.
     NOT_EMPTY = auto()
     NO_CHILDREN_FOR_EPHEMERALS = auto()
-    #: The access control list does not permit the operation to this session.
+    #: The access control list does not allow this session to perform the operation.
     NO_AUTH = auto()
     INVALID_ACL = auto()
     #: The path is invalid, or the node cannot be deleted or written.
     BAD_ARGUMENTS = auto()
     #: The request is larger than `REQUEST_BYTES_MAX`.
     REQUEST_TOO_LARGE = auto()
-    #: Too many operations wait already; see `PENDING_MAX`.
+    #: Too many operations are already waiting; see `PENDING_MAX`.
     TOO_MANY_PENDING = auto()
     #: The session has ended; the operation may have been carried out.
     SESSION_EXPIRED = auto()
-    #: The registry refused the credentials of this program.
+    #: The registry has refused this program's credentials.
     AUTH_FAILED = auto()
-    #: The registry was closed by this program.
+    #: This program has closed the registry.
     CLOSED = auto()
-    #: The disk of the registry has failed.
+    #: The registry's disk has failed.
     STORAGE_FAILED = auto()
     #: A later operation of the same transaction failed, so this one was undone.
     ROLLED_BACK = auto()
     #: An earlier operation of the same transaction failed, so this one was not tried.
     RUNTIME_INCONSISTENCY = auto()
-    #: Any other error of the registry; the text names it.
+    #: Any other error of the registry; the text says which.
     UNEXPECTED = auto()
 
 
-#: The codes of operations that failed because their session is gone, or was never there.
+#: The codes of operations that have failed because their session is gone or never existed.
 SESSION_ENDED: Final = frozenset({RegistryCode.SESSION_EXPIRED, RegistryCode.AUTH_FAILED, RegistryCode.CLOSED})
 
 
 class RegistryError(KafkaWireError):
-    """The registry did not carry out an operation.
+    """The registry has not carried out an operation.
 
-    Decide by `code`. After SESSION_EXPIRED the operation may be submitted again, in the new session; whether it was
+    Decide by `code`. After SESSION_EXPIRED, the operation may be submitted again in the new session; whether it was
     carried out in the old session is unknown.
 
     Args:
         code: the reason.
         path: the node; empty if the error does not concern a single node.
-        detail: more about the error, such as the address of the registry, the value and the limit.
+        detail: more about the error, for example the address of the registry, or the value and the limit.
     """
 
     def __init__(self, code: RegistryCode, path: str, detail: str = "") -> None:
@@ -138,16 +139,16 @@ class RegistryError(KafkaWireError):
 
 
 class TransactionFailed(RegistryError):
-    """No operation of a transaction was carried out, since one of them failed.
+    """No operation of a transaction has been carried out, because one of them failed.
 
-    `code` and `path` are those of the operation that failed.
+    `code` and `path` belong to the operation that failed.
 
     Args:
         operations: the operations of the transaction.
         codes: the code of each operation: ROLLED_BACK before the failed one, RUNTIME_INCONSISTENCY after it.
 
     Attributes:
-        index: the position of the operation that failed.
+        index: the position of the failed operation.
         codes: see above.
     """
 
@@ -172,20 +173,20 @@ class EventKind(Enum):
 
 
 class WatchEvent(NamedTuple):
-    """A watch has fired. It fires once: a later change is reported only if the node has been read again with a watcher.
+    """A watch has fired. It fires once: later changes are only reported after another read with a watcher.
 
     Attributes:
         path: the node.
-        kind: what happened. After a lost connection, it is how the node differs from what the session has seen, however
-            many changes there were: a node that was deleted and created again is CHANGED. A change that the reader has
-            already seen may be reported.
+        kind: what happened. After a lost connection, it is the difference from the state that the session has seen, no
+            matter how many changes there were: a node that was deleted and created again is CHANGED. Changes that the
+            reader has already seen may be reported.
     """
 
     path: str
     kind: EventKind
 
 
-#: Called with the event; a watcher that is set twice for a path is called once.
+#: Called with the event; a watcher that is set twice on a path is called once.
 Watcher = Callable[[WatchEvent], None]
 
 
@@ -206,7 +207,7 @@ class CreateMode(Enum):
 
     @property
     def is_sequential(self) -> bool:
-        """Whether the path gets a number."""
+        """Whether a number is appended to the path."""
         return self in (CreateMode.PERSISTENT_SEQUENTIAL, CreateMode.EPHEMERAL_SEQUENTIAL)
 
 
@@ -218,7 +219,7 @@ class Create(NamedTuple):
 
     Attributes:
         path: the node.
-        data: its content; None for no data, which Kafka writes for folders and which reads as empty.
+        data: its content; None for no data, which Kafka writes for folders, and which is read as empty.
         mode: its kind.
         acl: its access control list.
     """
@@ -284,7 +285,7 @@ class Exists(NamedTuple):
 
     Attributes:
         path: the node.
-        watcher: called once when the node is created, written or deleted; also if the outcome is NO_NODE.
+        watcher: called once when the node is created, written or deleted, even if the outcome is NO_NODE.
     """
 
     path: str
@@ -328,7 +329,7 @@ class SetAcl(NamedTuple):
     version: int = ANY_VERSION
 
 
-#: Operations that change the tree, and may be in a transaction.
+#: The operations that change the tree; they may be part of a transaction.
 Change = Create | SetData | Delete
 
 
@@ -349,16 +350,16 @@ Operation = Create | SetData | Delete | GetData | Exists | GetChildren | GetAcl 
 
 
 class Stat(NamedTuple):
-    """The known facts about a node, apart from its data. The fields have ZooKeeper's names.
+    """The state of a node, apart from its data. The fields have ZooKeeper's names.
 
     Attributes:
         czxid: the transaction that created the node.
         mzxid: the transaction that last set its data.
         ctime_ms: when it was created.
         mtime_ms: when its data was last set.
-        version: how many times its data was set.
-        cversion: how many times a child was created or deleted.
-        aversion: how many times its access control list was set.
+        version: how many times its data has been set.
+        cversion: how many times a child has been created or deleted.
+        aversion: how many times its access control list has been set.
         ephemeral_owner: the session whose end deletes the node; 0 for a persistent node.
         size_bytes: the length of its data.
         children: the number of its children.
@@ -379,17 +380,17 @@ class Stat(NamedTuple):
 
 
 class Created(NamedTuple):
-    """A node was created.
+    """A node has been created.
 
     Attributes:
-        path: the node, with its number if it is sequential.
+        path: the node, including its number if it is sequential.
     """
 
     path: str
 
 
 class Deleted(NamedTuple):
-    """A node was deleted.
+    """A node has been deleted.
 
     Attributes:
         path: the node.
@@ -412,8 +413,8 @@ class Data(NamedTuple):
     """The content of a node.
 
     Attributes:
-        data: empty if the node has none.
-        stat: the other facts about the node.
+        data: the data; empty if the node has none.
+        stat: the rest of the node's state.
     """
 
     data: bytes
@@ -425,7 +426,7 @@ class Children(NamedTuple):
 
     Attributes:
         names: their names, sorted.
-        stat: the facts about the node itself.
+        stat: the state of the node itself.
     """
 
     names: tuple[str, ...]
@@ -437,7 +438,7 @@ class NodeAcl(NamedTuple):
 
     Attributes:
         acl: the list.
-        stat: the other facts about the node.
+        stat: the rest of the node's state.
     """
 
     acl: tuple[Acl, ...]
@@ -445,7 +446,7 @@ class NodeAcl(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """A transaction was carried out.
+    """A transaction has been carried out.
 
     Attributes:
         results: the results of its operations, in order.
@@ -460,36 +461,36 @@ Outcome = Result | RegistryError
 
 # The registry.
 
-#: Makes the owner's thread call a function soon, in the order of the requests, and never before this returns. Any
-#: thread may call this.
+#: Makes the owner's thread call a function soon, in the order of the requests, and never before `Post` returns. May be
+#: called on any thread.
 Post = Callable[[Callable[[], None]], None]
 
 
 class SessionListener:
-    """Follows the session. A derived class overrides only the methods that it needs.
+    """Follows the session. A derived class only overrides the methods that it needs.
 
-    A session begins with `opened`. Then `suspended` and `connected` alternate. At its end `expired` is called, and
-    `opened` once the registry has opened the next session on its own.
+    A session begins with `opened`. Then `suspended` and `connected` alternate. At the end, `expired` is called,
+    followed by `opened` once the registry has opened the next session by itself.
     """
 
     def opened(self) -> None:
         """Handle a new session, which is connected: create ephemeral nodes and set watches again."""
 
     def suspended(self) -> None:
-        """Handle a lost connection. The session, its nodes and its watches may still exist, or end meanwhile."""
+        """Handle a lost connection. The session, its nodes and its watches may still exist, or may end."""
 
     def connected(self) -> None:
-        """Handle the return of the connection, with the session's ephemeral nodes and watches."""
+        """Handle a restored connection; the session's ephemeral nodes and watches still exist."""
 
     def expired(self) -> None:
         """Handle the end of the session.
 
-        All of its operations have failed with SESSION_EXPIRED, or AUTH_FAILED after `refused`; its watchers will not be
-        called. Operations submitted from now on wait for the next session.
+        All operations of the session have failed with SESSION_EXPIRED, or with AUTH_FAILED after `refused`; its
+        watchers will not be called. Operations submitted from now on wait for the next session.
         """
 
     def refused(self, error: RegistryError) -> None:
-        """Handle refused credentials; the registry will be asked again.
+        """Handle refused credentials; the login will be tried again.
 
         Args:
             error: AUTH_FAILED, with the address. All waiting operations have failed with this error.
@@ -497,19 +498,19 @@ class SessionListener:
 
 
 class Registry(Protocol):
-    """A session with the registry of a cluster, followed by another one when it expires.
+    """A session with the registry of a cluster; when it expires, another one follows.
 
-    All methods are called on the owner's thread, and none blocks, except `close`, which is not for event loops.
+    All methods are called on the owner's thread. None of them blocks except `close`, which is not for event loops.
     """
 
     @property
     def session_id(self) -> int:
-        """The current session; 0 between two sessions. It does not change while a lost connection is restored."""
+        """The id of the current session; 0 between two sessions. Restoring a lost connection does not change it."""
         ...
 
     @property
     def session_timeout_ms(self) -> int:
-        """After this time without a connection the session may end: that asked for, or less if the servers say so."""
+        """The time without a connection after which the session may end; the servers may reduce it."""
         ...
 
     def describe(self) -> str:
@@ -517,11 +518,11 @@ class Registry(Protocol):
         ...
 
     def start(self) -> None:
-        """Begin to connect; `opened` is called later. Operations may be submitted before."""
+        """Begin to connect; `opened` is called later. Operations may already be submitted before then."""
         ...
 
     def add_listener(self, listener: SessionListener) -> None:
-        """Tell a listener about changes of the session from now on, after the listeners that were added before it."""
+        """Tell a listener about session changes from now on, after the listeners that were added earlier."""
         ...
 
     def remove_listener(self, listener: SessionListener) -> None:
@@ -531,17 +532,17 @@ class Registry(Protocol):
     def submit(self, operations: Sequence[Operation], done: Callable[[tuple[Outcome, ...]], None]) -> None:
         """Carry out operations.
 
-        Operations are sent one after the other without waiting for outcomes, and carried out in the order in which they
-        were submitted by all calls. Each succeeds or fails by itself. An operation that needs the outcome of another
-        must be submitted after that outcome.
+        Operations are sent one after another without waiting for outcomes, and are carried out in the order of
+        submission, across all calls. Each one succeeds or fails independently. An operation that needs the outcome of
+        another must be submitted after that outcome.
 
-        The event of a change reaches a watcher before any outcome that shows that change. While the registry cannot
-        be reached, operations wait. An operation whose outcome was lost with a connection is sent again, so it may be
-            carried out twice: a node that "exists already" may have been created by this very operation.
+        A watcher receives the event of a change before any outcome that shows the change. While the registry cannot be
+        reached, operations wait. An operation whose outcome was lost with a connection is sent again, so it may be
+        carried out twice: if a node "already exists", this very operation may have created it.
 
         Args:
             operations: the operations; may be empty.
-            done: called once, with an outcome for each operation: its result or an error. Nothing is raised.
+            done: called once with an outcome for each operation: its result or an error. Nothing is raised.
         """
         ...
 
@@ -551,42 +552,42 @@ class Registry(Protocol):
         Outcomes are reported after this call, as always. It may be called again.
 
         Args:
-            timeout_ms: how long the call may take. If the registry has not answered by then, it ends the session after
-                the session's timeout.
+            timeout_ms: how long the call may take. If the registry has not answered by then, it ends the session when
+                that times out.
         """
         ...
 
     def begin_to_close(self, timeout_ms: int, closed: Callable[[], None]) -> None:
-        """Do the same as `close` without blocking.
+        """Do the same as `close`, but without blocking.
 
         Args:
             timeout_ms: how long to wait for the registry.
-            closed: called on any thread once the session has ended, or the time has passed.
+            closed: called on any thread once the session has ended or the time has run out.
         """
         ...
 
     def abandon(self) -> None:
-        """Drop the connection at once and fail waiting operations with CLOSED, as if the process had been killed.
+        """Drop the connection immediately and fail waiting operations with CLOSED, as if the process had been killed.
 
-        The session, with its ephemeral nodes, goes on in the registry until its timeout. What was sent already may
-        still be carried out. Outcomes are reported after this call, as always; `close` then does nothing.
+        The session, with its ephemeral nodes, lives on in the registry until its timeout. Operations that were already
+        sent may still be carried out. Outcomes are reported after this call, as always; `close` then does nothing.
         """
         ...
 
 
 def path_of(operation: Operation | Check) -> str:
-    """Return the path of an operation; for a transaction, that of its first operation."""
+    """Return the path of an operation; for a transaction, the path of its first operation."""
     if isinstance(operation, Transaction):
         return operation.operations[0].path if operation.operations else ""
     return operation.path
 
 
 def refusal_of(operation: Operation, prefix_bytes: int = 0) -> RegistryError | None:
-    """Return the error of an operation that must not be sent; None if it may be sent.
+    """Return the error for an operation that must not be sent; None if it may be sent.
 
     Args:
         operation: the operation to send.
-        prefix_bytes: the length of what is put before each path.
+        prefix_bytes: the length of the prefix of each path.
     """
     parts = operation.operations if isinstance(operation, Transaction) else (operation,)
     for part in parts:
@@ -605,7 +606,7 @@ def refusal_of(operation: Operation, prefix_bytes: int = 0) -> RegistryError | N
 
 
 def _value_problem(operation: Operation | Check) -> str | None:
-    """Return what of an operation, apart from its path, has no form in ZooKeeper's protocol; None if nothing."""
+    """Return what in an operation, except its path, ZooKeeper's protocol cannot express; None if there is nothing."""
     data: object = operation.data if isinstance(operation, Create | SetData) else None
     if not isinstance(data, bytes | None):
         return f"the data is of type {type(data).__name__}; it must be bytes"
@@ -628,8 +629,8 @@ def request_size_bytes(operation: Operation, prefix_bytes: int = 0) -> int:
     """Return the length of a request in ZooKeeper's protocol.
 
     Args:
-        operation: the content of the request.
-        prefix_bytes: the length of what is put before each path.
+        operation: the operation that the request carries out.
+        prefix_bytes: the length of the prefix of each path.
     """
     if isinstance(operation, Transaction):
         parts = sum(_MULTI_HEADER_BYTES + _size_bytes(part, prefix_bytes) for part in operation.operations)
@@ -637,7 +638,7 @@ def request_size_bytes(operation: Operation, prefix_bytes: int = 0) -> int:
     return _HEADER_BYTES + _size_bytes(operation, prefix_bytes)
 
 
-#: Transaction id and type of a request.
+#: The transaction id and the type of a request.
 _HEADER_BYTES: Final = 8
 #: Type, end mark, error.
 _MULTI_HEADER_BYTES: Final = 9
@@ -659,12 +660,12 @@ def _size_bytes(operation: Operation | Check, prefix_bytes: int) -> int:
         case GetAcl():
             pass
         case _:
-            size += 1  # whether a watch is set
+            size += 1  # the flag that sets a watch
     return size
 
 
 def _data_bytes(data: object) -> int:
-    # Anything else is refused when its turn comes, not while it is submitted.
+    # Anything else is only refused when its turn comes, not on submission.
     return len(data) if isinstance(data, bytes) else 0
 
 

@@ -1,4 +1,4 @@
-"""Names of users, client ids and addresses as Kafka writes them in paths: percent-encoded, without a slash.
+"""The form in which Kafka writes users, client ids and addresses in paths: percent-encoded, without a slash.
 
 Source: `Sanitizer` in Apache Kafka, which uses `URLEncoder` and `URLDecoder` of Java.
 """
@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote_to_bytes
 
 __all__ = ["desanitize", "sanitize"]
 
-#: A percent sign that two hexadecimal digits do not follow.
+#: A percent sign that is not followed by two hexadecimal digits.
 _BROKEN: Final = re.compile("%(?![0-9a-fA-F]{2})")
 
 
@@ -21,14 +21,14 @@ def sanitize(name: str) -> str:
     Raises:
         ValueError: the name has an unpaired surrogate, which UTF-8 cannot represent.
     """
-    return quote(name, safe="").replace("~", "%7E")  # which Java encodes
+    return quote(name, safe="").replace("~", "%7E")  # Java encodes the tilde
 
 
 def desanitize(text: str) -> str:
-    """Return the name of a sanitized form; like Kafka, read a plus sign as a space, and bytes that are not UTF-8 as �.
+    """Return the original of a sanitized name; like Kafka, read plus signs as spaces, and invalid UTF-8 as �.
 
     Raises:
-        ValueError: two hexadecimal digits do not follow a percent sign.
+        ValueError: a percent sign is not followed by two hexadecimal digits.
     """
     if found := _BROKEN.search(text):
         raise ValueError(f"no two hexadecimal digits follow the percent sign at character {found.start()}")

@@ -1,7 +1,7 @@
-"""How a program and a ZooKeeper trust each other: TLS, and a login by SASL; the names are those of Apache Kafka.
+"""How a program and a ZooKeeper authenticate each other: TLS and a SASL login; the names are Apache Kafka's.
 
-Java programs are told of the login by system properties, `java.security.auth.login.config` above all. Here these are
-options like all others.
+Java programs get the login from system properties, above all `java.security.auth.login.config`. Here, these are
+ordinary options.
 
 Source: `ZkConfigs`, `JaasUtils` in Apache Kafka 3.9; `X509Util`, `KeyStoreFileType` in Apache ZooKeeper.
 """
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 __all__ = ["ZooKeeperSecurityOptions"]
 
-#: The class of Java's client that can have TLS, and the one that cannot.
+#: The class of Java's client that supports TLS, and the one that does not.
 _NETTY: Final = "org.apache.zookeeper.ClientCnxnSocketNetty"
 _NIO: Final = "org.apache.zookeeper.ClientCnxnSocketNIO"
 
-#: The types of key stores, and the ends of names by which ZooKeeper tells them apart.
+#: The types of key stores, and the file name suffixes by which ZooKeeper tells them apart.
 _TYPES: Final = {"PEM": (".pem",), "PKCS12": (".p12", ".pfx"), "JKS": (".jks",)}
 
 _VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
@@ -57,7 +57,7 @@ def _password(kafka: str) -> Any:
 
 def _read_identification(name: str, value: object) -> str:
     if not isinstance(value, str) or value.strip().lower() not in ("https", ""):
-        raise ConfigurationError(name, value, "expected https, or nothing to leave the check out")
+        raise ConfigurationError(name, value, "expected https, or nothing to skip the check")
     return value.strip().lower()
 
 
@@ -72,30 +72,30 @@ def _read_versions(name: str, value: object) -> tuple[str, ...] | None:
 
 
 class ZooKeeperSecurityOptions(Options):
-    """How a program and a ZooKeeper trust each other.
+    """How a program and a ZooKeeper authenticate each other.
 
     Attributes:
-        zookeeper_ssl_client_enable: whether the connection to ZooKeeper has TLS.
-        zookeeper_client_cnxn_socket: the class of Java's client. It decides nothing here, but the one without TLS is
-            refused if TLS is enabled.
-        zookeeper_ssl_truststore_location: file with the certificates of the authorities that ZooKeeper's certificate
-            may come from; None for those of the system.
-        zookeeper_ssl_truststore_password: its password.
+        zookeeper_ssl_client_enable: whether the connection to ZooKeeper uses TLS.
+        zookeeper_client_cnxn_socket: the class of Java's client. It has no effect here, but the class without TLS
+            support is refused if TLS is enabled.
+        zookeeper_ssl_truststore_location: the file with the certificates of the authorities to trust for ZooKeeper's
+            certificate; None for the system's authorities.
+        zookeeper_ssl_truststore_password: the password of the trust store.
         zookeeper_ssl_truststore_type: "PEM", or "PKCS12" if the package `cryptography` is installed; "JKS" is refused.
-            None to tell it by the end of the file's name.
-        zookeeper_ssl_keystore_location: file with the certificate chain and the private key of this program; None if
-            it has no certificate.
-        zookeeper_ssl_keystore_password: its password, and that of the private key.
-        zookeeper_ssl_keystore_type: its type, as that of the other file.
-        zookeeper_ssl_endpoint_identification_algorithm: "https" to check that ZooKeeper's certificate matches its name,
-            "" to leave that out.
-        zookeeper_ssl_protocol: the version of TLS, "TLSv1.2" or "TLSv1.3"; None for either.
-        zookeeper_ssl_enabled_protocols: the versions of TLS, separated by a comma; they replace
+            None to infer it from the suffix of the file name.
+        zookeeper_ssl_keystore_location: the file with this program's certificate chain and private key; None if it has
+            no certificate.
+        zookeeper_ssl_keystore_password: the password of the key store and of the private key.
+        zookeeper_ssl_keystore_type: the type of the key store; see `zookeeper_ssl_truststore_type`.
+        zookeeper_ssl_endpoint_identification_algorithm: "https" to check that ZooKeeper's certificate matches its host
+            name, "" to skip the check.
+        zookeeper_ssl_protocol: the TLS version, "TLSv1.2" or "TLSv1.3"; None for either.
+        zookeeper_ssl_enabled_protocols: the TLS versions, separated by a comma; this overrides
             `zookeeper_ssl_protocol`.
-        java_security_auth_login_config: file of login modules. Its section `Client` has the name and the password for
-            DIGEST-MD5; without that section there is no login.
-        zookeeper_sasl_client: whether there may be a login. False is refused if the file has one.
-        zookeeper_sasl_clientconfig: the name of the section.
+        java_security_auth_login_config: the login module file. Its section `Client` contains the user name and the
+            password for DIGEST-MD5; without that section, there is no login.
+        zookeeper_sasl_client: whether a login is allowed. False is refused if the login module file defines one.
+        zookeeper_sasl_clientconfig: the name of the section in the login module file.
     """
 
     zookeeper_ssl_client_enable: bool = flag(False, kafka="zookeeper.ssl.client.enable")
@@ -123,7 +123,7 @@ class ZooKeeperSecurityOptions(Options):
         super().check(given)
         if self.zookeeper_ssl_client_enable:
             if self.zookeeper_client_cnxn_socket == _NIO:
-                reason = f"it has no TLS, which zookeeper.ssl.client.enable demands; expected {_NETTY}"
+                reason = f"it lacks TLS, which zookeeper.ssl.client.enable demands; expected {_NETTY}"
                 raise ConfigurationError("zookeeper_client_cnxn_socket", self.zookeeper_client_cnxn_socket, reason)
             return
         for name in given:
@@ -133,7 +133,7 @@ class ZooKeeperSecurityOptions(Options):
                     raise ConfigurationError(name, value, "has no effect without zookeeper.ssl.client.enable=true")
 
     def zookeeper_security(self) -> "ZooKeeperSecurity":
-        """Read the files, and return how a connection is made.
+        """Read the files, and return how to secure a connection.
 
         Raises:
             ConfigurationError: a file cannot be used.
@@ -158,7 +158,7 @@ class ZooKeeperSecurityOptions(Options):
         return login
 
     def _tls(self) -> "ssl.SSLContext":
-        from kafkawire.sdk.registry.key_stores import KeyStore, context_of  # few programs have TLS here
+        from kafkawire.sdk.registry.key_stores import KeyStore, context_of  # few programs use TLS here
 
         trusted = KeyStore(
             "zookeeper_ssl_truststore_location",

@@ -1,13 +1,13 @@
-"""Sequences of operations on the registry that read like blocking code and need no thread.
+"""Sequences of operations on the registry that read like blocking code but need no thread.
 
     def register(path: str) -> Steps[int]:
         yield from create_with_parents(parent_of(path))
         stat = yield from create_ephemeral(path, data, session_id)
         return stat.czxid
 
-A generator yields operations that do not depend on one another, and is sent their outcomes. `run` drives it over a
-registry. An error of the registry is raised inside the generator as a `RegistryError`, and by a small step here unless
-its docstring says otherwise. A step may be done twice after a lost connection (`Registry.submit`).
+A generator yields operations that do not depend on one another, and is sent their outcomes. `run` drives the generator
+with a registry. The small steps here raise an error of the registry as a `RegistryError`, unless their docstrings say
+otherwise. After a lost connection, a step may be carried out twice (`Registry.submit`).
 
 Source: `KafkaZkClient` in Apache Kafka, for the small steps.
 """
@@ -80,17 +80,17 @@ K = TypeVar("K", bound=Result)
 #: A sequence of steps with a result of type R.
 Steps = Generator[Sequence[Operation], Sequence[Outcome], R]
 
-#: The maximum number of operations of one sequence that are submitted at once; more follow once these are done. The
-#: limit leaves room for other sequences (`PENDING_MAX`), and a registry in this process handles this many in one turn
+#: The maximum number of operations of one sequence that are submitted together; more follow once these are done. The
+#: limit leaves room for other sequences (`PENDING_MAX`), and an in-process registry handles this many in one iteration
 #: of its loop.
 BATCH_MAX: Final = 1_000
 
-#: How many times a step is tried while other programs create and delete the same nodes.
+#: How many times a step is attempted while other programs create and delete the same nodes.
 ATTEMPTS_MAX: Final = 10
 
 
 class CheckFailed(RegistryError):
-    """A node whose version was to be checked has changed or is gone; nothing was written.
+    """A node whose version had to be checked has changed or is gone; nothing was written.
 
     To a controller, this means that another controller has been elected.
 
@@ -109,7 +109,7 @@ class Run(Generic[R]):
 
     Args:
         registry: carries out the operations.
-        steps: what to do.
+        steps: the steps.
         done: called with the result.
         failed: called with the error that the sequence raised.
     """
@@ -131,11 +131,11 @@ class Run(Generic[R]):
         return self._is_over
 
     def begin(self) -> None:
-        """Take the first step."""
+        """Run the first step."""
         self._advance(None)
 
     def cancel(self) -> None:
-        """End the sequence where it is: no more operations are submitted, and neither function is called.
+        """End the sequence where it is: no more operations are submitted, and neither callback is called.
 
         Operations that were already submitted are still carried out.
         """
@@ -145,7 +145,7 @@ class Run(Generic[R]):
 
     def _advance(self, outcomes: Sequence[Outcome] | None) -> None:
         try:
-            # None starts the generator; from then on it is sent outcomes.
+            # None starts the generator; after that, it is sent outcomes.
             self._operations = next(self._steps) if outcomes is None else self._steps.send(outcomes)
         except StopIteration as end:
             self._is_over = True
@@ -177,8 +177,8 @@ def run(registry: Registry, steps: Steps[R], done: Callable[[R], None], failed: 
     Args:
         registry: carries out the operations.
         steps: the steps; everything before their first operation runs inside this call.
-        done: called with the result; inside this call if there is no operation at all.
-        failed: called instead with the error that the sequence raises: a `RegistryError`, or an error of its own code.
+        done: called with the result; if there are no operations at all, inside this call.
+        failed: called instead with the error that the sequence raises: a `RegistryError`, or an error in its own code.
 
     Returns:
         The running sequence, which can be cancelled.
@@ -189,13 +189,13 @@ def run(registry: Registry, steps: Steps[R], done: Callable[[R], None], failed: 
 
 
 def together(sequences: Iterable[Steps[R]]) -> Steps[list[R]]:
-    """Carry out independent sequences side by side: the next operations of all of them are submitted together.
+    """Carry out independent sequences in parallel: the next operations of all of them are submitted together.
 
     Returns:
         Their results, in order.
 
     Raises:
-        RegistryError: a sequence failed. The others end where they are.
+        RegistryError: a sequence has failed. The others end where they are.
     """
     started = list(sequences)
     results: dict[int, R] = {}
@@ -224,10 +224,10 @@ def together(sequences: Iterable[Steps[R]]) -> Steps[list[R]]:
 
 
 def across_sessions(begin: Callable[[], Steps[R]]) -> Steps[R]:
-    """Carry out a sequence; begin it again in the next session if the session ends meanwhile.
+    """Carry out a sequence; if the session ends in the meantime, begin it again in the next session.
 
     Args:
-        begin: returns the sequence. Any of its steps may have been carried out before.
+        begin: returns the sequence. Any of its steps may already have been carried out.
 
     Raises:
         RegistryError: SESSION_EXPIRED in each of `ATTEMPTS_MAX` sessions, or another code.
@@ -245,7 +245,7 @@ def across_sessions(begin: Callable[[], Steps[R]]) -> Steps[R]:
 
 
 def expected(outcome: Outcome, kind: type[K]) -> K:
-    """Return an outcome as the result that its operation has.
+    """Return an outcome as the result type of its operation.
 
     Raises:
         RegistryError: the outcome is an error.
@@ -254,14 +254,14 @@ def expected(outcome: Outcome, kind: type[K]) -> K:
         return outcome
     if isinstance(outcome, RegistryError):
         raise outcome
-    raise TypeError(f"the outcome of an operation is a {type(outcome).__name__}, no {kind.__name__}")
+    raise TypeError(f"the outcome of an operation is a {type(outcome).__name__}, not a {kind.__name__}")
 
 
 def found(outcome: Outcome, kind: type[K]) -> K | None:
-    """Return the result in an outcome; None for NO_NODE.
+    """Return the result in an outcome; None if it is NO_NODE.
 
     Raises:
-        RegistryError: the outcome is another error.
+        RegistryError: the outcome is any other error.
     """
     if isinstance(outcome, RegistryError) and outcome.code is RegistryCode.NO_NODE:
         return None
@@ -337,8 +337,8 @@ def create_with_parents(path: str, data: bytes | None = None, acl: tuple[Acl, ..
     for _ in range(ATTEMPTS_MAX):
         if not isinstance(outcome, RegistryError) or outcome.code is not RegistryCode.NO_NODE:
             break
-        # All are created in order, in one round trip. It is unknown which parents exist, and creating one that exists
-        # may be refused with NO_AUTH, so only the last outcome counts.
+        # All nodes are created in order, in one round trip. It is unknown which parents exist, and creating an existing
+        # one may be refused with NO_AUTH, so only the last outcome counts.
         creations = [*(Create(ancestor, acl=acl) for ancestor in ancestors), Create(path, data, acl=acl)]
         *parents, outcome = yield creations
         if isinstance(outcome, RegistryError) and outcome.code is RegistryCode.NO_NODE:
@@ -360,8 +360,8 @@ def create_ephemeral(
 ) -> Steps[Stat]:
     """Create an ephemeral node and write it, in one transaction. Its parent must exist.
 
-    An existing node of this session counts as created and keeps its data: it comes from an attempt whose outcome was
-        lost, or from an earlier call.
+    An existing node of this session counts as created and keeps its data: it stems from an attempt whose outcome was
+    lost, or from an earlier call.
 
     Args:
         path: the node.
@@ -369,8 +369,8 @@ def create_ephemeral(
         session_id: returns the current session.
         acl: its access control list.
         former_sessions: sessions of this program that have expired. A node of such a session is replaced, since
-            ZooKeeper may fail to delete it (ZOOKEEPER-2985). It is deleted whatever its version, as Kafka does: a
-            version would not tell it from the node of another program, which has been written once, too.
+            ZooKeeper may fail to delete it (ZOOKEEPER-2985). As in Kafka, it is deleted whatever its version: the
+            version would not distinguish it from another program's node, which has also been written once.
 
     Returns:
         The state of the node; the `czxid` of a broker's registration is its epoch.
@@ -379,7 +379,7 @@ def create_ephemeral(
         RegistryError: NODE_EXISTS, with the session that owns the node; or another code.
 
     Source:
-        `KafkaZkClient.CheckedEphemeral`; Kafka replaces only the node of the last session.
+        `KafkaZkClient.CheckedEphemeral`; Kafka only replaces the node of the last session.
     """
     attempt = Transaction((Create(path, None, CreateMode.EPHEMERAL, acl), SetData(path, data, 0)))
     for _ in range(ATTEMPTS_MAX):
@@ -388,7 +388,7 @@ def create_ephemeral(
             return _written(expected(outcome, Committed))
         known = yield from stat_of(path)
         if known is None:
-            continue  # its session has ended meanwhile
+            continue  # its session has ended in the meantime
         if known.ephemeral_owner and known.ephemeral_owner == session_id():
             return known
         if known.ephemeral_owner not in former_sessions:
@@ -418,14 +418,14 @@ def checked(check: Check, changes: Sequence[Change]) -> Steps[list[Result | Regi
 
     Args:
         check: the node and its expected version, `/controller_epoch` for a controller.
-        changes: the changes; each succeeds or fails by itself.
+        changes: the changes; each one succeeds or fails independently.
 
     Returns:
         The result or the error of each change.
 
     Raises:
-        CheckFailed: the check failed; earlier changes may have been made.
-        RegistryError: the session has ended, or the node of the check may not be read.
+        CheckFailed: the check has failed; earlier changes may have been made.
+        RegistryError: the session has ended, or this session may not read the checked node.
     """
     outcomes = yield [Transaction((check, change)) for change in changes]
     results: list[Result | RegistryError] = []
@@ -439,7 +439,7 @@ def checked(check: Check, changes: Sequence[Change]) -> Steps[list[Result | Regi
 
 
 def _raise_if_of_all(error: RegistryError, check: Check) -> None:
-    """Raise the error of a checked change if it means that none of the changes can be made."""
+    """Raise the error of a checked change if it means that no change can be made."""
     if isinstance(error, TransactionFailed) and error.index == 0:
         if error.code in (RegistryCode.BAD_VERSION, RegistryCode.NO_NODE):
             raise CheckFailed(check, error.code) from error
@@ -449,18 +449,18 @@ def _raise_if_of_all(error: RegistryError, check: Check) -> None:
 
 
 def delete_recursively(path: str, check: Check | None = None) -> Steps[bool]:
-    """Delete a node and everything below it; nodes that are gone already are ignored.
+    """Delete a node and everything below it; nodes that are already gone are ignored.
 
     Args:
         path: the node.
-        check: checked with each deletion (see `checked`).
+        check: the check made with each deletion (see `checked`).
 
     Returns:
         Whether the node existed.
 
     Raises:
-        CheckFailed: the check failed; some nodes may have been deleted.
-        RegistryError: NOT_EMPTY if another program created a child meanwhile; or another code.
+        CheckFailed: the check has failed; some nodes may have been deleted.
+        RegistryError: NOT_EMPTY if another program has created a child in the meantime; or another code.
     """
     levels = [[path]]
     while levels[-1]:

@@ -1,4 +1,4 @@
-"""The watchers of one session: which of them an event concerns.
+"""The watchers of one session, and which of them an event concerns.
 
 Source: `ZKWatchManager.materialize` in Apache ZooKeeper.
 """
@@ -33,7 +33,7 @@ class WatchKind(Enum):
     CHILDREN = auto()
 
 
-#: The watches that an event ends.
+#: The watches that each kind of event ends.
 _ENDED_BY = {
     EventKind.CREATED: (WatchKind.DATA, WatchKind.EXISTENCE),
     EventKind.CHANGED: (WatchKind.DATA, WatchKind.EXISTENCE),
@@ -53,7 +53,7 @@ class WatchTable:
         self._watchers[kind].setdefault(path, {})[watcher] = None
 
     def add_for(self, operation: GetData | Exists | GetChildren, outcome: Outcome) -> None:
-        """Set the watcher of a read that was answered, if it has one, and if the outcome leaves a watch."""
+        """Set the watcher of an answered read, if it has one and the outcome leaves a watch."""
         if operation.watcher is None:
             return
         if not isinstance(outcome, RegistryError):
@@ -63,14 +63,14 @@ class WatchTable:
             self.add(WatchKind.EXISTENCE, operation.path, operation.watcher)
 
     def take(self, event: WatchEvent) -> list[Watcher]:
-        """Return the watchers to call for an event, without repetitions; their watches have ended."""
+        """Return the watchers to call for an event, without duplicates, and end their watches."""
         found: dict[Watcher, None] = {}
         for kind in _ENDED_BY[event.kind]:
             found |= self._watchers[kind].pop(event.path, {})
         return list(found)
 
     def paths(self, kind: WatchKind) -> list[str]:
-        """Return the paths that are watched by a kind of operation."""
+        """Return the paths that a kind of operation watches."""
         return list(self._watchers[kind])
 
     def clear(self) -> None:

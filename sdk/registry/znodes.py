@@ -1,6 +1,6 @@
-"""Nodes of ZooKeeper: their paths, with parameters, and their contents.
+"""ZooKeeper nodes: their paths, with parameters, and their content.
 
-`tables/znodes.py`, generated from `schemas/registry.yaml`, has a `Znode` for each node of Kafka:
+`tables/znodes.py`, generated from `schemas/registry.yaml`, contains a `Znode` for each of Kafka's nodes:
 
     >>> from kafkawire.sdk.protocol.tables.znodes import PARTITION_STATE
     >>> PARTITION_STATE.path("payments", 0)
@@ -26,14 +26,14 @@ __all__ = ["DEFAULT_ENTITY", "Access", "Mode", "Znode"]
 T = TypeVar("T")
 Parameters = TypeVarTuple("Parameters")
 
-#: The name of the node with the defaults of all users, client ids, brokers or addresses.
+#: The name of the node that contains the defaults for all users, client ids, brokers or addresses.
 DEFAULT_ENTITY: Final = "<default>"
 
 _PARAMETER: Final = re.compile("{([a-z_]+)}")
 
 _INT32: Final = range(-(1 << 31), 1 << 31)
 _INTEGER: Final = re.compile("-?(0|[1-9][0-9]{0,9})")
-#: ZooKeeper appends the number of a sequential node with ten digits.
+#: ZooKeeper appends a ten-digit number to the name of a sequential node.
 _SEQUENCE: Final = re.compile("[0-9]{10}|-[0-9]{9,10}")
 
 
@@ -46,9 +46,10 @@ class Mode(Enum):
 
 
 class Access(Enum):
-    """Who may access a node if `zookeeper.set.acl` is true. Without it, anyone may do anything.
+    """Who may access a node if `zookeeper.set.acl` is true. If it is false, anyone may do anything.
 
-    OPEN: anyone may do anything. READABLE: only brokers write, anyone reads. SECRET: only brokers.
+    OPEN: anyone may do anything. READABLE: only brokers may write, and anyone may read. SECRET: only brokers may read
+    or write.
     """
 
     OPEN = "open"
@@ -57,22 +58,22 @@ class Access(Enum):
 
 
 class Znode(Generic[T, *Parameters]):
-    """A node, or all nodes whose paths differ only in parameters.
+    """A node, or all nodes whose paths only differ in parameters.
 
     Attributes:
-        template: the path, with names of parameters in braces.
+        template: the path, with parameter names in braces.
         mode: how it is created.
         access: who may access it.
         is_made_at_startup: whether a broker creates it when it starts.
 
     Args:
-        template: the path.
-        content: the content.
+        template: the path, with parameter names in braces.
+        content: how to read and write its content.
         mode: how it is created.
         access: who may access it.
         is_made_at_startup: whether a broker creates it when it starts.
-        parameters: their kinds, in order: `int32`, `string`, `sanitized` or `sequence`; with a question mark, None
-            stands for `<default>`.
+        parameters: the kinds of its parameters, in order: `int32`, `string`, `sanitized` or `sequence`; with a question
+            mark, None stands for `<default>`.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class Znode(Generic[T, *Parameters]):
         self._kinds = parameters
         self._names: list[str] = _PARAMETER.findall(template)
         self._pieces: list[str] = _PARAMETER.split(template)[::2]
-        # A parameter matches anything, so that its error can name the value that is wrong.
+        # A parameter matches anything, so that the error can name the wrong value.
         self._pattern = re.compile("([^/]*)".join(map(re.escape, self._pieces)))
 
     def __repr__(self) -> str:
@@ -100,18 +101,18 @@ class Znode(Generic[T, *Parameters]):
 
     @property
     def prefix(self) -> str:
-        """The path to create a sequential node with, to which ZooKeeper appends the number."""
+        """The path with which to create a sequential node; ZooKeeper appends the number."""
         return self._pieces[0]
 
     def path(self, *parameters: *Parameters) -> str:
         """Return the path of one node.
 
         Args:
-            parameters: in the order of the template; None for the default entity.
+            parameters: the parameters, in the order of the template; None for the default entity.
 
         Raises:
             EncodeError: a parameter cannot be part of a path.
-            TypeError: there are too few or too many.
+            TypeError: there are too few or too many parameters.
         """
         if len(parameters) != len(self._kinds):
             raise TypeError(f"{self.template} has {len(self._kinds)} parameters, got {len(parameters)}")
@@ -122,10 +123,10 @@ class Znode(Generic[T, *Parameters]):
         return path
 
     def parameters(self, path: str) -> tuple[*Parameters]:
-        """Return the parameters in a path, such as that of a child: the inverse of `path`.
+        """Return the parameters in a path, for example a child's: the inverse of `path`.
 
         Raises:
-            DamagedZnode: the path is another node's, or has a parameter of another kind.
+            DamagedZnode: the path belongs to another node, or a parameter is of another kind.
         """
         found = self._pattern.fullmatch(path)
         if found is None:
@@ -136,10 +137,10 @@ class Znode(Generic[T, *Parameters]):
         return typed
 
     def decode(self, content: bytes | None, path: str = "") -> T:
-        """Return the value of a content.
+        """Return the decoded value.
 
         Args:
-            content: as read; None is as good as no bytes.
+            content: the bytes as read; None is the same as no bytes.
             path: the node, for errors; empty for the template.
 
         Raises:
@@ -148,16 +149,16 @@ class Znode(Generic[T, *Parameters]):
         return self._content.decode(content, path or self.template)
 
     def encode(self, value: T) -> bytes:
-        """Return the bytes that Kafka writes; none for a node without content.
+        """Return the bytes that Kafka writes; empty for a node without content.
 
         Raises:
-            EncodeError: the value does not fit; its path is that of the field.
+            EncodeError: the value does not fit; the error's path names the field.
         """
         return self._content.encode(value)
 
 
 def _written(name: str, kind: str, value: object) -> str:
-    """Return a parameter as a name in a path."""
+    """Return a parameter in the form that it has in a path."""
     if value is None and kind.endswith("?"):
         return DEFAULT_ENTITY
     kind = kind.rstrip("?")
@@ -179,14 +180,14 @@ def _written(name: str, kind: str, value: object) -> str:
 
 
 def _read(path: str, name: str, kind: str, text: str) -> str | int | None:
-    """Return the parameter in a name of a path."""
+    """Return the parameter in one name of a path."""
     if text == DEFAULT_ENTITY and kind.endswith("?"):
         return None
     kind = kind.rstrip("?")
     if kind in ("int32", "sequence"):
         form = _INTEGER if kind == "int32" else _SEQUENCE
         if not form.fullmatch(text) or int(text) not in _INT32 or text == "-0":
-            expected = "an int32" if kind == "int32" else "the number of a sequential node, of ten digits"
+            expected = "an int32" if kind == "int32" else "the ten-digit number of a sequential node"
             raise DamagedZnode(path, name, f"{quoted(text)} is not {expected}")
         return int(text)
     if not text:

@@ -1,11 +1,11 @@
-"""The registry in a ZooKeeper, through kazoo (the extra `zookeeper`).
+"""A registry in ZooKeeper, through kazoo (the extra `zookeeper`).
 
-kazoo's thread appends what happens to an inbox, in the order of the wire; everything else is decided on the owner's
-thread, which reads the inbox. So there is no state to lock but the inbox and the number of the connection: a request
-is sent only if the owner knows of the connection that it would go through.
+kazoo's thread appends events to an inbox, in wire order; everything else is decided on the owner's thread, which reads
+the inbox. So only the inbox and the number of the connection need locks: a request is only sent if the owner knows the
+connection that it would use.
 
-A lost connection: what was not answered is sent again in order, after the watches were set again; ZooKeeper then fires
-those that were missed.
+After a lost connection, the watches are set again, and ZooKeeper fires those whose events were missed; then unanswered
+requests are sent again in order.
 
 Source: `ZooKeeperClient`, `KafkaZkClient.createChrootIfNecessary` in Apache Kafka; `ClientCnxn` in Apache ZooKeeper.
 """
@@ -55,34 +55,35 @@ __all__ = ["IN_FLIGHT_MAX", "SESSION_EDGES", "SessionState", "ZooKeeperRegistry"
 
 logger = logging.getLogger("kafkawire.registry")
 
-#: Requests that were sent and not answered. A server queues a thousand of all clients before it stops reading.
+#: The maximum number of unanswered requests. A server queues a thousand requests from all clients before it stops
+#: reading.
 IN_FLIGHT_MAX: Final = 100
 
-#: After the credentials were refused, as in Kafka's client, or kazoo has ended by itself.
+#: The pause after refused credentials, as in Kafka's client, or after kazoo has ended on its own.
 _REFUSED_PAUSE_SECONDS: Final = 1.0
 
-#: The number of outcomes, events and callbacks in one turn of the owner's loop.
+#: The maximum number of outcomes, events and callbacks in one iteration of the owner's loop.
 _TURN_MAX: Final = 500
 
 _INT32_MAX: Final = 2**31 - 1
 
 
 class SessionState(Enum):
-    """What the owner knows of its session."""
+    """What the owner knows about its session."""
 
-    #: Not started.
+    #: The registry has not been started.
     NEW = auto()
     #: There is no session, or the servers have not answered its first request.
     OPENING = auto()
     #: Requests are sent.
     CONNECTED = auto()
-    #: There is a session, and no connection on which its watches are set; requests wait.
+    #: There is a session but no connection on which its watches are set; requests wait.
     SUSPENDED = auto()
-    #: Closed by the owner.
+    #: The owner has closed the registry.
     CLOSED = auto()
 
 
-#: The steps of a session; see `kafkawire.sdk.states`.
+#: The transitions of a session; see `kafkawire.sdk.states`.
 SESSION_EDGES: Final = Edges(
     "a session with a ZooKeeper",
     (SessionState.NEW,),
@@ -90,7 +91,7 @@ SESSION_EDGES: Final = Edges(
         SessionState.NEW: {SessionState.OPENING: "the registry is started"},
         SessionState.OPENING: {
             SessionState.CONNECTED: "the first request of a new session is answered",
-            SessionState.OPENING: "the credentials are refused, or the session has expired before",
+            SessionState.OPENING: "the credentials are refused, or the session has already expired",
         },
         SessionState.CONNECTED: {
             SessionState.SUSPENDED: "the connection is lost, or kazoo has ended",
@@ -111,7 +112,7 @@ class _Submission:
     Attributes:
         done: called with the outcomes.
         count: the number of operations.
-        outcomes: those that are known; they become known in order.
+        outcomes: the outcomes known so far; they become known in order.
     """
 
     __slots__ = ("count", "done", "outcomes")
@@ -123,11 +124,11 @@ class _Submission:
 
 
 class _Waiting(NamedTuple):
-    """An operation that was not answered.
+    """An operation that has not been answered.
 
     Attributes:
-        operation: what to do.
-        submission: what it is a part of.
+        operation: the operation.
+        submission: the submission that it belongs to.
         size_bytes: the length of its request.
     """
 
@@ -137,10 +138,10 @@ class _Waiting(NamedTuple):
 
 
 class _Sent:
-    """A request on its way; kazoo's thread calls `set` or `set_exception` once.
+    """A request that is on its way; kazoo's thread calls `set` or `set_exception` once.
 
     Attributes:
-        connection: the number of the connection that it went through.
+        connection: the number of the connection that it was sent through.
         take: called on the owner's thread with the response or the exception.
     """
 
@@ -164,16 +165,16 @@ class ZooKeeperRegistry:
     """A session with a ZooKeeper. Implements `Registry`.
 
     Args:
-        connect: `host:port,host:port/chroot`, as `zookeeper.connect` of Kafka. A chroot that is missing is created.
+        connect: `host:port,host:port/chroot`, as in Kafka's `zookeeper.connect`. A missing chroot is created.
         post: see `Post`.
-        session_timeout_ms: after this time without a connection, ZooKeeper may end the session. The servers have limits
-            of their own.
-        digests: credentials for the scheme `digest`: `user:password`.
-        security: TLS and a login by SASL, if there are any.
+        session_timeout_ms: after this time without a connection, ZooKeeper may end the session. The servers have their
+            own limits.
+        digests: credentials for the scheme `digest`, as `user:password`.
+        security: TLS and a SASL login, if any.
         chroot_acl: the access control list of the nodes of a missing chroot.
 
     Raises:
-        ConfigurationError: `connect` cannot be read, the timeout is out of range, or kazoo is not installed.
+        ConfigurationError: `connect` cannot be parsed, the timeout is out of range, or kazoo is not installed.
     """
 
     def __init__(
@@ -188,31 +189,31 @@ class ZooKeeperRegistry:
     ) -> None:
         self._hosts, self._chroot = parse_connect("zookeeper_connect", connect)
         if not 0 < session_timeout_ms <= _INT32_MAX:
-            raise ConfigurationError("session_timeout_ms", session_timeout_ms, f"must be from 1 to {_INT32_MAX}")
+            raise ConfigurationError("session_timeout_ms", session_timeout_ms, f"expected 1 to {_INT32_MAX}")
         self._post = post
         self._session_timeout_ms = session_timeout_ms
         self._digests = tuple(digests)
         self._security = security
         self._chroot_acl = chroot_acl
         self._translation = KazooTranslation(self._chroot)
-        #: For the chroot itself.
+        #: For creating the chroot itself.
         self._whole_tree = KazooTranslation("")
         self._connection: KazooConnection | None = None
-        #: Counts those objects: what a former one still reports is ignored.
+        #: Counts connection objects: reports from former ones are ignored.
         self._incarnation = 0
         self._is_connect_due = False
         self._listeners: list[SessionListener] = []
         self._watches = WatchTable()
         self._state = SessionState.NEW
         self._session_id = 0
-        #: The last transaction that was seen before the connection was lost.
+        #: The last transaction seen before the connection was lost.
         self._last_zxid = 0
-        #: Operations: not sent; sent and not answered; sent, and their connection is lost.
+        #: Operations that are not sent; sent and not answered; sent, but their connection is lost.
         self._waiting: deque[_Waiting] = deque()
         self._in_flight: deque[_Waiting] = deque()
         self._returned: list[_Waiting] = []
         self._pending_bytes = 0
-        #: What was taken from the inbox; and callbacks of the owner, which come before the rest of it.
+        #: The calls taken from the inbox; and callbacks of the owner, which run before the rest of them.
         self._taken: deque[Callable[[], None]] = deque()
         self._calls: deque[Callable[[], None]] = deque()
         # Shared with kazoo's thread.
@@ -221,7 +222,7 @@ class ZooKeeperRegistry:
         self._is_posted = False
         self._has_owner = True
         self._connection_lock = threading.Lock()
-        #: Counts connections and their losses: as kazoo's thread knows it, and as the owner does.
+        #: Counts connections and their losses, as known to kazoo's thread and as known to the owner.
         self._newest_connection = 0
         self._known_connection = 0
         _registries.add(self)
@@ -237,17 +238,17 @@ class ZooKeeperRegistry:
 
     @property
     def state(self) -> SessionState:
-        """What the owner knows of its session."""
+        """What the owner knows about its session."""
         return self._state
 
     @property
     def prefix_bytes(self) -> int:
-        """The length of the chroot, which counts in the size of requests."""
+        """The length of the chroot, which counts towards the size of requests."""
         return len(self._chroot.encode())
 
     @property
     def credentials(self) -> tuple[int, bytes]:
-        """The session, and what continues it on another connection."""
+        """The id and the password of the session, which continue it on another connection."""
         connection = self._connection
         return (0, b"") if connection is None else (connection.session_id, connection.session_password)
 
@@ -281,7 +282,7 @@ class ZooKeeperRegistry:
             reason = f"at most {PENDING_MAX} operations may wait for {self.describe()}"
             self._refuse(added, submission, RegistryCode.TOO_MANY_PENDING, reason)
         elif self._pending_bytes + size_bytes > PENDING_BYTES_MAX:
-            reason = f"operations that wait for {self.describe()} may have at most {PENDING_BYTES_MAX} bytes"
+            reason = f"operations waiting for {self.describe()} may take at most {PENDING_BYTES_MAX} bytes"
             self._refuse(added, submission, RegistryCode.TOO_MANY_PENDING, reason)
         elif not added:
             self._append(partial(done, ()))
@@ -311,7 +312,7 @@ class ZooKeeperRegistry:
 
     def _end_session(self, connection: KazooConnection, timeout_ms: int) -> None:
         if not connection.close(timeout_ms):
-            text = "%s has not answered within %d ms; the session ends there by its timeout of %d ms"
+            text = "%s has not answered within %d ms; the session there will end after its timeout of %d ms"
             logger.warning(text, self.describe(), timeout_ms, self._session_timeout_ms)
 
     def abandon(self) -> None:
@@ -321,7 +322,7 @@ class ZooKeeperRegistry:
             self._start_thread(connection.abandon)
 
     def _given_up(self) -> KazooConnection | None:
-        """Refuse everything with CLOSED from now on; return the connection to be ended, if there is one."""
+        """Refuse everything with CLOSED from now on; return the connection to end, if there is one."""
         if self._state is SessionState.CLOSED:
             return None
         self._state = SESSION_EDGES.follow(self._state, SessionState.CLOSED)
@@ -330,13 +331,13 @@ class ZooKeeperRegistry:
         with self._connection_lock:
             connection, self._connection = self._connection, None
             self._incarnation += 1
-        # Last: without an owner's loop, this ends the connection that the registry has.
+        # This comes last: without an owner's loop, it would end the registry's current connection.
         self._append(partial(self._fail, RegistryCode.CLOSED))
         return connection
 
     def forked(self) -> None:
-        """Refuse everything with CLOSED in a child process: the session belongs to the parent."""
-        # Threads of the parent may have held the locks.
+        """Refuse everything with CLOSED in a child process, because the session belongs to the parent."""
+        # The parent's threads may have held the locks.
         self._lock, self._connection_lock = threading.Lock(), threading.Lock()
         self._state = SESSION_EDGES.follow(self._state, SessionState.CLOSED)
         self._session_id = 0
@@ -356,7 +357,7 @@ class ZooKeeperRegistry:
     # The inbox.
 
     def _append(self, happened: Callable[[], None]) -> None:
-        """Have the owner's thread call a function, after those before it."""
+        """Have the owner's thread call a function after all earlier ones."""
         with self._lock:
             if not self._has_owner:
                 return
@@ -371,23 +372,23 @@ class ZooKeeperRegistry:
             self._post(self._read_inbox)
         except RuntimeError as error:  # the owner's loop has ended
             if self._state is not SessionState.CLOSED:
-                logger.warning("%s: nobody listens any more: %s", self.describe(), error)
+                logger.warning("%s: the owner's event loop has ended: %s", self.describe(), error)
             self._end_without_owner()
 
     def _end_without_owner(self) -> None:
-        """End the session, since kazoo's thread would keep it, and its nodes, as long as the process."""
+        """End the session, since kazoo's thread would keep it and its nodes for as long as the process lives."""
         with self._lock:
             self._has_owner = False
             self._inbox.clear()
         connection = self._connection
         if connection is not None:
-            # On another thread: this may be that of the connection, or the owner's.
+            # Use another thread, since this one may belong to the connection or to the owner.
             self._start_thread(partial(connection.close, self._session_timeout_ms))
 
     def _read_inbox(self) -> None:
-        """Do a part of what is to be done, then let the owner's loop do other things.
+        """Handle a part of the inbox, then let the owner's loop do other things.
 
-        The rest, also after a callback that ends the loop (KeyboardInterrupt), is posted again.
+        The rest is posted again, even after a callback that ends the loop (KeyboardInterrupt).
         """
         left = _TURN_MAX
         try:
@@ -420,7 +421,7 @@ class ZooKeeperRegistry:
             self._newest_connection += 1
             number = self._newest_connection
         if state in ("SUSPENDED", "CLOSED"):
-            # After this, nothing that was queued for the lost connection is left.
+            # After this, no request that was queued for the lost connection is left.
             connection.fail_pending()
         self._append(partial(self._took, incarnation, number, state, connection.session_id, connection.last_zxid))
 
@@ -430,7 +431,7 @@ class ZooKeeperRegistry:
             self._append(partial(self._fire, WatchEvent(self._translation.own_path(event.path), kind)))
 
     def _took(self, incarnation: int, number: int, state: str, session_id: int, last_zxid: int) -> None:
-        """Handle a change of the connection, unless the connection is not used any more."""
+        """Handle a change of the connection, unless the connection is no longer used."""
         if self._state is SessionState.CLOSED or incarnation != self._incarnation:
             return
         self._known_connection = number
@@ -441,7 +442,7 @@ class ZooKeeperRegistry:
         else:
             self._suspended(last_zxid)
             if state == "CLOSED" and self._connection is not None:
-                # kazoo's thread has ended, and the session has not.
+                # kazoo's thread has ended, but the session has not.
                 self._connect_later(self._connection.session)
 
     def _connect(self, session: KnownSession | None = None) -> None:
@@ -465,19 +466,19 @@ class ZooKeeperRegistry:
             )
         try:
             self._connection.start()
-        except (OSError, RuntimeError) as error:  # too many open files, or threads
-            logger.warning("%s: cannot begin to connect, and tries again: %s", self.describe(), error)
+        except (OSError, RuntimeError) as error:  # too many open files or threads
+            logger.warning("%s: cannot begin to connect, will try again: %s", self.describe(), error)
             self._connect_later(session)
 
     def _linked(self, session_id: int) -> None:
-        """Prepare a new connection: the watches of the session, or the session itself."""
+        """Prepare a new connection: set the session's watches, or open the session itself."""
         if self._state is SessionState.SUSPENDED:
             self._set_watches()
         else:
             self._prepare(session_id, self._opening(), None)
 
     def _suspended(self, last_zxid: int) -> None:
-        # Also what kazoo has lost without failing it: outcomes of a lost connection are ignored.
+        # This includes requests that kazoo has lost without failing them: outcomes of a lost connection are ignored.
         self._waiting.extendleft(reversed([*self._returned, *self._in_flight]))
         self._returned.clear()
         self._in_flight.clear()
@@ -488,17 +489,18 @@ class ZooKeeperRegistry:
             self._tell(lambda listener: listener.suspended())
 
     def _lost(self, *, is_refused: bool) -> None:
-        """Note that the session has expired, or that the credentials were refused.
+        """Handle an expired session or refused credentials.
 
-        The session ends with refused credentials, as in Kafka's client: its operations must not wait for a login that
-        may never succeed.
+        As in Kafka's client, refused credentials end the session: its operations must not wait for a login that may
+        never succeed.
         """
         had_session, self._session_id = bool(self._session_id), 0
         place = self.describe()
         self._state = SESSION_EDGES.follow(self._state, SessionState.OPENING)
         self._watches.clear()
         logger.warning("%s has %s", place, "refused the credentials" if is_refused else "ended the session")
-        # What waits for the first answer of a session was not sent in any: it waits for the next one.
+        # Operations that wait for a session's first answer have not been sent in any session: they wait for the next
+        # one.
         if is_refused or had_session:
             self._fail(RegistryCode.AUTH_FAILED if is_refused else RegistryCode.SESSION_EXPIRED)
         if is_refused:
@@ -510,7 +512,7 @@ class ZooKeeperRegistry:
             self._connect_later(None)
 
     def _connect_later(self, session: KnownSession | None) -> None:
-        """Begin again after a pause, since kazoo does not.
+        """Connect again after a pause, since kazoo does not.
 
         Args:
             session: the session to continue; None for a new one.
@@ -529,15 +531,15 @@ class ZooKeeperRegistry:
             if self._state not in (SessionState.NEW, SessionState.CLOSED) and self._connection is None:
                 self._connect(session)
 
-        # Without a thread for the pause, the next operation connects.
+        # If no thread can be started for the pause, the next operation connects.
         self._is_connect_due = not self._start_thread(wait)
 
     def _start_thread(self, run: Callable[[], object]) -> bool:
-        """Run a function on a thread of its own; return False if none can be started."""
+        """Run a function on its own thread; return False if none can be started."""
         try:
             threading.Thread(target=run, name="kafkawire-zookeeper-pause", daemon=True).start()
         except RuntimeError as error:
-            logger.warning("%s: no thread can be started: %s", self.describe(), error)
+            logger.warning("%s: cannot start a thread: %s", self.describe(), error)
             return False
         return True
 
@@ -546,12 +548,12 @@ class ZooKeeperRegistry:
     def _opening(self) -> Steps[None]:
         """Find out whether the servers answer this session, and create the chroot if it is missing.
 
-        Any answer will do: the servers may not permit this session to look at the root of its paths.
+        Any answer will do: the servers may not permit this session to read the root of its paths.
         """
         try:
             stat = yield from stat_of(self._chroot or "/")
         except RegistryError as error:
-            logger.warning("%s does not show the root of its paths: %s", self.describe(), error)
+            logger.warning("%s does not permit reading the root of its paths: %s", self.describe(), error)
             return
         if stat is None:
             try:
@@ -569,7 +571,7 @@ class ZooKeeperRegistry:
 
         def take(operation: Operation, sent: _Sent, response: Any) -> None:
             if sent.connection != self._known_connection or _is_lost(response):
-                return  # the next connection begins again
+                return  # the next connection starts over
             answers.append(self._whole_tree.outcome_of(operation, response))
             if len(answers) == len(operations):
                 self._prepare(session_id, steps, answers)
@@ -595,7 +597,7 @@ class ZooKeeperRegistry:
         def take(sent: _Sent, response: Any) -> None:
             nonlocal left
             if sent.connection != self._known_connection or _is_lost(response):
-                return  # the next connection begins again
+                return  # the next connection starts over
             if isinstance(response, Exception):
                 self._report_changes(response)
             left -= 1
@@ -606,7 +608,7 @@ class ZooKeeperRegistry:
             self._send_request(request, take)
 
     def _watch_requests(self) -> list[SetWatches]:
-        """Return the requests that set all watches; there is always one, to find out whether it is answered."""
+        """Return the requests that set all watches; there is always at least one, to learn whether it is answered."""
         requests = []
         chunk: dict[WatchKind, list[str]] = {kind: [] for kind in WatchKind}
         size_bytes = 0
@@ -629,7 +631,7 @@ class ZooKeeperRegistry:
         return requests
 
     def _report_changes(self, error: Exception) -> None:
-        """Fire all watches, since the servers do not set them again: a change may have been missed."""
+        """Fire all watches, since the servers do not set them again, and a change may have been missed."""
         logger.warning("%s does not set watches again (%s); all are reported as changes", self.describe(), error)
         for kind in WatchKind:
             change = EventKind.CHILDREN_CHANGED if kind is WatchKind.CHILDREN else EventKind.CHANGED
@@ -647,12 +649,12 @@ class ZooKeeperRegistry:
     # Operations.
 
     def _send(self) -> None:
-        """Send what waits, as far as there is room."""
+        """Send waiting operations as long as there is room."""
         while self._waiting and len(self._in_flight) < IN_FLIGHT_MAX and self._state is SessionState.CONNECTED:
             waiting = self._waiting[0]
             refusal = refusal_of(waiting.operation, self.prefix_bytes)
             if refusal is not None:
-                # When its turn comes, so that the outcomes of a submission stay in order.
+                # Refuse it only when its turn comes, so that the outcomes of a submission stay in order.
                 if self._in_flight:
                     return
                 self._in_flight.append(self._waiting.popleft())
@@ -667,7 +669,7 @@ class ZooKeeperRegistry:
             self._in_flight.append(waiting)
 
     def _send_request(self, request: Any, take: Callable[[_Sent, Any], None]) -> bool:
-        """Send a request; return False if the connection that the owner knows is gone."""
+        """Send a request; return False if the connection known to the owner is gone."""
         with self._connection_lock:
             if self._connection is None or self._newest_connection != self._known_connection:
                 return False
@@ -683,7 +685,7 @@ class ZooKeeperRegistry:
 
     def _answered(self, waiting: _Waiting, sent: _Sent, response: Any) -> None:
         if sent.connection != self._known_connection or not self._in_flight or self._in_flight[0] is not waiting:
-            return  # it was failed, with its session
+            return  # it has failed along with its session
         self._in_flight.popleft()
         if _is_lost(response):
             self._returned.append(waiting)
@@ -692,7 +694,7 @@ class ZooKeeperRegistry:
         self._send()
 
     def _refused(self, waiting: _Waiting, refusal: RegistryError) -> None:
-        """Answer an operation that was not sent, unless it was failed with its session meanwhile."""
+        """Answer an operation that was not sent, unless it has failed along with its session in the meantime."""
         if self._in_flight and self._in_flight[0] is waiting:
             self._in_flight.popleft()
             self._answer(waiting, refusal)
@@ -711,7 +713,7 @@ class ZooKeeperRegistry:
         self._calls.extend(partial(watcher, event) for watcher in self._watches.take(event))
 
     def _fail(self, code: RegistryCode) -> None:
-        """Fail everything that was not answered."""
+        """Fail all operations that have not been answered."""
         failed = [*self._in_flight, *self._returned, *self._waiting]
         for operations in (self._in_flight, self._returned, self._waiting):
             operations.clear()
@@ -748,12 +750,12 @@ _EVENTS: Final = {
     "CHILD": EventKind.CHILDREN_CHANGED,
 }
 
-#: Errors that say nothing of a request: its connection or its session is gone, and that is reported, too.
+#: Errors that say nothing about a request: its connection or session is gone, which is reported separately.
 _LOST_CODES: Final = (RegistryCode.SESSION_EXPIRED, RegistryCode.AUTH_FAILED)
 
 
 def _is_lost(response: Any) -> bool:
-    """Return whether a request has no answer; a transaction has none if one of its operations has none."""
+    """Return whether a request has no answer; a transaction has none if any of its operations has none."""
     if isinstance(response, list):
         return any(map(_is_lost, response))
     return isinstance(response, Exception) and (

@@ -1,4 +1,4 @@
-"""How a connection to a ZooKeeper is secured, once the options and their files were read."""
+"""How a connection to a ZooKeeper is secured, once the options and their files have been read."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["OPEN_CONNECTION", "ZooKeeperSecurity"]
 
 
 class ZooKeeperSecurity(NamedTuple):
-    """How a connection to a ZooKeeper is made.
+    """How to secure a connection to a ZooKeeper.
 
     Attributes:
-        tls: the configuration of TLS; None for a connection without it.
-        sasl: the login; None for none.
-        has_identity: whether the servers know who the program is: by its login, or by its certificate.
+        tls: the TLS configuration; None for a connection without TLS.
+        sasl: the SASL login; None if there is none.
+        has_identity: whether the servers can identify the program by its login or by its certificate.
     """
 
     tls: ssl.SSLContext | None = None

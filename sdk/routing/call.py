@@ -1,6 +1,6 @@
 """One request to a cluster, with its target, its deadline and its outcome.
 
-A machine submits a `Call` to the router, which reports its end exactly once, through `on_done`.
+A machine submits a `Call` to the router, which reports the end of the call exactly once, through `on_done`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kafkawire.sdk.transport.driver_interface import NextPoll, Versions
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
-    #: The response of a call; a plain `Call` can have any.
+    #: The type of a call's response; a plain `Call` can have any.
     Answer = TypeVar("Answer", bound=Message, default=Any)
 else:
     from typing import TypeVar
@@ -34,7 +34,7 @@ class Purpose(Enum):
 
     A broker answers the requests of a connection in order, so a fetch that waits for data would delay a heartbeat, and
     a join that waits for other members would delay a commit: each purpose gets its own connection. The last four are
-    those of brokers: requests of and to the controller, fetches of followers, markers that may wait for replicas, and
+    for brokers: requests from and to the controller, fetches by followers, markers that may wait for replicas, and
     checks of transactions.
     """
 
@@ -46,7 +46,7 @@ class Purpose(Enum):
     MARKERS = "markers"
     VERIFICATION = "verification"
 
-    __hash__ = object.__hash__  # that of an enumeration is slow, and every call looks up links
+    __hash__ = object.__hash__  # an enumeration's own is slow, and every call looks up links
 
 
 class Node(NamedTuple):
@@ -93,22 +93,23 @@ class Call(Generic[Answer]):
     """A request and its outcome.
 
     Args:
-        target: the responsible broker, looked up again for each attempt.
+        target: the responsible broker, which is looked up again for each attempt.
         request: returns the request and its version (None for the highest that both sides know), given the versions
             that the broker supports; called for each attempt.
-        response: the class of the response; None if there is none (Produce with acks=0), in which case the call is done
-            once the request is written.
+        response: the class of the response; None if there is no response (Produce with acks=0), in which case the call
+            is done once the request is written.
         deadline_ms: when the call fails permanently, even while it waits for a response.
         on_done: called once with the call and the time, when `result` or `error` is set.
         check: returns the error in a response; None if there is none.
-        retries: False if the first failure ends the call, because its machine decides what to do next.
+        retries: whether the call is retried; False if the first failure ends it, because its machine decides what to do
+            next.
         final: retriable codes that end the call.
-        pauses: the pauses in ms before a retry after these codes; after others the backoff decides.
-        timeout_ms: the limit for one response; None for `request_timeout_ms`.
+        pauses: the pause in ms before a retry for these codes; for other codes, the backoff decides.
+        timeout_ms: how long to wait for one response; None for `request_timeout_ms`.
         purpose: the purpose of the connection to use.
 
     Attributes:
-        result: the response; None if there was none; set together with `error` if `check` returned an error.
+        result: the response; None if there was none. Both `result` and `error` are set if `check` returned an error.
         error: why the call failed; None if it succeeded.
         done: whether the call has ended.
         next_poll: when to poll its machine after the response; `on_done` may change it.
@@ -191,5 +192,5 @@ class Call(Generic[Answer]):
             self.on_done(self, now_ms)
 
     def cancel(self) -> None:
-        """Abandon the call: it is not retried, a response is dropped, and `on_done` is not called."""
+        """Abandon the call: it is not retried, any response is dropped, and `on_done` is not called."""
         self.done = True

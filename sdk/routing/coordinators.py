@@ -1,4 +1,4 @@
-"""The coordinators of groups and transactional ids, looked up on demand and forgotten after an error that requires it.
+"""The coordinators of groups and transactional ids, which are looked up on demand and forgotten after certain errors.
 
 Source: Kafka protocol guide, "FindCoordinator"; KIP-699 (several keys in one request).
 """
@@ -24,8 +24,8 @@ class Coordinators:
 
     Args:
         submit: sends a look-up.
-        not_found: called when a look-up has failed; it fails the calls that wait for the coordinator.
-        timeout_ms: the limit for a look-up, including retries.
+        not_found: called when a look-up has failed, to fail the calls that wait for the coordinator.
+        timeout_ms: how long a look-up may take, including retries.
     """
 
     def __init__(
@@ -44,9 +44,8 @@ class Coordinators:
     def find(self, wanted: Coordinator, now_ms: int) -> Address | None:
         """Return the address of a coordinator; None while it is being looked up.
 
-        The address comes from the look-up, because a broker that has just started may not be in the metadata yet. When
-        a
-        look-up fails, the router fails the calls that wait for it; a later call begins another.
+        The address comes from the look-up, because the metadata may not contain a broker that has just started. When a
+        look-up fails, the router fails the calls that wait for it; a later call begins another look-up.
         """
         address = self._known.get(wanted)
         if address is None and wanted not in self._asked:
@@ -54,20 +53,20 @@ class Coordinators:
         return address
 
     def knows(self, wanted: Coordinator) -> bool:
-        """Return whether a coordinator was looked up, and nothing has shown since that it has moved."""
+        """Return whether a coordinator has been looked up, and nothing has shown since then that it has moved."""
         return wanted in self._known
 
     def trouble(self, wanted: Coordinator) -> KafkaWireError | None:
-        """Return why the look-up of a coordinator has not succeeded yet; None if nothing went wrong."""
+        """Return why the look-up of a coordinator has not succeeded yet; None if nothing has gone wrong."""
         return self._trouble.get(wanted)
 
     def note(self, target: Coordinator, error: KafkaWireError) -> None:
-        """Forget a coordinator if an error of a call to it shows that it may have moved."""
+        """Forget a coordinator if the error of a call to it shows that it may have moved."""
         if outdates_coordinator(error):
             self._known.pop(target, None)
 
     def forget_at(self, address: Address) -> None:
-        """Forget the coordinators at an address whose connection has ended."""
+        """Forget the coordinators at an address after its connection has ended."""
         for wanted in [wanted for wanted, known in self._known.items() if known == address]:
             del self._known[wanted]
 

@@ -1,8 +1,8 @@
-"""A fetch session with one broker: requests name only what has changed since the last one (KIP-227).
+"""A fetch session with one broker: a request only names what has changed since the last one (KIP-227).
 
-The broker keeps the partitions of the session; a request adds, changes or removes some of them, and the response has
-only those with something new. After any error, the session restarts with a full request. Consumers have sessions, and
-so do brokers that follow a leader.
+The broker keeps the partitions of the session; a request adds, changes or removes some of them, and the response only
+contains partitions with news. After any error, the session restarts with a full request. Consumers have sessions, as do
+brokers that follow a leader.
 
 Source: Apache Kafka, `FetchSessionHandler`, `FetchMetadata`; KIP-516 (topic ids).
 """
@@ -20,12 +20,12 @@ from kafkawire.sdk.routing.partitions import TopicPartition
 
 __all__ = ["FetchSession", "Member"]
 
-#: Epochs are int32; the highest is followed by 1, since 0 would open another session.
+#: Epochs are int32; after the highest one comes 1, since 0 would open another session.
 _EPOCH_MAX = 2**31 - 1
 
 
 class Member(Protocol):
-    """A partition that is fetched."""
+    """A partition that is being fetched."""
 
     @property
     def partition(self) -> TopicPartition:
@@ -34,11 +34,11 @@ class Member(Protocol):
 
     @property
     def topic_id(self) -> bytes:
-        """The id of the topic; zeros if its name is used."""
+        """The id of the topic; zeros if its name is used instead."""
         ...
 
     def to_fetch(self) -> FetchRequest.FetchPartition:
-        """Return the partition's entry in a request."""
+        """Return the partition's entry for a request."""
         ...
 
 
@@ -73,7 +73,7 @@ class FetchSession:
         """Restart the session with the next request.
 
         Args:
-            keeps_id: whether the broker may still have the session and is told to drop it.
+            keeps_id: whether the broker may still have the session, in which case it is told to drop it.
         """
         if not keeps_id:
             self._session_id = NO_FETCH_SESSION_ID
@@ -95,7 +95,8 @@ class FetchSession:
                 continue
             members.append(member)
             topic_id = member.topic_id
-            # The topic was recreated, or the session switched: it names either all topics by their ids, or none.
+            # The topic was recreated, or the session switched between names and ids: it names either all topics by id,
+            # or none.
             if self._members.get(partition, topic_id) != topic_id or (topic_id != ZERO_UUID) != by_id:
                 self.restart(keeps_id=True)
         if self._epoch == INITIAL_FETCH_SESSION_EPOCH:

@@ -1,7 +1,7 @@
-"""Metadata that is told to a router: which brokers there are, and which is the controller. No broker is asked.
+"""Metadata that a router is given: the list of brokers, and which one is the controller. No broker is asked.
 
-A broker of a cluster knows both from the registry or from its controller, often before it is told any topic. A call to
-a broker that is not listed waits until the next list: a new broker may be listed in a moment.
+A broker in a cluster learns both from the registry or from its controller, often before it is told about any topic. A
+call to a broker that is not listed waits for the next list: a new broker may soon be listed.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ from kafkawire.sdk.routing.metadata import ClusterBroker, Metadata
 
 __all__ = ["WAITING_MAX", "GivenMetadata"]
 
-#: Callers that wait for the next list: far more than the machines of one broker, and a bound for a defect.
+#: The maximum number of callers that wait for the next list: far more than one broker's machines, and a bound in case
+#: of a defect.
 WAITING_MAX = 1_000
 
 
 class GivenMetadata:
-    """The refresh of a router that is told its metadata; pass it to the router, which calls the rest.
+    """The refresh of a router that is given its metadata; pass this to the router, which calls all methods but `set`.
 
     Attributes:
-        metadata: the metadata that was given; it has no topics.
-        ended_ms: the last ms before `set` was last called, so that a call of the same ms counts as later; -1 before the
-            first time.
-        refusal: None, since no broker can refuse.
+        metadata: the given metadata; it has no topics.
+        ended_ms: the ms before the last call of `set`, so that a call in the same ms counts as later; -1 before the
+            first call of `set`.
+        refusal: None, since no broker is asked that could refuse.
     """
 
     def __init__(self) -> None:
@@ -34,10 +35,10 @@ class GivenMetadata:
         self._waiting: list[Callable[[KafkaWireError | None], None]] = []
 
     def set(self, brokers: Iterable[ClusterBroker], controller_id: int | None, now_ms: int) -> None:
-        """Replace the list of brokers. Wake the driver afterwards, since calls may wait for it.
+        """Replace the list of brokers. Wake the driver afterwards, since calls may be waiting for the list.
 
         Args:
-            brokers: all brokers that calls may be sent to; a broker that is left out is not called.
+            brokers: all brokers that calls may be sent to; other brokers are not called.
             controller_id: the node id of the controller; None if there is none.
             now_ms: the time.
         """
@@ -55,24 +56,24 @@ class GivenMetadata:
         """Call `on_done` after the next `set`.
 
         Raises:
-            LocalProtocolError: `WAITING_MAX` callers wait.
+            LocalProtocolError: `WAITING_MAX` callers are already waiting.
         """
         if len(self._waiting) >= WAITING_MAX:
-            raise LocalProtocolError(f"{WAITING_MAX} callers wait for the list of brokers, which is the limit")
+            raise LocalProtocolError(f"{WAITING_MAX} callers are waiting for the list of brokers, which is the limit")
         self._waiting.append(on_done)
 
     def fail(self, error: KafkaWireError) -> None:
-        """Tell callers that wait for a list that there will be none."""
+        """Tell callers that are waiting for a list that there will be none."""
         waiting, self._waiting = self._waiting, []
         for on_done in waiting:
             on_done(error)
 
     def poll(self, now_ms: int) -> int | None:
-        """Return None: nothing is ever due."""
+        """Return None, since nothing is ever due."""
         return None
 
     def due_ms(self) -> int | None:
-        """Return None: only `set` changes the metadata."""
+        """Return None, since only `set` changes the metadata."""
         return None
 
     def forget_refusal(self) -> None:

@@ -1,7 +1,7 @@
-"""The links of one client, which decide which connections to open and close, and when to check them again.
+"""The links of one client: they decide which connections to open and close, and when to check them again.
 
 A link outlives its connections: it remembers why the last one failed and when to try the next. All links are checked
-when one of them has changed or is due, not in every turn of the driver.
+when one of them has changed or is due, but not in every iteration of the driver.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["IMPATIENT_MS", "LINK_EDGES", "Link", "LinkState", "Links"]
 
-#: If any broker will do, and one has not answered within this time, another broker is also tried.
+#: If any broker will do and one has not answered within this time, another broker is tried, too.
 IMPATIENT_MS: Final = 1_000
 
 
@@ -38,10 +38,10 @@ LINK_EDGES: Final = Edges(
     "a link to a broker",
     (LinkState.CLOSED,),
     {
-        LinkState.CLOSED: {LinkState.OPENING: "a call wants it, and its backoff is over"},
+        LinkState.CLOSED: {LinkState.OPENING: "a call wants it, and its backoff has ended"},
         LinkState.OPENING: {
             LinkState.READY: "its connection is ready",
-            LinkState.CLOSED: "connecting or the login fails",
+            LinkState.CLOSED: "connecting or logging in fails",
         },
         LinkState.READY: {LinkState.CLOSED: "its connection ends, is dropped, or is no longer used"},
     },
@@ -58,13 +58,13 @@ class Link:
 
     Attributes:
         state: the link's state.
-        since_ms: when it entered that state; -1 before the first connection.
-        wanted: whether to open it as soon as its backoff is over.
+        since_ms: when the link entered that state; -1 before the first connection.
+        wanted: whether to open the link as soon as its backoff has ended.
         connection: the connection, which knows the broker's versions; None unless the link is ready.
-        in_flight: calls that wait for their response.
+        in_flight: the calls that are waiting for their response.
         congested: whether the connection has too many unsent bytes.
-        muted_until_ms: when the broker, which has throttled this client, accepts requests again (KIP-219).
-        throttle_ms: the throttle time in the broker's last response that had one.
+        muted_until_ms: until when the broker, which has throttled this client, accepts no requests (KIP-219).
+        throttle_ms: the last throttle time that the broker has given in a response.
         used_ms: when the link was last used.
     """
 
@@ -127,7 +127,7 @@ class Links:
 
     def __init__(self, options: RoutingOptions, metadata: Metadata, backoff: Backoff, *, owner: Owner = CLIENT) -> None:
         self._idle_ms = options.connections_max_idle_ms
-        self._refused_ms = options.metadata_max_age_ms  # by then its metadata is stale, too
+        self._refused_ms = options.metadata_max_age_ms  # by then, its metadata is stale as well
         self._bootstrap_servers = options.bootstrap_servers
         self._metadata = metadata
         self._backoff = backoff
@@ -157,7 +157,7 @@ class Links:
         return self._links.get((broker.address, purpose)) or self.to(broker.address, purpose)
 
     def candidates(self) -> list[Link]:
-        """Return the links to all brokers, and to the bootstrap servers while no broker can be reached."""
+        """Return the links to all brokers, plus the bootstrap servers while no broker can be reached."""
         known = [self.to(broker.address, Purpose.DATA) for broker in self._metadata.brokers.values()]
         if any(not link.attempts.failures for link in known):
             return known
@@ -181,15 +181,15 @@ class Links:
         return f"; this {self._owner.name} exceeds a quota and was throttled by {named}" if named else ""
 
     def want(self, link: Link) -> None:
-        """Request that a link be opened as soon as its backoff is over."""
+        """Request that a link be opened as soon as its backoff has ended."""
         if not link.wanted:
             link.wanted = True
             self.due_ms = 0
 
     def drop(self, address: Address) -> None:
-        """Close the connections to an address, also those in use, and forget their failures.
+        """Close all connections to an address, even those in use, and forget their failures.
 
-        A link that is used later is a new one, and does not wait for the backoff of the former.
+        Later uses get a new link, which does not wait for the backoff of the former one.
         """
         for key, link in list(self._links.items()):
             if link.address == address:
@@ -199,12 +199,12 @@ class Links:
                     self.due_ms = 0
 
     def changed(self, now_ms: int) -> None:
-        """Request a check of the links, because one has opened, has ended or is muted."""
+        """Request a check of the links because one has opened, ended or been muted."""
         self.due_ms = now_ms
 
     def tend(self, now_ms: int) -> Iterator[Open[Link] | Shut[Link]]:
         """Open wanted links, close unused ones, and record when to check them again."""
-        self.due_ms = now_ms + self._idle_ms  # until then no link that is in use, or newly created, is idle
+        self.due_ms = now_ms + self._idle_ms  # no link in use or newly created can be idle before then
         if self._dropped:
             dropped, self._dropped = self._dropped, [each for each in self._dropped if each.state is LinkState.OPENING]
             for link in dropped:
@@ -236,5 +236,5 @@ class Links:
             yield link.since_ms + IMPATIENT_MS
 
     def _forget_ms(self, link: Link) -> int:
-        """Return when a closed link, and with it any rejection, may be forgotten."""
+        """Return when a closed link may be forgotten, along with any rejection."""
         return link.used_ms + max(self._idle_ms, self._refused_ms if is_refusal(link.attempts.last_error) else 0)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EpochEnd", "ListedOffset", "epoch_answers", "epoch_request", "list_answers", "list_request", "list_version"]
 
-#: The first version that supports each special timestamp; earlier ones look for a record at that time.
+#: The first version that supports each special timestamp; earlier versions take it for a time and look for a record.
 _FIRST_WITH: Final[Mapping[int, int]] = {
     OffsetTimestamp.MAX_TIMESTAMP: enums.LIST_OFFSETS_FIRST_WITH_MAX_TIMESTAMP,
     OffsetTimestamp.EARLIEST_LOCAL: enums.LIST_OFFSETS_FIRST_WITH_EARLIEST_LOCAL,
@@ -53,7 +53,7 @@ class EpochEnd(NamedTuple):
     """The end of a leader epoch in the leader's log.
 
     Attributes:
-        offset: the offset after its last record; -1 if the leader does not know the epoch.
+        offset: the offset after the epoch's last record; -1 if the leader does not know the epoch.
         leader_epoch: the epoch itself, or the last one before it that the leader knows; -1 if there is none.
     """
 
@@ -64,13 +64,13 @@ class EpochEnd(NamedTuple):
 def list_request(
     metadata: Metadata, times: Mapping[TopicPartition, int], isolation_level: int, timeout_ms: int
 ) -> ListOffsetsRequest:
-    """Return the request for the first record at or after a time, for each partition.
+    """Return the request for the first record at or after a time in each partition.
 
     Args:
-        metadata: has the leader epochs.
+        metadata: the metadata, which contains the leader epochs.
         times: the times, in ms since the epoch or as an `OffsetTimestamp`.
-        isolation_level: with READ_COMMITTED the latest offset is the last stable one.
-        timeout_ms: the limit for a broker that asks remote storage.
+        isolation_level: with READ_COMMITTED, the latest offset is the last stable one.
+        timeout_ms: how long a broker may take to ask remote storage.
     """
     topics = []
     for topic, numbers in by_topic(times).items():
@@ -86,7 +86,7 @@ def list_version(times: Mapping[TopicPartition, int], node_id: int, versions: Ve
     """Return the version of the request to a broker.
 
     Raises:
-        UnsupportedVersion: the broker would treat a special timestamp as a time, and find no record.
+        UnsupportedVersion: the broker would take a special timestamp for a time, and find no record.
     """
     version = versions.version_for(ListOffsetsRequest)
     for partition, time in times.items():
@@ -100,7 +100,7 @@ def list_version(times: Mapping[TopicPartition, int], node_id: int, versions: Ve
 
 
 def list_answers(response: ListOffsetsResponse) -> dict[TopicPartition, ListedOffset | BrokerError]:
-    """Return the result of each partition in a response."""
+    """Return the result for each partition in a response."""
     found: dict[TopicPartition, ListedOffset | BrokerError] = {}
     for topic in response.topics:
         for data in topic.partitions:

@@ -1,6 +1,6 @@
 """A client's metadata of a cluster: brokers, topics, and the leader of each partition.
 
-Metadata responses fill it, and routing reads it. A newer leader epoch is not replaced by an older one, so a lagging
+Metadata responses fill it, and routing reads it. An older leader epoch does not replace a newer one, so a lagging
 broker cannot send the client back to a former leader. As long as a topic keeps its id, its number of partitions does
 not shrink. Without ids, only time distinguishes a lagging broker from a recreated topic, whose epochs restart.
 
@@ -26,8 +26,8 @@ __all__ = ["ClusterBroker", "Endpoint", "Metadata", "Partition", "Topic"]
 
 logger = logging.getLogger("kafkawire.client")
 
-#: An older leader epoch of a topic without an id is accepted once all responses have named it for this time. A broker
-#: learns of a new leader within a few seconds; records wait longer (see `delivery_timeout_ms`).
+#: An older leader epoch of a topic without an id is accepted once all responses have named it for this long. A broker
+#: learns of a new leader within a few seconds; records can wait longer (see `delivery_timeout_ms`).
 _OLDER_EPOCH_MS = 10_000
 
 
@@ -54,9 +54,10 @@ class Partition(NamedTuple):
         replicas: all replicas, the preferred leader first.
         in_sync: the in-sync replicas.
         offline: the replicas on brokers or log directories that are offline.
-        eligible_leaders: the replicas that are not in sync, but known to have every committed record (KIP-966); None
-            unless `Admin.describe_topics` asked for them.
-        last_known_eligible_leaders: the last of them, for an election if there are no others; None in the same cases.
+        eligible_leaders: the replicas that are not in sync, but are known to have every committed record (KIP-966);
+            None unless `Admin.describe_topics` has asked for them.
+        last_known_eligible_leaders: the last known eligible leaders, for an election if there is no other candidate;
+            None unless `Admin.describe_topics` has asked for them.
     """
 
     leader: int | None
@@ -85,7 +86,7 @@ class Topic(NamedTuple):
 
 
 class Endpoint(Protocol):
-    """A broker's address in the response to another request."""
+    """A broker's address, as given in the response to another request."""
 
     node_id: int
     host: str
@@ -102,12 +103,12 @@ class Metadata:
     Attributes:
         brokers: the brokers by node id.
         topics: the topics without an error, by name.
-        errors: the reason why each requested topic that is not in `topics` is missing, by name.
+        errors: for each requested topic that is missing from `topics`, the reason, by name.
         cluster_id: the id of the cluster; None if unknown.
         controller_id: the node id of the broker that accepts requests for the controller; None if unknown.
         wanted: names of the topics to keep up to date; None for all topics of the cluster.
         changes: increases whenever something may have changed.
-        is_complete: whether all topics of the cluster are known, and kept up to date.
+        is_complete: whether all topics of the cluster are known and kept up to date.
         invalidations: the number of events that have shown earlier metadata to be outdated.
         refreshed_ms: when the last response arrived; NaN before the first.
     """
@@ -124,7 +125,7 @@ class Metadata:
         self.invalidations = 0
         self.refreshed_ms = nan
         self._names: dict[bytes, str] = {}
-        #: Ids of topics that have an error, or were missing from the last response with all topics.
+        #: Ids of topics that have an error or were missing from the last response with all topics.
         self._former_ids: dict[str, bytes] = {}
         #: When responses began to name an older leader epoch of a topic than the known one.
         self._older_since_ms: dict[str, int] = {}
@@ -145,19 +146,19 @@ class Metadata:
     ) -> BrokerError | None:
         """Merge a Metadata response.
 
-        A response without brokers, which a starting broker may send, changes nothing. A response that requests a
-        rebootstrap makes the client forget the brokers (KIP-1102).
+        A response without brokers, which a starting broker may send, changes nothing. If a response requests a
+        rebootstrap, the client forgets the brokers (KIP-1102).
 
         Args:
             response: replaces the brokers and the topics that it mentions; other topics stay unchanged.
             now_ms: the current time, on the clock of `stale_ms`.
             is_complete: whether all topics were requested, so that any other topic no longer exists.
-            has_epochs: whether its leader epochs are reliable; see `MetadataQuestion`.
-            invalidations: their number when the request was sent; None for the current number. If it has increased
-                since, the metadata stays stale, because the broker may have answered before the event.
+            has_epochs: whether the leader epochs of the response are reliable; see `MetadataQuestion`.
+            invalidations: the number of invalidations when the request was sent; None for the current number. If it has
+                increased since then, the metadata stays stale, because the broker may have answered before the event.
 
         Returns:
-            Why there was nothing to merge, in which case a retry helps; None if the response was merged.
+            Why there was nothing to merge, in which case a retry may help; None if the response was merged.
         """
         if response.error_code != ErrorCode.NONE or not response.brokers:
             return self._decline(response, now_ms)
@@ -181,9 +182,9 @@ class Metadata:
         return None
 
     def stale_ms(self) -> int:
-        """Return when the metadata becomes stale, a time in the past if it already is.
+        """Return when the metadata becomes stale, which may be in the past.
 
-        The metadata is stale while a topic is missing, or if a topic became wanted only after the last request.
+        The metadata is stale while a topic is missing, or if a topic was only wanted after the last request was sent.
         """
         is_lacking = not self.is_complete if self.wanted is None else not self.wanted <= self._recent
         if self._updated_ms is None or is_lacking:
@@ -191,12 +192,12 @@ class Metadata:
         return self._updated_ms + self._max_age_ms
 
     def invalidate(self) -> None:
-        """Become stale, because an event has shown that the metadata, and any response on its way, may be outdated."""
+        """Become stale because an event has shown that the metadata, and any response on its way, may be outdated."""
         self.invalidations += 1
         self._updated_ms = None
 
     def expire(self) -> None:
-        """Become stale, because needed metadata is unknown; a response on its way may contain it."""
+        """Become stale because needed metadata is unknown; a response on its way may contain it."""
         self._updated_ms = None
 
     def partition(self, partition: TopicPartition) -> Partition | None:
@@ -223,11 +224,11 @@ class Metadata:
         return ZERO_UUID if topic is None else topic.topic_id
 
     def last_topic_id(self, name: str) -> bytes:
-        """Return the id that a topic has, or had before it was missing; zeros if unknown."""
+        """Return the id that a topic has, or had before it went missing; zeros if unknown."""
         return self.topic_id(name) if name in self.topics else self._former_ids.get(name, ZERO_UUID)
 
     def name_of(self, topic_id: bytes) -> str | None:
-        """Return the name of the topic with this id; None if unknown."""
+        """Return the name of the topic with an id; None if unknown."""
         return self._names.get(topic_id)
 
     def missing(self, names: Iterable[str]) -> list[str]:
@@ -242,7 +243,7 @@ class Metadata:
         Args:
             partition: the partition.
             leader: the node id of the leader.
-            leader_epoch: its epoch; if not newer than the known one, nothing changes.
+            leader_epoch: the leader's epoch; unless it is newer than the known one, nothing changes.
             endpoints: the broker addresses in the response; a newer leader's address replaces the known one.
 
         Returns:
@@ -284,7 +285,7 @@ class Metadata:
             self._lines.warning("rebootstrap", now_ms, "the cluster asks its clients to bootstrap again")
             self.brokers = {}
             self.changes += 1
-        error.retriable = True  # regardless of the code: the next response comes later, or from another broker
+        error.retriable = True  # whatever the code: the next response comes later, or from another broker
         return error
 
     def _update_topic(self, topic: MetadataResponse.MetadataResponseTopic, now_ms: int, has_epochs: bool) -> None:
@@ -316,7 +317,7 @@ class Metadata:
         if older_since_ms is not None:
             self._older_since_ms[name] = older_since_ms
         if partitions is None:
-            self.errors[name] = ErrorCode.LEADER_NOT_AVAILABLE  # same meaning: the broker is still learning of it
+            self.errors[name] = ErrorCode.LEADER_NOT_AVAILABLE  # equivalent: the broker is still learning of it
             return
         self._former_ids.pop(name, None)
         self.topics[name] = Topic(name, topic.topic_id, partitions, topic.is_internal)
@@ -349,7 +350,7 @@ def _newer(
 
 
 def _are_older(listed: Iterable[MetadataResponse.MetadataResponsePartition], former: dict[int, Partition]) -> bool:
-    """Return whether a response has an older leader epoch than the known one for a partition."""
+    """Return whether a response has an older leader epoch than the known one for any partition."""
     known = ((each, former.get(each.partition_index)) for each in listed)
     return any(each.leader_epoch < before.leader_epoch for each, before in known if before is not None)
 
@@ -357,15 +358,16 @@ def _are_older(listed: Iterable[MetadataResponse.MetadataResponsePartition], for
 def _with_omitted(
     listed: dict[int, Partition], former: dict[int, Partition], *, only_gaps: bool
 ) -> dict[int, Partition] | None:
-    """Add the partitions that a response leaves out; return None if one of them is unknown.
+    """Add the partitions that a response leaves out; return None if any of them is unknown.
 
-    A broker that is still learning of a topic lists only a part of it. The number of partitions determines the
-    partition of each key, so a part must not be mistaken for the whole.
+    A broker that is still learning about a topic only lists some of its partitions. The number of partitions determines
+    the partition of each key, so a part must not be mistaken for the whole.
 
     Args:
         listed: the partitions in the response.
-        former: the known partitions of the same topic.
-        only_gaps: whether the last partitions may be gone, since without topic ids the topic may have been recreated.
+        former: the known partitions of the topic.
+        only_gaps: whether to fill only gaps, because the last partitions may be gone: without topic ids, the topic may
+            have been recreated.
     """
     end = max(listed, default=-1) + 1
     if len(listed) == end and (only_gaps or len(former) <= end):

@@ -1,10 +1,10 @@
 """Keep the metadata of a client fresh, with one request at a time and pauses between requests.
 
-Metadata that is stale as soon as it arrives (a topic was deleted, a partition has no leader) is requested again after
-growing pauses. A topic that has never been requested does not wait, and it restarts the pauses, because a broker that
-creates the topic has it a moment later. Events during a request cause another request, since the response may be older
-than the event. After a rejected login, which must not be repeated every second, the next request depends on age, unless
-the metadata is needed earlier.
+Metadata that is stale on arrival (a topic was deleted, a partition has no leader) is requested again after growing
+pauses. A topic that has never been requested does not wait, and restarts the pauses, because a broker that creates the
+topic has it a moment later. Events during a request cause another request, since the response may be older than the
+event. A rejected login must not be repeated every second, so the next request depends on the age of the metadata,
+unless it is needed earlier.
 
 Source: Apache Kafka, `Metadata`, `NetworkClient.DefaultMetadataUpdater`; KIP-1102 (rebootstrap on request).
 """
@@ -29,7 +29,7 @@ __all__ = ["MetadataRefresh"]
 
 logger = logging.getLogger("kafkawire.client")
 
-#: A series of refreshes ends once the metadata has stayed fresh for this many of the longest pauses.
+#: A series of refreshes ends once the metadata has stayed fresh for this multiple of the longest pause.
 _CALM_PAUSES = 2
 
 
@@ -66,7 +66,7 @@ class MetadataRefresh:
         self._asked: frozenset[str] | None = frozenset()
         self.ended_ms = -1
         self.refusal: KafkaWireError | None = None
-        #: The invalidation that each waiting caller wants to be resolved, oldest first.
+        #: The invalidation that each waiting caller wants resolved, oldest first.
         self._waiting: list[tuple[int, Callable[[KafkaWireError | None], None]]] = []
         self._missing: set[str] = set()
         self._lines = LogLimit(logger)
@@ -80,7 +80,7 @@ class MetadataRefresh:
         self._waiting.append((self.metadata.invalidations, on_done))
 
     def fail(self, error: KafkaWireError) -> None:
-        """Tell callers that wait for a refresh that there will be none."""
+        """Tell callers that are waiting for a refresh that there will be none."""
         self._tell(self.metadata.invalidations, error)
 
     def poll(self, now_ms: int) -> int | None:
@@ -103,7 +103,7 @@ class MetadataRefresh:
         return max(stale_ms, self._attempts.not_before_ms)
 
     def forget_refusal(self) -> None:
-        """Retry after the usual pause, because a broker accepted this client or a new call needs the metadata."""
+        """Retry after the usual pause, because a broker has accepted this client or a new call needs the metadata."""
         self.refusal = None
 
     def _wants_more(self) -> bool:
@@ -150,8 +150,8 @@ class MetadataRefresh:
                     metadata.drop(name)
                 self._note_missing(now_ms)
             else:
-                metadata.expire()  # even if it is not old: there was a reason to ask
-        # Any refresh can be useless: the next one comes after a pause, unless this one helps for a while.
+                metadata.expire()  # even if it is not old, because there was a reason to ask
+        # Any refresh may be useless: the next one comes after a pause, unless this one helps for a while.
         self._attempts.failed(error or _IN_VAIN, now_ms)
         self.refusal = error if is_refusal(error) else None
         self._tell(question.invalidations if error is None else metadata.invalidations, error)
@@ -164,7 +164,7 @@ class MetadataRefresh:
             on_done(error)
 
     def _note_missing(self, now_ms: int) -> None:
-        """Log which wanted topics are missing and which no longer are."""
+        """Log which wanted topics are missing, and which are no longer missing."""
         if self._creates_topics:  # a producer itself logs that records wait for a topic
             return
         metadata = self.metadata
@@ -176,4 +176,4 @@ class MetadataRefresh:
         self._missing = set(missing)
 
 
-_IN_VAIN = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the metadata may be stale at once")
+_IN_VAIN = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the metadata may be stale on arrival")

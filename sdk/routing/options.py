@@ -1,6 +1,6 @@
 """The options of routing: timeouts, limits and bootstrap servers.
 
-The options of every client include them (`client/options.py`); another owner of a router provides separate ones.
+The options of every client include these (`client/options.py`); other owners of a router provide their own.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ class RoutingOptions(Protocol):
     """The options of a router and its parts.
 
     Attributes:
-        KIND: the kind of client, as in the names of its metrics.
+        KIND: the kind of client, as used in the names of its metrics.
     """
 
     KIND: ClassVar[str]
 
     @property
     def bootstrap_servers(self) -> tuple[Address, ...]:
-        """The brokers to ask first, and again while no other can be reached."""
+        """The brokers to ask first, and again while no other broker can be reached."""
         ...
 
     @property
     def api_timeout_ms(self) -> int:
-        """The limit for a metadata refresh or the look-up of a coordinator, including retries."""
+        """How long a metadata refresh or the look-up of a coordinator may take, including retries."""
         ...
 
     @property
@@ -38,7 +38,7 @@ class RoutingOptions(Protocol):
 
     @property
     def metadata_max_age_ms(self) -> int:
-        """The age at which metadata is requested again, and a broker that rejected this client is tried again."""
+        """The age at which metadata is requested again; also how long a broker that rejected this client is avoided."""
         ...
 
     @property

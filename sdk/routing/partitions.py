@@ -1,4 +1,4 @@
-"""The types of partitions and offsets in the APIs of producers, consumers and admins."""
+"""The types for partitions and offsets in the APIs of producers, consumers and admins."""
 
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ class OffsetAndMetadata(NamedTuple):
 
     Attributes:
         offset: the offset of the next record to read.
-        metadata: any text of the application.
+        metadata: any text that the application chooses.
         leader_epoch: the leader epoch of the last record read; -1 if unknown.
     """
 

@@ -1,6 +1,6 @@
 """The interface through which a router keeps its metadata fresh.
 
-A client asks the brokers (`metadata_refresh.py`); a broker of a cluster is told (`given_metadata.py`).
+A client asks the brokers (`metadata_refresh.py`); a broker in a cluster is given the metadata (`given_metadata.py`).
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ __all__ = ["Refresh"]
 
 
 class Refresh(Protocol):
-    """Keep the metadata of a router fresh. The router calls every method, on the driver's side."""
+    """Keeps the metadata of a router fresh. The router calls every method, on the driver's side."""
 
     @property
     def metadata(self) -> Metadata:
-        """What is kept fresh."""
+        """The metadata that is kept fresh."""
         ...
 
     @property
     def ended_ms(self) -> int:
-        """When the metadata was last refreshed, or failed to be; -1 before the first time.
+        """When the last refresh ended, even if it failed; -1 before the first one.
 
-        A call to a broker that the cluster does not list waits for a refresh that ends after the call was submitted.
+        A call to a broker that the cluster does not list waits for a refresh that ends after the call is submitted.
         """
         ...
 
@@ -40,7 +40,7 @@ class Refresh(Protocol):
         ...
 
     def fail(self, error: KafkaWireError) -> None:
-        """Tell callers that wait for a refresh that there will be none."""
+        """Tell callers that are waiting for a refresh that there will be none."""
         ...
 
     def poll(self, now_ms: int) -> int | None:
@@ -52,5 +52,5 @@ class Refresh(Protocol):
         ...
 
     def forget_refusal(self) -> None:
-        """Retry after the usual pause, because a broker accepted this peer or a new call needs the metadata."""
+        """Retry after the usual pause, because a broker has accepted this peer or a new call needs the metadata."""
         ...

@@ -21,7 +21,7 @@ __all__ = ["RequestMetrics", "TrafficMetrics"]
 
 
 class _Measures(NamedTuple):
-    """The measurements of one kind of request: its latency, and the time for which brokers delayed it."""
+    """The measurements for one kind of request: its latency, and how long brokers delayed it."""
 
     group: str
     latency: tuple[str, ...]
@@ -30,7 +30,7 @@ class _Measures(NamedTuple):
 
 _HEARTBEAT: Final = _Measures(COORDINATOR, ("heartbeat", "heartbeat-response-time"))
 
-#: By response name; a kind of client has no metrics of requests that it never sends.
+#: By response name; a kind of client has no metrics for requests that it never sends.
 _REQUESTS: Final[Mapping[str, Mapping[str, _Measures]]] = {
     "producer": {"ProduceResponse": _Measures(PRODUCER, ("request-latency",), "produce-throttle-time")},
     "consumer": {
@@ -72,7 +72,7 @@ class RequestMetrics:
     Args:
         registry: the client's registry.
         kind: the kind of client.
-        metadata: knows which node has an address.
+        metadata: the metadata, which shows the node at an address.
         links: the client's links, a live view.
     """
 
@@ -97,7 +97,7 @@ class RequestMetrics:
         registry.gauge(CLIENT, "metadata-age", lambda now_ms: (now_ms - metadata.refreshed_ms) / _SECOND_MS)
 
     def opened(self, now_ms: int) -> None:
-        """Count a connection that is ready."""
+        """Count a connection that has become ready."""
         self._opened.record(1, now_ms)
 
     def closed(self, state: LinkState, error: KafkaWireError | None, now_ms: int) -> None:

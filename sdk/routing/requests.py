@@ -1,8 +1,8 @@
-"""Requests and responses whose shape changed between versions, and checks of responses.
+"""Requests and responses whose shape has changed between versions, and checks of responses.
 
-Callers build all other requests themselves: the codec drops fields that a version does not have. The requests here hold
-one item in older versions and a list in newer ones, so the version must be known first. The messages' field tables show
-which version has which fields.
+Callers build all other requests themselves: the codec drops fields that a version does not have. The requests here
+contain one item in older versions and a list in newer ones, so the version must be known first. The messages' field
+tables show which version has which fields.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ class MetadataQuestion:
         request: the request to send.
 
     Attributes:
-        has_epochs: whether the leader epochs of the response are reliable; brokers reject requests with an old one as
+        has_epochs: whether the leader epochs of the response are reliable; brokers reject requests with an old epoch as
             fenced.
-        invalidations: the metadata's count when the request was last sent; the response may not reflect later ones.
+        invalidations: the metadata's number of invalidations when the request was last sent; the response may not
+            reflect later ones.
     """
 
     def __init__(self, metadata: Metadata, request: messages.MetadataRequest) -> None:
@@ -90,13 +91,13 @@ def error_text(detail: str, message: str | None) -> str:
 
     Args:
         detail: the subject of the request.
-        message: the broker's message; None or empty if it gave none.
+        message: the broker's message; None or empty if there is none.
     """
     return f"{detail}: {message}" if message else detail
 
 
 def lacking(response: Message, what: str) -> RemoteProtocolError:
-    """Return the error of a response that lacks a requested item.
+    """Return the error for a response that lacks a requested item.
 
     Args:
         response: the response.
@@ -107,7 +108,7 @@ def lacking(response: Message, what: str) -> RemoteProtocolError:
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Return the partition numbers of each topic, in the order given."""
+    """Return the partition numbers of each topic, in the given order."""
     topics: dict[str, list[int]] = {}
     for topic, partition in partitions:
         topics.setdefault(topic, []).append(partition)

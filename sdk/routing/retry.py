@@ -1,12 +1,12 @@
-"""Decide for every kind of retry whether an error allows another attempt, and when that may begin.
+"""Decide for every kind of retry whether an error allows another attempt, and when it may begin.
 
 `may_pass`, `is_refusal`, `outdates_metadata` and `outdates_coordinator` classify errors by the schema's sets of codes,
-from which `BrokerError.retriable` comes, too. `Attempts` counts the failures of a call, a connection, a batch or a
-look-up, and decides when the next attempt may begin, or that there will be none. Decision 12 lists their callers, and
-what else each caller decides.
+which also define `BrokerError.retriable`. `Attempts` counts the failures of a call, a connection, a batch or a look-up,
+and decides when the next attempt may begin, or that there will be none. Decision 12 lists their callers, and what else
+each caller decides.
 
-Source: KIP-580 (exponential backoff): the pause doubles, with a jitter of 20 % so that clients that failed together do
-not retry together.
+Source: KIP-580 (exponential backoff): the pause doubles, with 20 % jitter so that clients that failed together do not
+retry together.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
 
 _JITTER = 0.2
 
-#: The maximum number of doublings: more than any pause needs, and few enough to keep the shift small.
+#: The maximum number of doublings: more than any pause needs, but few enough to keep the shift small.
 _MAX_DOUBLINGS = 30
 
 #: Codes after which the metadata, which includes the controller, must be refreshed.
@@ -53,7 +53,7 @@ class Backoff(NamedTuple):
 
     Attributes:
         initial_ms: the pause before the first retry.
-        longest_ms: the upper bound, including jitter.
+        longest_ms: the maximum pause, including jitter.
         fraction: returns a random number in [0, 1).
     """
 
@@ -65,7 +65,7 @@ class Backoff(NamedTuple):
         """Return how long to wait before the next attempt.
 
         Args:
-            failures: the number of consecutive failed attempts, from 1.
+            failures: the number of consecutive failed attempts, at least 1.
         """
         doubled = self.initial_ms << min(failures - 1, _MAX_DOUBLINGS)
         return int(min(doubled * (1 - _JITTER + 2 * _JITTER * self.fraction()), self.longest_ms))
@@ -79,7 +79,7 @@ class Attempts:
         deadline_ms: the time after which no attempt begins; None for no deadline.
         retries: the number of attempts that may follow the first; None for no limit.
         final: retriable codes that end the attempts here.
-        pauses: the pauses in ms after these codes, instead of the backoff.
+        pauses: the pause in ms after each of these codes, instead of the backoff.
 
     Attributes:
         failures: the number of consecutive failed attempts.
@@ -151,7 +151,7 @@ def may_pass(error: KafkaWireError, final: Collection[ErrorCode] = (), also: Col
 
 
 def is_connection_error(error: KafkaWireError) -> bool:
-    """Return whether the broker was not reached, or did not respond."""
+    """Return whether the broker was not reached or did not respond."""
     return isinstance(error, ConnectFailed | ConnectionLost | RequestTimedOut)
 
 

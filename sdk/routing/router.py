@@ -40,17 +40,17 @@ from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["MAX_CALLS", "Action", "Router"]
 
-#: Throttling of at least this length explains the latency and the time-outs that users see.
+#: Throttling of at least this length explains latency and timeouts that users see.
 _LONG_THROTTLE_MS = 1_000
 
-#: The maximum number of unsettled calls: far more than any program needs, and a bound for a runaway one.
+#: The maximum number of unsettled calls: far more than any program needs, and a bound for a runaway program.
 MAX_CALLS = 20_000
 
 #: The maximum number of calls in flight on one connection: more would only wait in the broker's socket, beyond the
 #: client's control.
 _IN_FLIGHT_MAX = 100
 
-#: The maximum number of surplus deadlines: removing the deadline of each ended call at once would cost more than
+#: The maximum number of surplus deadlines: removing the deadline of each ended call immediately would cost more than
 #: keeping a few numbers in memory.
 _SPARE_DEADLINES = 100
 
@@ -129,12 +129,12 @@ class Router:
     # Called by machines.
 
     def submit(self, call: Call, now_ms: int, link: Link | None = None) -> None:
-        """Accept a call; it is settled by its deadline in any case.
+        """Accept a call; it is settled no later than its deadline.
 
         Args:
-            call: the call to send when that is possible.
+            call: the call, which is sent when that is possible.
             now_ms: the time.
-            link: the link to its node, returned by `reach` in the same turn; None to find one.
+            link: the link to its node, returned by `reach` in the same iteration; None to find one.
 
         Raises:
             LocalProtocolError: `MAX_CALLS` calls are unsettled.
@@ -152,7 +152,7 @@ class Router:
         if len(self._deadlines) > 2 * len(self._unsettled) + _SPARE_DEADLINES:
             self._forget_deadlines()
         target = call.target
-        if type(target) is Node and (target, call.purpose) not in self._buckets:  # it overtakes no other call
+        if type(target) is Node and (target, call.purpose) not in self._buckets:  # it does not overtake another call
             if link is None:
                 link = self._links.to_node(target.node_id, call.purpose)
             if link is not None and link.takes_calls(now_ms) and link.in_flight < _IN_FLIGHT_MAX:
@@ -163,7 +163,7 @@ class Router:
     def reach(self, node_id: int, now_ms: int) -> Link | None:
         """Return the link for data to a broker if it accepts calls now; otherwise request that it be opened.
 
-        Used by machines that prepare a request only when it can be sent. A broker that has rejected this client is not
+        Used by machines that only prepare a request when it can be sent. A broker that has rejected this client is not
         tried.
         """
         link = self._links.to_node(node_id, Purpose.DATA)
@@ -186,7 +186,7 @@ class Router:
         return any(link.takes_calls(now_ms) for link in self._links.candidates())
 
     def trouble(self, node_id: int | None = None) -> KafkaWireError | None:
-        """Return why a broker, or any broker if none is named, cannot be reached; None if nothing went wrong."""
+        """Return why a broker, or any broker if none is named, cannot be reached; None if nothing has gone wrong."""
         if node_id is not None:
             link = self._links.to_node(node_id, Purpose.DATA)
             return None if link is None else link.attempts.last_error
@@ -194,11 +194,11 @@ class Router:
         return errors[0] if errors and all(errors) else None
 
     def throttling(self, since_ms: int, node_id: int | None = None) -> str:
-        """Return which brokers throttled this client and for how long (KIP-219), for time-out errors; from any thread.
+        """Return which brokers throttled this client and for how long (KIP-219), for timeout errors; from any thread.
 
         Args:
-            since_ms: only later throttling counts.
-            node_id: the broker that counts; None for all.
+            since_ms: only throttling after this time counts.
+            node_id: the broker whose throttling counts; None for all brokers.
 
         Returns:
             The end of a sentence, beginning with a semicolon; empty if no broker has throttled.
@@ -207,11 +207,11 @@ class Router:
         return self._links.throttling(since_ms, None if broker is None else broker.address)
 
     def knows(self, target: Coordinator) -> bool:
-        """Return whether a coordinator was looked up."""
+        """Return whether a coordinator has been looked up."""
         return self._coordinators.knows(target)
 
     def coordinator_trouble(self, target: Coordinator) -> KafkaWireError | None:
-        """Return why the look-up of a coordinator has not succeeded yet; None if nothing went wrong."""
+        """Return why the look-up of a coordinator has not succeeded yet; None if nothing has gone wrong."""
         return self._coordinators.trouble(target)
 
     def refresh(self, on_done: Callable[[KafkaWireError | None], None]) -> None:
@@ -243,7 +243,7 @@ class Router:
             before = self._submissions
             for key, bucket in list(self._buckets.items()):
                 self._drain(*key, bucket, now_ms, actions)
-            self._refresh_ms = self._refresh.due_ms()  # a broker that the cluster does not list outdates the metadata
+            self._refresh_ms = self._refresh.due_ms()  # a call to an unlisted broker outdates the metadata
         if now_ms >= self._links.due_ms:
             for action in self._links.tend(now_ms):
                 if isinstance(action, Shut):
@@ -316,7 +316,7 @@ class Router:
         self._failed(self._came_back(call, now_ms), error, now_ms)
 
     def close(self, error: KafkaWireError, now_ms: int) -> None:
-        """Fail all calls and all later ones."""
+        """Fail all calls, including later ones."""
         self._closed = error
         self._buckets.clear()
         self._later.clear()
@@ -377,10 +377,10 @@ class Router:
 
     def _forget_deadlines(self) -> None:
         """Forget the deadlines of calls that have ended."""
-        self._deadlines = sorted(each for each in self._deadlines if each[1] in self._unsettled)  # which is a heap
+        self._deadlines = sorted(each for each in self._deadlines if each[1] in self._unsettled)  # is a heap
 
     def _drain(self, target: Target, purpose: Purpose, bucket: _Bucket, now_ms: int, actions: list[Action]) -> None:
-        """Send those calls of one target that can be sent now."""
+        """Send the calls of one target that can be sent now."""
         while bucket.entries:
             entry = bucket.entries[0]
             if entry.call.done:
@@ -404,7 +404,7 @@ class Router:
     # Targets.
 
     def _choose(self, target: Target, purpose: Purpose, bucket: _Bucket, now_ms: int) -> Link | None:
-        """Return the link for a target's calls; if there is none now, request one and return None."""
+        """Return the link for a target's calls; if there is none yet, request one and return None."""
         if target is ANY_BROKER:
             return self._any(bucket, now_ms)
         if isinstance(target, Coordinator):
@@ -432,7 +432,7 @@ class Router:
         return None
 
     def _not_found(self, target: Coordinator, error: KafkaWireError, now_ms: int) -> None:
-        """Fail the calls that wait for a coordinator, on every connection, because its look-up has failed."""
+        """Fail the calls for every purpose that wait for a coordinator, because its look-up has failed."""
         for purpose in Purpose:
             bucket = self._buckets.get((target, purpose))
             if bucket is not None:
@@ -443,8 +443,8 @@ class Router:
     def _any(self, bucket: _Bucket, now_ms: int) -> Link | None:
         """Return the ready link with the fewest calls; if none is ready, open a link with the fewest failures.
 
-        After a final rejection the next broker is not tried, because another wrong login might lock the user out. While
-        another broker serves this client, even if that broker is throttling it, the rejection ends no call.
+        After a final rejection, the next broker is not tried, because another wrong login might lock the user out.
+        While another broker serves this client, even a throttling one, the rejection ends no call.
         """
         links = self._links.candidates()
         ready = [link for link in links if link.takes_calls(now_ms)]
@@ -471,13 +471,13 @@ class Router:
         return None
 
     def _refuse(self, bucket: _Bucket, error: KafkaWireError, happened_ms: int, now_ms: int) -> None:
-        """Tell the calls of a target about a failure: calls that do not retry end, and all do if it is final."""
+        """Tell the calls of a target about a failure: calls that do not retry end; if it is final, all calls end."""
         if bucket.judged_ms >= happened_ms:
             return
         bucket.judged_ms = happened_ms
         waiting, bucket.entries = bucket.entries, deque()
         for entry in waiting:
-            if entry.since_ms > happened_ms:  # it came later, so it still gets an attempt
+            if entry.since_ms > happened_ms:  # the call came later, so it still gets an attempt
                 bucket.entries.append(entry)
                 continue
             entry.attempts.last_error = error
@@ -488,7 +488,7 @@ class Router:
 
 
 def _too_late(entry: _Entry, cause: KafkaWireError | None, throttling: str) -> KafkaWireError:
-    """Return the error of a call whose deadline has passed, including the last error from a broker, if any."""
+    """Return the error for a call whose deadline has passed, including the last error from a broker, if any."""
     if isinstance(cause, BrokerError):
         return cause
     where = "there was no response" if entry.link is not None else "there was no broker to send it to"

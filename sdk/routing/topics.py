@@ -14,10 +14,10 @@ from kafkawire.sdk.protocol.values import quoted
 
 __all__ = ["LEGAL_NAME", "checked_topic", "checked_topics", "is_legal_name"]
 
-#: Brokers make file names from a topic's name, a hyphen and a partition number.
+#: The length is limited because brokers build file names from a topic's name, a hyphen and a partition number.
 _NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
-#: The same rule in words.
+#: The rule for topic names in words.
 LEGAL_NAME: Final = "1 to 249 of the characters a-z, A-Z, 0-9, '.', '_', '-'"
 
 
@@ -27,7 +27,7 @@ def is_legal_name(name: str) -> bool:
 
 
 def checked_topic(name: object) -> str:
-    """Check a topic name, and return it as a plain `str` even if it is a member of a string enumeration.
+    """Check a topic name, and return it as a plain `str`, even if it is a member of a string enumeration.
 
     Raises:
         LocalProtocolError: the name is invalid.

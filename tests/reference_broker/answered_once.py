@@ -1,4 +1,4 @@
-"""Checks every delayed operation of a broker: none may be completed twice."""
+"""Check every delayed operation of a broker: none may be completed twice."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def answered_once(failures: list[AssertionError]) -> Iterator[None]:
     complete = DelayedOperation.complete
 
     def completed(self: DelayedOperation, response: Message) -> None:
-        # A deletion goes on after its client was answered that it takes too long.
+        # A deletion continues after its client has been told that it takes too long.
         if self.response is not None and not isinstance(response, DeleteTopicsResponse):
-            failures.append(AssertionError(f"{self.response} was answered before, now {response}"))
+            failures.append(AssertionError(f"already answered with {self.response}, now with {response}"))
         complete(self, response)
 
     with mock.patch.object(DelayedOperation, "complete", completed):

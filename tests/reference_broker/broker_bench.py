@@ -1,4 +1,4 @@
-"""A broker without sockets: requests go through the codecs of client and broker, and the test sets the time."""
+"""A broker without sockets: requests pass through the codecs of client and broker, and the test sets the time."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ LISTENER = Listener("PLAINTEXT", Address("", 9092), Address("broker", 9092))
 
 
 def versions_of(key: ApiKey) -> range:
-    """Return the versions of an API that are stable."""
+    """Return the stable versions of an API."""
     api = APIS[key]
     return api.stable_versions.numbers()
 
@@ -62,7 +62,7 @@ class BrokerBench:
     """A core on a disk, with shortcuts for requests.
 
     Args:
-        data: the data directory, a folder or a disk.
+        data: the data directory: a folder or a disk.
         background: see `Background`.
         options: the broker's options.
     """
@@ -70,7 +70,8 @@ class BrokerBench:
     def __init__(self, data: Path | Disk, background: Background = at_once, /, **options: object) -> None:
         self.disk: Disk = MachineDisk(data) if isinstance(data, Path) else data
         self.background = background
-        # One partition of the offsets topic, so that a test knows where a group is; changes of a group are not batched.
+        # The offsets topic has one partition, so that a test knows where a group is; changes to a group are not
+        # batched.
         self.options = {"offsets_topic_num_partitions": 1, "group_consumer_assignment_interval_ms": 0, **options}
         self.now_ms = NOW_MS
         self.peer = Peer(LISTENER, "host")
@@ -78,7 +79,7 @@ class BrokerBench:
         self.core = self._open()
 
     def new_numbers(self) -> Iterator[int]:
-        """Return the numbers that topic ids are made of."""
+        """Return the numbers from which topic ids are made."""
         return count(1)
 
     def _open(self) -> Core:
@@ -91,7 +92,7 @@ class BrokerBench:
         control = SingleBroker(self.store, options, listeners, served)
         core = Core(control, self.store.directory, options, lambda: f"id{next(numbers)}", self.now_ms, served)
         while core.groups.is_loading or core.transactions.is_loading:
-            # A failed read is tried again after a pause.
+            # A failed read is retried after a pause.
             self.now_ms = max(self.now_ms, core.timers.next_deadline_ms or 0)
             core.advance(self.now_ms)
         return core
@@ -119,12 +120,12 @@ class BrokerBench:
         self.core = self._open()
 
     def ask(self, message: Message, version: int | None = None, client_id: str = "client") -> Any:
-        """Return the response to a request, both encoded and decoded on the way; a `DelayedOperation` if it is delayed.
+        """Return the response to a request, both encoded and decoded; a `DelayedOperation` if it is delayed.
 
         Args:
             message: the request.
-            version: None for the highest stable one.
-            client_id: the client's name for itself.
+            version: the version of the request; None for the highest stable one.
+            client_id: the name that the client gives itself.
         """
         api = APIS[ApiKey(message.SCHEMA.key or 0)]
         version = versions_of(ApiKey(api.key))[-1] if version is None else version
@@ -142,17 +143,17 @@ class BrokerBench:
         return answer if answer is None else self.through(answer, version)
 
     def leave(self, *, is_crash: bool) -> None:
-        """Leave the cluster: a broker that is alone has none."""
+        """Leave the cluster; a standalone broker has none."""
 
     def settle(self) -> None:
-        """Let what the broker has posted happen: one that is alone posts nothing."""
+        """Run the calls that the broker has posted; a standalone broker posts none."""
 
     def call(self, request: Request) -> Call:
         """Return the context of a request."""
         return Call(self.core.requests.services, request, self.peer, self.now_ms)
 
     def use(self, **parts: object) -> None:
-        """Provide parts of the test to the handlers that name them."""
+        """Provide the test's parts to the handlers that name them."""
         given, before = {**self.core.parts, **parts}, self.core.requests
         self.core.requests = Dispatcher(load(), given, before.services, before.frame_bytes_max)
 
@@ -165,7 +166,7 @@ class BrokerBench:
         return answer
 
     def ask_then(self, message: Message, version: int | None, answered: Callable[[Any], None]) -> None:
-        """Send a request, and pass on the response when it comes."""
+        """Send a request, and pass on the response when it arrives."""
         response = self.ask(message, version)
         if isinstance(response, DelayedOperation):
             response.then(answered)
@@ -173,7 +174,7 @@ class BrokerBench:
             answered(response)
 
     def through(self, response: Message, version: int) -> Any:
-        """Return a response as the client reads it."""
+        """Return a response as read by the client."""
         parts = codec(type(response), version).encode_parts(response)
         data = b"".join(part.read() if isinstance(part, FileSlice) else bytes(part) for part in parts)
         decoded, end = codec(type(response), version).decode(data)

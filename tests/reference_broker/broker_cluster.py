@@ -1,7 +1,7 @@
-"""A cluster in this process: several brokers on real sockets and one event loop, over one embedded registry.
+"""An in-process cluster: several brokers on real sockets and one event loop, with an embedded registry.
 
-Each broker has a disk in memory and a session of its own; a broker can be stopped, killed and started again on its
-disk. The session of a broker that was killed ends at once, as if its timeout had passed.
+Each broker has its own in-memory disk and session; it can be stopped, killed, and started again on its disk. The
+session of a killed broker ends immediately, as if it had timed out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kafkawire.sdk.storage.partitions import Partition
 
 __all__ = ["PATIENCE_SECONDS", "BrokerCluster", "until"]
 
-#: No test waits as long unless something hangs.
+#: No test waits this long unless something hangs.
 PATIENCE_SECONDS = 30
 
 _PAUSE_SECONDS = 0.002
@@ -38,26 +38,26 @@ _OPTIONS = {
 
 
 async def until(holds: Callable[[], bool], what: str) -> None:
-    """Wait until something holds."""
+    """Wait until a condition holds."""
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not holds():
                 await asyncio.sleep(_PAUSE_SECONDS)
     except TimeoutError:
-        raise AssertionError(f"it does not come about that {what}") from None
+        raise AssertionError(f"timed out before {what}") from None
 
 
 class BrokerCluster:
-    """Brokers 1 to `size`, up inside an `async with` block.
+    """Brokers 1 to `size`, which are up inside an `async with` block.
 
     Args:
         size: the number of brokers.
-        options: of all brokers.
+        options: the options of all brokers.
 
     Attributes:
-        registry: their registry.
-        brokers: those that are up, by id.
-        disks: by id.
+        registry: the registry of the brokers.
+        brokers: the brokers that are up, by id.
+        disks: the disks of the brokers, by id.
     """
 
     def __init__(self, size: int = 3, **options: object) -> None:
@@ -68,7 +68,7 @@ class BrokerCluster:
         self._options = {**_OPTIONS, **options}
 
     async def start(self, broker_id: int) -> Broker:
-        """Start a broker, and wait until its controller has announced it."""
+        """Start a broker, and wait until the controller has announced it."""
 
         def open_registry(post: Post) -> EmbeddedSession:
             self._sessions[broker_id] = session = self.registry.session(post, name=f"broker {broker_id}")
@@ -82,18 +82,18 @@ class BrokerCluster:
         return broker
 
     async def stop(self, broker_id: int) -> None:
-        """Stop a broker, which gives its leaderships away first."""
+        """Stop a broker, which first gives away its leaderships."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             await self.brokers.pop(broker_id).stop()
 
     async def kill(self, broker_id: int) -> None:
-        """End a broker as in a crash, and its session."""
+        """End a broker as in a crash, along with its session."""
         session_id = self._sessions[broker_id].session_id
         await self.brokers.pop(broker_id).kill()
         self.registry.expire(session_id)
 
     def expire(self, broker_id: int) -> None:
-        """End the session of a broker that goes on."""
+        """End the session of a broker that keeps running."""
         self.registry.expire(self._sessions[broker_id].session_id)
 
     def has_node(self, path: str) -> bool:
@@ -107,25 +107,25 @@ class BrokerCluster:
 
     @property
     def controller_id(self) -> int:
-        """The controller, of which all brokers that are up must have heard."""
+        """The controller, which all running brokers must know."""
         (controller_id,) = {broker.core.metadata.image.controller_id for broker in self.brokers.values()}
         return controller_id
 
     def epoch_of(self, broker_id: int) -> int:
-        """Return the epoch of the registration that a broker has heard of."""
+        """Return the epoch of the latest registration that a broker knows."""
         node = self.brokers[broker_id].node
         assert node is not None
         assert node.membership is not None
         return node.membership.epoch
 
     def leader_of(self, topic: str, number: int = 0) -> int:
-        """Return the leader of a partition, as the first broker knows it."""
+        """Return the leader of a partition, as known to the first broker."""
         image = next(iter(self.brokers.values())).core.metadata.image
         known = image.topics.get(topic)
         return -1 if known is None else known.partition(number).leader
 
     async def led(self, topic: str, numbers: Iterable[int], isr: int) -> None:
-        """Wait until partitions have leaders, and so many replicas in sync, as all brokers know them."""
+        """Wait until all brokers know leaders and a number of in-sync replicas of the partitions."""
 
         def holds() -> bool:
             for broker in self.brokers.values():
@@ -146,7 +146,7 @@ class BrokerCluster:
         return b"" if records is None else bytes(records.read())
 
     async def alike(self, topic: str, numbers: Iterable[int]) -> None:
-        """Wait until the logs of partitions are the same on all brokers that are up."""
+        """Wait until the logs of partitions are identical on all running brokers."""
         for number in numbers:
 
             def same(number: int = number) -> bool:

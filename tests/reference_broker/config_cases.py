@@ -1,4 +1,4 @@
-"""Brokers' answers to changes of configurations: one table for Apache Kafka and the reference broker.
+"""Brokers' responses to configuration changes: one table for Apache Kafka and the reference broker.
 
 `tests/kafka/test_config_cases.py` sends the cases to both,
 `tests/reference_broker/apis/test_incremental_alter_configs.py` to a broker without sockets.
@@ -18,7 +18,7 @@ APPEND, SUBTRACT = AlterConfigOperation.APPEND, AlterConfigOperation.SUBTRACT
 
 CONFIG, REQUEST = ErrorCode.INVALID_CONFIG, ErrorCode.INVALID_REQUEST
 
-#: Stands for a topic that exists.
+#: Stands for an existing topic.
 TOPIC: Final = "<topic>"
 
 #: Name, operation, value.
@@ -32,9 +32,9 @@ class Case(NamedTuple):
         kind: the kind of the resource.
         name: the name of the resource.
         operations: the operations of the request.
-        code: the error code of the answer; NONE if the change is possible.
-        message: the message of the answer.
-        kafka: Kafka's answer, where it differs; a comment in the table says why.
+        code: the error code of the response; NONE if the change is possible.
+        message: the message of the response.
+        kafka: Kafka's response where it differs; a comment in the table says why.
     """
 
     kind: int
@@ -188,13 +188,13 @@ CASES: Final = (
     _broker(("group.consumer.assignment.interval.ms", SET, "999999"), code=REQUEST,
             message="group.consumer.assignment.interval.ms must be less than or equal to "
             "group.consumer.max.assignment.interval.ms"),
-    # Kafka's message is that of its internal error.
+    # Kafka's message is the text of its internal error.
     _broker(("max.connections.per.ip.overrides", SET, "a"), code=REQUEST,
             message="Error parsing configuration property 'max.connections.per.ip.overrides': 'a' is not "
             "ADDRESS:NUMBER; host names are only accepted at startup",
             kafka=(REQUEST, "Error parsing configuration property 'max.connections.per.ip.overrides': begin 0, end -1, "
                    "length 1")),
-    # No effect here; Kafka limits how many threads may be added at once.
+    # This has no effect here; Kafka limits how many threads may be added at a time.
     _broker(("num.io.threads", SET, "100"), kafka=(
         REQUEST, "Invalid value org.apache.kafka.common.config.ConfigException: Dynamic thread count update validation "
         "failed for num.io.threads=100, value should not be greater than double the current value 8 for configuration "

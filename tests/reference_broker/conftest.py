@@ -15,12 +15,12 @@ from tests.reference_broker.member_bench import MEMBER, MemberBench
 
 @pytest.fixture
 def bench(tmp_path: Path) -> BrokerBench:
-    """Return a broker without sockets on an empty directory; the only one of a cluster if `MEMBER` is set."""
+    """Return a broker without sockets on an empty directory; if `MEMBER` is set, it is the only broker of a cluster."""
     return (MemberBench if MEMBER in os.environ else BrokerBench)(tmp_path / "data")
 
 
 class _Defects(logging.Handler):
-    """Keeps the log lines that have a traceback."""
+    """Keeps log lines that contain a traceback."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,9 +33,9 @@ class _Defects(logging.Handler):
 
 @pytest.fixture(autouse=True)
 def defects(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fail if the broker has logged a traceback: it goes on after a defect, so answers alone do not reveal one.
+    """Fail if the broker has logged a traceback: it continues after a defect, so responses alone do not reveal one.
 
-    Tests that plant a defect are marked with `defect`, and fail if no traceback is logged.
+    Tests that plant a defect are marked with `defect`; they fail if no traceback is logged.
     """
     found = _Defects()
     logging.getLogger("kafkawire").addHandler(found)

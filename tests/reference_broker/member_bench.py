@@ -1,4 +1,4 @@
-"""A broker without sockets that is the only one of a cluster, over an embedded registry; the test sets the time."""
+"""A broker without sockets that is the only one in a cluster with an embedded registry; the test sets the time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.sdk.registry.owner import Owner
 
 __all__ = ["MEMBER", "MemberBench"]
 
-#: The variable of the environment that makes the fixture `bench` a member of a cluster.
+#: The environment variable that makes the fixture `bench` a member of a cluster.
 MEMBER = "KAFKAWIRE_TEST_MEMBER"
 
 _OPTIONS = {
@@ -38,7 +38,7 @@ _OPTIONS = {
     "transaction_state_log_min_isr": 1,
 }
 
-#: Turns after which what is posted has no end.
+#: The number of turns after which posted calls are considered endless.
 _TURNS_MAX = 1_000
 
 
@@ -46,14 +46,14 @@ class _NoLinks:
     """Links to no other broker."""
 
     def know(self, brokers: Any, controller_id: int | None) -> None:
-        """Know nobody."""
+        """Ignore the brokers."""
 
     def ask(self, *arguments: object, **named: object) -> Callable[[], None]:
         raise AssertionError("there is no other broker to ask")
 
 
 class MemberBench(BrokerBench):
-    """See `BrokerBench`; responses that wait for the registry come within `ask`."""
+    """See `BrokerBench`; responses that wait for the registry arrive within `ask`."""
 
     def __init__(self, *arguments: Any, **options: object) -> None:
         self.owner = Owner()
@@ -111,7 +111,7 @@ class MemberBench(BrokerBench):
 
     @property
     def store(self) -> Any:
-        """What the image has of the store of a broker that is alone."""
+        """The parts of a standalone broker's store that the image also has."""
         image = self.core.metadata.image
         topics = {
             topic.name: LocalTopic(topic.name, topic.topic_id, len(topic.partitions), dict(topic.configs))
@@ -120,17 +120,17 @@ class MemberBench(BrokerBench):
         return SimpleNamespace(topics=topics, cluster_id=image.cluster_id)
 
     def settle(self) -> None:
-        """Run what is posted and due, until nothing is."""
+        """Run all posted calls and due timers, until none is left."""
         for _ in range(_TURNS_MAX):
             self.owner.run_all()
             due_ms = self._timers.next_deadline_ms
             if due_ms is None or due_ms > self.now_ms:
                 return
             self._timers.fire(self.now_ms)
-        raise AssertionError(f"there is no end after {_TURNS_MAX} turns")
+        raise AssertionError(f"still not settled after {_TURNS_MAX} turns")
 
     def leave(self, *, is_crash: bool) -> None:
-        """End the membership; the session of a broker that has crashed ends, too, as if its timeout had passed."""
+        """End the membership; the session of a crashed broker also ends, as if it had timed out."""
         if is_crash:
             self.membership.abandon()
             for session_id in self.registry.tree.sessions:

@@ -31,17 +31,18 @@ __all__ = [
     "produce_request",
 ]
 
-#: A client yields a request with its version, or milliseconds to wait. It gets the response, or the time.
+#: A client yields a request with its version, or a number of milliseconds to wait. It is sent the response, or the
+#: current time after the wait.
 Program = Generator[tuple[Message, int | None] | int, Any, None]
 
-#: The number of tries, and the pause between two tries.
+#: The number of attempts, and the pause between them.
 _TRIES = 4
 _PAUSE_MS = 200
 
-#: Tries while the previous transaction is being completed: markers are retried after pauses of up to 5 s.
+#: The number of attempts while the previous transaction is being completed: markers are retried after up to 5 s.
 _CONCURRENT_TRIES = 40
 
-#: The longest time without an answer to a request when all background work is done.
+#: The longest time that a request may remain unanswered once all background work is done.
 _ANSWER_MS = 20_000
 
 #: Error codes that a failing disk may cause; the client sends the same request again.
@@ -62,7 +63,7 @@ _IDEMPOTENT = 12
 
 
 class Driver:
-    """Runs clients on a broker.
+    """Runs clients against a broker.
 
     Args:
         bench: the broker.
@@ -74,7 +75,7 @@ class Driver:
         self._settle = settle
 
     def run(self, *programs: Program) -> None:
-        """Run programs side by side until all are done."""
+        """Run programs concurrently until all are done."""
         ready: deque[tuple[Program, Any]] = deque((program, None) for program in programs)
         asleep: list[tuple[int, Program]] = []
         pending: set[Program] = set()
@@ -89,7 +90,7 @@ class Driver:
     def _wait(
         self, ready: deque[tuple[Program, Any]], asleep: list[tuple[int, Program]], pending: set[Program]
     ) -> None:
-        """Let time pass until a client can go on."""
+        """Let time pass until a client can continue."""
         bench = self.bench
         began_ms = bench.now_ms
         self._settle(True)
@@ -132,7 +133,7 @@ class Driver:
         response.then(answered)
 
     def wait(self, milliseconds: int) -> None:
-        """Let time pass in steps, and do the work that becomes due."""
+        """Let time pass in steps, and do work as it becomes due."""
         end_ms = self.bench.now_ms + milliseconds
         while self.bench.now_ms < end_ms:
             self.bench.advance(min(1_000, end_ms - self.bench.now_ms))
@@ -141,7 +142,7 @@ class Driver:
 
 
 class Given(NamedTuple):
-    """The ids and epochs of producers; no two producers may have the same."""
+    """The ids and epochs of producers; each pair may only be given once."""
 
     producer_id: int
     epoch: int
@@ -151,9 +152,9 @@ class Clients:
     """The state that all clients share.
 
     Attributes:
-        given: every producer id and epoch from the broker.
+        given: every producer id and epoch that the broker has given.
         ids: the holder of each producer id.
-        is_strict: whether no request may fail now.
+        is_strict: whether requests must not fail any more.
     """
 
     def __init__(self) -> None:
@@ -173,8 +174,8 @@ class Client:
 
     Attributes:
         shared: see `Clients`.
-        is_stuck: whether it has given up until the broker restarts.
-        error: the reason why it has given up.
+        is_stuck: whether the client has given up until the broker restarts.
+        error: why the client has given up.
     """
 
     def __init__(self, shared: Clients) -> None:
@@ -185,7 +186,7 @@ class Client:
     def ask(
         self, request: Message, version: int | None, code_of: Callable[[Any], int]
     ) -> Generator[tuple[Message, int | None] | int, Any, Any]:
-        """Retry a request while the error is transient; return the response, or None if the tries are used up."""
+        """Retry a request while the error is transient; return the response, or None if no attempts are left."""
         tries = 0
         while True:
             response = yield request, version
@@ -219,16 +220,16 @@ def produce_code(response: Any) -> int:
 
 
 class Writer(Client):
-    """An idempotent producer of numbers: unless offset n holds n, a record is lost, duplicated or out of order.
+    """An idempotent producer of numbers: unless number n is at offset n, a record is lost, duplicated or out of order.
 
     Args:
         shared: see `Clients`.
         topic: the topic that it writes to.
 
     Attributes:
-        sent: how many numbers were sent.
-        acknowledged: the numbers that were acknowledged.
-        times: the time when each was sent.
+        sent: how many numbers have been sent.
+        acknowledged: the numbers that have been acknowledged.
+        times: when each number was sent.
     """
 
     def __init__(self, shared: Clients, topic: str) -> None:
@@ -251,7 +252,7 @@ class Writer(Client):
             self.shared.take(self, self.producer)
 
     def write(self, now_ms: int) -> Program:
-        """Send the next number, until it is acknowledged."""
+        """Send the next number until it is acknowledged."""
         if self.is_stuck:
             return
         number = self.sent
@@ -260,7 +261,7 @@ class Writer(Client):
         yield from self._deliver(number)
 
     def recover(self) -> Program:
-        """Send the unacknowledged numbers again."""
+        """Resend the unacknowledged numbers."""
         self.is_stuck = False
         if self.producer is None:
             yield from self.begin()
@@ -269,7 +270,7 @@ class Writer(Client):
                 yield from self._deliver(number)
 
     def batch(self, value: bytes, sequence: int, now_ms: int) -> bytearray:
-        """Return a batch of its own."""
+        """Return a batch from this producer."""
         assert self.producer is not None
         return produced(
             value,
@@ -302,7 +303,7 @@ class Writer(Client):
 
 
 class Committer(Client):
-    """A group whose offset only goes up.
+    """A group whose offset only increases.
 
     Args:
         shared: see `Clients`.
@@ -334,6 +335,6 @@ class Committer(Client):
             self.acknowledged = self.sent
 
     def recover(self) -> Program:
-        """Go on."""
+        """Continue."""
         self.is_stuck = False
         yield from self.commit()

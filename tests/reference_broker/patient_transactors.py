@@ -30,7 +30,7 @@ class Transacted:
         name: the prefix of its values, and the name of its group.
         counts: the number of records sent, by topic.
         is_commit_asked: whether its producer has requested the commit.
-        is_committed: whether the commit was acknowledged.
+        is_committed: whether the commit has been acknowledged.
     """
 
     name: str
@@ -54,8 +54,8 @@ class Transactor(Client):
         offsets_of: the topic whose offsets it commits.
 
     Attributes:
-        transactions: all of them, in order.
-        before: its previous id and epoch.
+        transactions: all its transactions, in order.
+        before: its previous producer id and epoch.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Transactor(Client):
         return f"the transactor {self.transactional_id}"
 
     def begin(self) -> Program:
-        """Get an id and an epoch, which aborts an open transaction."""
+        """Get a producer id and an epoch, which aborts any open transaction."""
         request = InitProducerIdRequest(self.transactional_id, self._timeout_ms)
         response = yield from self.ask(request, None, lambda found: found.error_code)
         if response is not None:
@@ -106,10 +106,10 @@ class Transactor(Client):
         """Run a transaction with offsets.
 
         Args:
-            topics: the number of batches of one record for each topic.
-            end: whether to commit or abort; None leaves it open.
+            topics: the number of one-record batches for each topic.
+            end: whether to commit or abort; None leaves the transaction open.
             now_ms: the time.
-            meanwhile: a program to run before the end.
+            meanwhile: a program to run before the transaction ends.
         """
         if self.is_stuck or self._producer is None:
             return
@@ -198,10 +198,10 @@ class Transactor(Client):
             self._is(Given(response.producer_id, response.producer_epoch))
 
     def haunt(self, topic: str, now_ms: int) -> Program:
-        """Send with the previous id and epoch; the broker has to refuse that."""
+        """Send with the previous producer id and epoch; the broker has to refuse that."""
         if not self.before:
             return
         for producer in (self.before[0], self.before[-1]):
             batch = self._batch(topic, b"refused", now_ms, producer)
             response = yield produce_request(topic, batch, self.transactional_id), _PRODUCE[self._version]
-            assert produce_code(response), f"{self}: {producer} is of the past, and was not refused"
+            assert produce_code(response), f"{self}: {producer} is outdated, but was not refused"

@@ -1,4 +1,4 @@
-"""A client over TCP that sends one request at a time, with the requests that the tests of the broker need."""
+"""A TCP client that sends one request at a time, with the requests that the broker's tests need."""
 
 from __future__ import annotations
 

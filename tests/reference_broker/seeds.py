@@ -1,4 +1,4 @@
-"""Runs of hundreds of thousands of seeded sequences, from the command line."""
+"""Run hundreds of thousands of seeded sequences from the command line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PROGRESS = 1_000
 
 
 def run_seeds(run: Callable[[int], None]) -> None:
-    """Run sequences; the program's arguments are their number and the first seed.
+    """Run sequences; the program's arguments are the number of sequences and the first seed.
 
     Args:
         run: runs one sequence; raises AssertionError.

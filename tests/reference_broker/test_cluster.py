@@ -1,6 +1,6 @@
-"""Brokers of one cluster: records, groups and transactions survive a broker, and replicas are the same byte by byte.
+"""Brokers of a cluster: records, groups and transactions survive a broker, and replicas are identical byte for byte.
 
-Method: three brokers in this process, on real sockets, over one embedded registry; the clients of the SDK.
+Method: three in-process brokers on real sockets, with one embedded registry; the SDK's clients.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ R = TypeVar("R", bound=Message)
 
 
 def in_cluster(story: Callable[[BrokerCluster], Awaitable[None]], **options: Any) -> None:
-    """Tell a story in a cluster of three brokers."""
+    """Run a story in a cluster of three brokers."""
 
     async def run() -> None:
         async with BrokerCluster(**options) as cluster:
@@ -57,7 +57,7 @@ async def produce(cluster: BrokerCluster, topic: str, values: list[bytes], **opt
 
 
 async def consumed(cluster: BrokerCluster, topic: str, count: int, **options: Any) -> list[bytes]:
-    """Return so many values of a topic, in a group."""
+    """Return a number of values from a topic, read in a group."""
     values: list[bytes] = []
     given = {"group_id": "g", "auto_offset_reset": "earliest", **options}
     async with Consumer(cluster.bootstrap, topic, **given) as consumer:
@@ -71,7 +71,7 @@ async def consumed(cluster: BrokerCluster, topic: str, count: int, **options: An
 
 
 async def configure(cluster: BrokerCluster, topic: str, configs: dict[str, str]) -> None:
-    """Change the configurations of a topic on one of the brokers."""
+    """Change a topic's configuration on one of the brokers."""
     done: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
     core = cluster.brokers[1].core
     core.dynamic_configs.change(ConfigResourceType.TOPIC, topic, lambda before: {**before, **configs}, done.set_result)
@@ -88,7 +88,7 @@ def test_life_of_a_partition() -> None:
         await cluster.kill(leader)
         await cluster.led("t", [0], isr=2)
         await produce(cluster, "t", [b"3"])
-        assert await consumed(cluster, "t", 1) == [b"3"], "the group goes on where it was"
+        assert await consumed(cluster, "t", 1) == [b"3"], "the group continues where it was"
         await cluster.start(leader)
         await cluster.led("t", [0], isr=3)
         await produce(cluster, "t", [b"4"])
@@ -158,7 +158,7 @@ def test_controlled_shutdown_of_the_controller() -> None:
 
 @pytest.mark.parametrize("is_controller", [False, True])
 def test_a_session_that_ends(is_controller: bool) -> None:
-    """The broker goes on with its logs, and registers again; a controller resigns."""
+    """The broker keeps its logs and registers again; a controller resigns."""
 
     async def story(cluster: BrokerCluster) -> None:
         await create(cluster, "t", partitions=3)
@@ -197,7 +197,7 @@ def test_configurations_and_deletions_reach_all_brokers() -> None:
 
 
 def test_a_broker_that_is_announced_before_it_stands_for_election(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy broker may hear of the controller before it goes on with its own start."""
+    """A busy broker may hear from the controller before it continues its own startup."""
     register = Membership.register
 
     def register_late(membership: Membership, done: Callable[[int], None], failed: Callable[[Exception], None]) -> None:
@@ -207,7 +207,7 @@ def test_a_broker_that_is_announced_before_it_stands_for_election(monkeypatch: p
             else:
                 brokers = membership.image.metadata
                 waiting = asyncio.ensure_future(
-                    until(lambda: membership.broker_id in brokers.image.brokers, "it is up")
+                    until(lambda: membership.broker_id in brokers.image.brokers, "the broker is up")
                 )
                 waiting.add_done_callback(lambda _: done(epoch))
 

@@ -1,6 +1,6 @@
-"""A start that cannot succeed says why and leaves nothing behind; ids are generated and kept; a lost registry is told.
+"""A failing start says why and leaves nothing behind; ids are generated and kept; a lost registry is reported.
 
-Method: brokers in this process over one embedded registry, with other programs that hold nodes.
+Method: in-process brokers with one embedded registry, and other programs that hold nodes.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ PATIENCE_SECONDS = 30
 
 
 class Scene:
-    """A registry, and brokers on it.
+    """A registry, and brokers that use it.
 
     Attributes:
-        registry: see above.
-        sessions: of the brokers, in order.
+        registry: the registry.
+        sessions: the brokers' sessions, in order.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ def told(story: Callable[[Scene], Awaitable[None]]) -> None:
 
 
 async def refused(broker: Broker, kind: type[KafkaWireError], text: str) -> None:
-    """Start a broker, which fails."""
+    """Start a broker, and expect the start to fail."""
     with pytest.raises(kind, match=text):
         await broker.start()
     with pytest.raises(KafkaWireError, match="the broker is not running"):
@@ -109,7 +109,7 @@ def test_another_broker_has_the_id(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(scene: Scene) -> None:
         broker = await scene.start(None, broker_id=1)
         await refused(scene.broker(None, broker_id=1), ConfigurationError, "another broker has registered this id")
-        assert scene.registry.tree.sessions == [scene.sessions[0].session_id], "the second one is closed"
+        assert scene.registry.tree.sessions == [scene.sessions[0].session_id], "the second session is closed"
         await broker.stop()
 
     told(story)
@@ -134,7 +134,7 @@ def test_the_directory_of_a_broker_alone() -> None:
         alone = Broker(disk)
         await alone.start()
         await alone.stop()
-        await refused(scene.broker(disk, broker_id=1), ConfigurationError, "of a broker without ZooKeeper")
+        await refused(scene.broker(disk, broker_id=1), ConfigurationError, "to a broker without ZooKeeper")
         assert not scene.has_sessions()
         await (await scene.start(None, broker_id=1)).stop()
         clustered = MemoryDisk()
@@ -171,7 +171,7 @@ class _Silent(EmbeddedSession):
     ("controller_id", "who"), [(9, "the controller is broker 9"), (None, "there is no controller")]
 )
 def test_a_broker_that_is_not_announced(monkeypatch: pytest.MonkeyPatch, controller_id: int | None, who: str) -> None:
-    """The controller is another program, which announces nobody, or the registry answers nothing any more."""
+    """The controller is another program, which announces no broker, or the registry no longer answers."""
 
     async def story(scene: Scene) -> None:
         if controller_id is None:
@@ -190,8 +190,8 @@ def test_a_broker_that_is_not_announced(monkeypatch: pytest.MonkeyPatch, control
         broker = scene.broker(None, broker_id=1)
         if controller_id is None:
             monkeypatch.setattr("kafkawire.reference_broker.cluster.membership.Membership.stand", lambda *given: None)
-        await refused(broker, RequestTimedOut, f"no UpdateMetadata with broker 1 has come within 20 ms: {who}")
-        assert scene.registry.tree.sessions == [program.session_id], "the id is free at once"
+        await refused(broker, RequestTimedOut, f"no UpdateMetadata naming broker 1 came within 20 ms: {who}")
+        assert scene.registry.tree.sessions == [program.session_id], "the id is immediately free"
 
     told(story)
 
@@ -211,7 +211,7 @@ def test_options_are_checked_at_once(options: dict[str, object], text: str) -> N
 
 
 def test_the_end_of_a_session_does_not_keep_the_loop() -> None:
-    """The registry tells from another thread that the session has ended."""
+    """The registry reports from another thread that the session has ended."""
 
     async def story(scene: Scene) -> None:
         broker = await scene.start(None, broker_id=1)
@@ -226,7 +226,7 @@ def test_the_end_of_a_session_does_not_keep_the_loop() -> None:
             threading.Thread(target=end).start()
             asked.set()
 
-        session.begin_to_close = begin_to_close  # type: ignore[method-assign]  # it waits for the test
+        session.begin_to_close = begin_to_close  # type: ignore[method-assign]  # the method waits for the test
         stop = asyncio.create_task(broker.stop())
         await asked.wait()
         for turn in range(3):

@@ -63,7 +63,7 @@ def test_groups_are_spread_over_the_offsets_topic(tmp_path):
     for group_id in ("a", "b", "c"):
         stable(bench, group_id)
     logs = bench.core.directory.of(bench.offsets_topic().name).values()
-    assert [log.next_offset for log in logs] == [2, 2, 2], "one record when the group is made, one when it is stable"
+    assert [log.next_offset for log in logs] == [2, 2, 2], "one record when the group is created, one when it is stable"
     assert sorted(partition_of(group_id, 3) for group_id in ("a", "b", "c")) == [0, 1, 2]
     bench.restart()
     assert {group.group_id for group in bench.core.groups.classic_groups()} == {"a", "b", "c"}
@@ -81,7 +81,7 @@ def test_rolled_segments_are_synced_and_noted(tmp_path):
 
 
 def test_offsets_topic_is_synced_as_the_broker_asks():
-    """Committed offsets were once never synced, whatever the value of `log.flush.interval.messages`."""
+    """Committed offsets used to be never synced, whatever the value of `log.flush.interval.messages`."""
     bench = BrokerBench(disk := MemoryDisk(), **{"log.flush.interval.messages": 1})
     stable(bench)
     (log,) = bench.core.directory.of(bench.offsets_topic().name).values()
@@ -145,7 +145,7 @@ def test_lines_that_repeat_are_held_back(bench, caplog):
 
 
 def test_a_log_that_fails_while_it_is_closed_is_not_told():
-    """It may be closed on another thread."""
+    """The log may be closed on another thread."""
     bench = BrokerBench(disk := MemoryDisk())
     bench.create()
     bench.produce(produced(b"v"))

@@ -1,6 +1,6 @@
-"""A start on a full or failing disk names the file that could not be written; the next start has all data.
+"""A start on a full or failing disk names the file that could not be written; the next start finds all data.
 
-Method: directories left by a workload, on a disk in memory with little space, or with one failing call.
+Method: directories left by a workload, on an in-memory disk with little space or with one failing call.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.reference_broker.broker_bench import BrokerBench
 from tests.reference_broker.storage.disk.disk_workload import Ledger, run
 from tests.thorough import sampled
 
-#: Files that can be rebuilt, and that a crash may leave truncated.
+#: Files that can be rebuilt, and that a crash may therefore leave truncated.
 _REBUILT = ("partition.metadata", "leader-epoch-checkpoint", ".index", ".timeindex", ".snapshot", "last-leader-epoch")
 
 
@@ -38,7 +38,7 @@ def _without_what_can_be_rebuilt(disk: MemoryDisk) -> MemoryDisk:
 
 
 def _without_a_folder(disk: MemoryDisk) -> MemoryDisk:
-    """Another broker's partition is in the place of one of this broker."""
+    """Another broker's partition is in the place of one of this broker's."""
     path = "fast-0/partition.metadata"
     content = disk.open(path).read(0, 100)
     disk.remove(path)
@@ -55,7 +55,7 @@ def left() -> tuple[MemoryDisk, Ledger]:
 
 
 def _start(disk: MemoryDisk) -> OSError | None:
-    """Start a broker and kill it; return the reason if it did not start."""
+    """Start a broker and kill it; return the reason if it does not start."""
     try:
         directory = BrokerBench(disk).core.directory
     except OSError as error:
@@ -65,7 +65,7 @@ def _start(disk: MemoryDisk) -> OSError | None:
 
 
 def _check(disk: MemoryDisk, ledger: Ledger) -> None:
-    """Check the files for a second start, both after a crash of the broker and after a power cut."""
+    """Check the files for a second start, after a crash of the broker and after a power cut."""
     for seed in range(2):
         ledger.check(disk.crash(seed), loses_unsynced=True)
     ledger.check(disk, loses_unsynced=False)
@@ -88,7 +88,7 @@ def _check(disk: MemoryDisk, ledger: Ledger) -> None:
 def test_start_on_a_full_disk(
     left: tuple[MemoryDisk, Ledger], prepare: Callable[[MemoryDisk], MemoryDisk], expected: set[str]
 ) -> None:
-    """If only a partition cannot write its leader epochs or its metadata, the broker starts without it."""
+    """If just one partition cannot write its leader epochs or metadata, the broker starts without it."""
     before, ledger = left
     ready = prepare(before.crash())
     failed = set()

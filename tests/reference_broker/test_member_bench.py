@@ -1,7 +1,8 @@
-"""The APIs answer alike whether a broker is alone or the only one of a cluster.
+"""The APIs give the same answers whether a broker is standalone or the only one in a cluster.
 
-Method: the tests of APIs run again, in another process whose fixture `bench` is a member of a cluster. Left out are the
-modules with an API of a broker that is alone, with a text of Apache Kafka 4, or with work that takes other turns.
+Method: the API tests run again in another process whose fixture `bench` is a member of a cluster. This leaves out
+modules with an API that only standalone brokers have, with a text of Apache Kafka 4, or with work that takes different
+turns.
 """
 
 from __future__ import annotations
@@ -18,25 +19,25 @@ from tests.thorough import sampled
 
 APIS = Path(__file__).parent / "apis"
 
-#: Why a module is left out.
+#: Why each module is left out.
 DIFFERENT = {
-    "api_versions": "features of a broker that is alone",
-    "consumer_group_describe": "an API of a broker that is alone",
-    "consumer_group_heartbeat": "an API of a broker that is alone",
-    "create_partitions": "a timeout of no time, which the ZooKeeper mode of Kafka 3.9 answers differently",
+    "api_versions": "features of a standalone broker",
+    "consumer_group_describe": "an API of a standalone broker",
+    "consumer_group_heartbeat": "an API of a standalone broker",
+    "create_partitions": "a zero timeout, which the ZooKeeper mode of Kafka 3.9 answers differently",
     "create_topics": "Kafka 3.9 accepts brokers in an assignment that do not exist",
-    "delete_topics": "the store of a broker that is alone",
-    "describe_topic_partitions": "an API of a broker that is alone",
-    "find_coordinator": "topics that are there at once",
-    "init_producer_id": "the file of producer ids of a broker that is alone",
-    "large_requests": "turns of other work",
-    "list_config_resources": "an API of a broker that is alone",
-    "list_groups": "groups of an API of a broker that is alone",
-    "list_transactions": "turns of other work",
-    "metadata": "the controller hears of a failed log a second later",
-    "offset_commit": "groups of an API of a broker that is alone",
-    "offset_fetch": "groups of an API of a broker that is alone",
-    "txn_offset_commit": "groups of an API of a broker that is alone",
+    "delete_topics": "the store of a standalone broker",
+    "describe_topic_partitions": "an API of a standalone broker",
+    "find_coordinator": "topics that exist immediately",
+    "init_producer_id": "the producer id file of a standalone broker",
+    "large_requests": "different turns of work",
+    "list_config_resources": "an API of a standalone broker",
+    "list_groups": "groups of a standalone broker's API",
+    "list_transactions": "different turns of work",
+    "metadata": "the controller hears about a failed log a second later",
+    "offset_commit": "groups of a standalone broker's API",
+    "offset_fetch": "groups of a standalone broker's API",
+    "txn_offset_commit": "groups of a standalone broker's API",
 }
 
 MODULES = sorted(path.stem.removeprefix("test_") for path in APIS.glob("test_*.py"))

@@ -1,4 +1,4 @@
-"""Handlers of a user's own APIs pass the same chain as the broker's, and cannot end the broker.
+"""Handlers of a user's own APIs pass through the same chain as the broker's, and cannot end the broker.
 
 Method: a broker in a thread, whose handler of the example's API runs a function of the test; a client that sends one
 request at a time.
@@ -49,7 +49,7 @@ from tests.reference_broker.raw_client import TIMEOUT_SECONDS, Client
 GREET = OWN[OwnKey.GREET]
 BOTH = ApiRegistry(APIS, OWN)
 
-#: The size limit here on responses of a user's own APIs.
+#: The limit in these tests on the size of responses of a user's own APIs.
 FRAME_BYTES_MAX = 10_000
 
 #: Results that are not greetings.
@@ -59,7 +59,7 @@ REQUEST = GreetRequest([GreetRequest.Person("Ann")])
 
 
 class Outcome(BaseException):
-    """An error like those of test frameworks."""
+    """An error like the ones that test frameworks raise."""
 
 
 class Greeter:
@@ -131,7 +131,7 @@ def test_it_is_advertised_beside_the_others(client: Client) -> None:
 
 
 def test_api_versions_in_an_unknown_version_is_answered_as_ever(broker: Broker) -> None:
-    """Apache Kafka's answer then has one entry, that of ApiVersions."""
+    """Apache Kafka's response then has one entry, for ApiVersions."""
     ours = APIS[ApiKey.API_VERSIONS].versions
     unknown = ours.last + 1
     with Client(broker.bootstrap) as client:
@@ -273,13 +273,13 @@ def test_one_delayed_answer_to_two_requests(
     greeter.handle = handle
     client.send(REQUEST, 2)
     with Client(broker.bootstrap, BOTH) as other:
-        other.metadata()  # the first request has arrived by now, because its connection is older
+        other.metadata()  # the first request has already arrived, because its connection is older
         assert other.ask(REQUEST, 2, GreetResponse).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
         assert client.receive(GreetResponse) == GreetResponse(throttle_time_ms=5)
         assert still_serves(other, greeter)
     assert still_serves(client, greeter)
     assert caplog.messages == ["Greet version 2 from User:ANONYMOUS at /127.0.0.1 on PLAINTEXT failed"]
-    assert "is returned for a second request" in caplog.text
+    assert "was returned for a second request" in caplog.text
 
 
 @pytest.mark.defect

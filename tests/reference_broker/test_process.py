@@ -1,4 +1,4 @@
-"""`serve` runs until a signal, with adjusted interpreter settings, and restores the process afterwards.
+"""`serve` runs with adjusted interpreter settings until a signal arrives, and restores the process afterwards.
 
 Method: `serve` runs in this process, which sends itself the signal once clients can connect.
 """
@@ -28,7 +28,7 @@ ANYWHERE = Address("127.0.0.1", 0)
 
 @pytest.fixture(autouse=True)
 def hangup_ends_a_process() -> Iterator[None]:
-    """These tests may run under `nohup`, which ignores SIGHUP."""
+    """Needed because these tests may run under `nohup`, which ignores SIGHUP."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
@@ -40,7 +40,7 @@ def test_it_runs_until_a_signal(tmp_path: Path) -> None:
 
     def started(broker: Broker) -> None:
         found.append(broker.bootstrap)
-        assert sys.getswitchinterval() < interval, "threads alternate quickly while it runs"
+        assert sys.getswitchinterval() < interval, "threads switch quickly while it runs"
         os.kill(os.getpid(), signal.SIGTERM)
 
     serve(ANYWHERE, tmp_path, {"num.partitions": "2"}, started)
@@ -114,7 +114,7 @@ def test_collections_pass_over_what_was_opened(tmp_path: Path, monkeypatch: pyte
 
     def started(broker: Broker) -> None:
         seen.append(gc.isenabled())
-        assert not any(found is broker or found is broker.core for found in gc.get_objects()), "they are frozen"
+        assert not any(found is broker or found is broker.core for found in gc.get_objects()), "both are frozen"
         os.kill(os.getpid(), signal.SIGTERM)
 
     monkeypatch.setattr(Broker, "start", observed)

@@ -1,6 +1,6 @@
-"""Clients reach the broker over TCP: requests, long polls, large fetches, limits, stop, crash and restart.
+"""Clients use the broker over TCP: requests, long polls, large fetches, limits, stop, crash and restart.
 
-Method: a broker on a free port of this machine; every wait has a time limit.
+Method: a broker on a free local port; every wait has a time limit.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def broker(tmp_path):
 
 
 def test_the_next_timer_is_set_once_those_that_are_due_have_fired(monkeypatch):
-    """Requests may have set and cancelled other timers; no wake-up may remain for finished work."""
+    """Requests may set and cancel other timers; no wake-up may remain for finished work."""
     broker, woken = Broker(MemoryDisk()), []
     timers = SimpleNamespace(next_deadline_ms=5, fire=lambda now_ms: setattr(timers, "next_deadline_ms", 100))
     monkeypatch.setattr(broker, "_timers", timers)
@@ -200,7 +200,7 @@ def test_large_announcements_take_no_memory(tmp_path):
             for number in names:
                 os.set_blocking(number, False)
                 poll.register(number, select.EPOLLOUT)
-            # One connection after the other ends with a complete but invalid request.
+            # One connection after another ends with a complete but invalid request.
             while sent_bytes < 1_000 * MEBIBYTE and (ready := poll.poll(TIMEOUT_SECONDS)):
                 for number, event in ready:
                     is_gone = bool(event & (select.EPOLLHUP | select.EPOLLERR))
@@ -223,7 +223,7 @@ def resident_bytes() -> int:
 
 @pytest.mark.parametrize("is_reset", [False, True])
 def test_clients_that_go_while_nobody_reads_them_are_noticed(broker, is_reset):
-    """Otherwise their connections would count until the longest poll has ended."""
+    """Otherwise, their connections would count until the longest poll ends."""
     with Client(broker.bootstrap) as client:
         client.topic()
         for _ in range(3):
@@ -239,7 +239,7 @@ def test_clients_that_go_while_nobody_reads_them_are_noticed(broker, is_reset):
 
 
 def test_nothing_is_left_of_a_connection(broker):
-    """The garbage collector is not needed for this; in a broker it seldom runs."""
+    """This must not depend on the garbage collector, which seldom runs in a broker."""
     gc.collect()
     gc.disable()
     try:
@@ -313,7 +313,7 @@ def test_after_a_suspend_records_of_now_are_taken(broker):
             time.sleep(0)
         broker._broker._clock._wall_ms = lambda: now_ms() + 3 * hour_ms
         with Client(broker.bootstrap) as other:
-            assert fetched(other.fetch(wait=10)) == [], "its deadline has passed, but no other"
+            assert fetched(other.fetch(wait=10)) == [], "its deadline has passed, but no other one"
             assert other.produce(batch).base_offset == 0
         assert fetched(client.receive(FetchResponse)) == [b"x"]
 
@@ -410,7 +410,7 @@ def test_a_broker_that_has_stopped_leaves_nothing_on_the_loop():
         del broker
         await asyncio.sleep(0)
         for thread in threading.enumerate():
-            if thread.name == "kafkawire-broker-close":  # it may run on after its report
+            if thread.name == "kafkawire-broker-close":  # it may still be running after its report
                 thread.join(TIMEOUT_SECONDS)
         gc.collect()
         assert stopped() is None

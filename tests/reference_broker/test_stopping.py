@@ -63,7 +63,7 @@ def test_stop_answers_what_it_stores(tmp_path, monkeypatch):
 
 
 def are_ending(broker):
-    """Wait until no connection takes requests any more."""
+    """Wait until no connection accepts requests any more."""
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while not all(wire.session._is_ending for wire in list(broker._broker._wires)):
         assert time.monotonic() < deadline, "the broker does not stop"
@@ -71,7 +71,7 @@ def are_ending(broker):
 
 
 def test_stop_of_a_client_that_goes_on_sending(tmp_path):
-    """Its responses reach it although the broker leaves further requests unread."""
+    """It gets its responses although the broker leaves further requests unread."""
     broker = BackgroundBroker(tmp_path)
     broker.start()
     stored = 0
@@ -116,7 +116,7 @@ def is_waiting(broker):
             (group,) = other.ask(DescribeGroupsRequest(["g"]), 5, DescribeGroupsResponse).groups
             if group.members:
                 return
-    raise AssertionError("nobody has joined")
+    raise AssertionError("no member has joined")
 
 
 def test_stop_does_not_wait_for_ever_for_a_disk_that_hangs(monkeypatch, caplog):
@@ -198,7 +198,7 @@ def test_broker_is_stopped_from_several_threads(tmp_path):
 
 
 def test_stop_while_clients_reset_their_connections(tmp_path):
-    """The broker has not noticed yet, because it does not read while a request is delayed."""
+    """The broker has not noticed this yet, because it does not read while a request is delayed."""
     broker = BackgroundBroker(tmp_path)
     broker.start()
     for _ in range(5):

@@ -1,9 +1,9 @@
 """Whichever disk call fails and whenever the power is cut, each record exists once, and each transaction is atomic.
 
-Method: a scripted workload of everything that the broker stores (`transaction_workload.py`) on a disk in memory; a
+Method: a scripted workload of everything that the broker stores (`transaction_workload.py`) on an in-memory disk; a
 fault happens at a disk call (`transaction_failures.py`), then a broker starts on the remaining files, and its data is
-compared with the answers that clients got. This module takes a sample, a different one for each kind of fault;
-`python -m tests.reference_broker.transaction_failures` takes all calls with each kind.
+compared with the responses that clients got. This module takes a sample of the calls, a different one for each kind of
+fault; `python -m tests.reference_broker.transaction_failures` takes every call with each kind.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kafkawire.reference_broker.storage.disk.memory import DiskCall
 from tests.reference_broker.transaction_failures import CALLS, KINDS, prepared, run_case
 from tests.thorough import sampled
 
-#: One in this many calls is tried; each kind begins with a different one.
+#: One in this many calls is tried; each kind of fault begins with a different call.
 EVERY = 101
 
 #: Parts of the paths that the workload touches.
@@ -58,4 +58,4 @@ def test_workload_has_all_of_it() -> None:
 def test_sample_of_calls(kind: str) -> None:
     first = 1 + list(KINDS).index(kind) * EVERY // len(KINDS)
     left = {run_case(kind, number) for number in range(first, len(CALLS) + 1, EVERY)}
-    assert len(left) > 3, "faults at different places leave different things"
+    assert len(left) > 3, "faults at different places leave different files"

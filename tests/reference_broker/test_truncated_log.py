@@ -1,7 +1,8 @@
-"""A consumer detects that a crash has cut the log below its position, and reads the records written there since.
+"""A consumer detects that a crash has cut the log below its position, and reads the records written there since then.
 
-Method: a broker is killed, the end of its log is cut off as by a power cut, and other records are written before the
-consumer fetches again. Without its own leader epoch, the new log would look like a continuation of the old one.
+Method: a broker is killed, the end of its log is cut off as in a power cut, and other records are written before the
+consumer fetches again. Without the consumer's own leader epoch, the new log would look like a continuation of the old
+one.
 """
 
 from __future__ import annotations

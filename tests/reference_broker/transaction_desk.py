@@ -1,4 +1,4 @@
-"""A transaction coordinator whose answers the test chooses."""
+"""A transaction coordinator whose answers the test controls."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["TransactionDesk"]
 
 
 class TransactionDesk:
-    """Agrees to every partition that is not refused, at once or when the test says so.
+    """Approves every partition that is not refused, either immediately or when the test says so.
 
     Attributes:
-        asked: (transactional id, producer id, epoch, partitions, version) of each question.
-        refused: the error of each partition that is refused.
+        asked: (transactional id, producer id, epoch, partitions, version) for each question.
+        refused: the error for each partition to refuse.
         is_held: whether answers wait for `answer`.
     """
 
@@ -48,7 +48,7 @@ class TransactionDesk:
             answer()
 
     def answer(self) -> None:
-        """Give the answers that were held."""
+        """Give the held answers."""
         held, self._held = self._held, []
         for answer in held:
             answer()

@@ -1,4 +1,4 @@
-"""Faults at the disk calls of the transaction workload, one after the other: `python -m … [KIND …] [--every N]`.
+"""Faults at the disk calls of the transaction workload, one after another: `python -m … [KIND …] [--every N]`.
 
 A fault depends only on its kind and the number of the call, so that each case can be repeated.
 """
@@ -58,7 +58,7 @@ CALLS = _calls_of_the_workload()
 
 
 def _started(disk: MemoryDisk, workload: TransactionWorkload, *arguments: Any) -> tuple[MemoryDisk, BrokerBench]:
-    """Start a broker; if it does not start, the operator tries again."""
+    """Start a broker; if it does not start, try again as an operator would."""
     try:
         return disk, workload.bench(disk, *arguments)
     except OSError:
@@ -83,7 +83,7 @@ def _cut(number: int, is_lossy: bool) -> tuple[int, ...]:
 
 
 def _cut_twice(number: int) -> tuple[int, ...]:
-    """Cut the power, and cut it again while the broker starts or its clients recover."""
+    """Cut the power, then cut it again while the broker starts or its clients recover."""
     chance = random.Random(number)
     disk, workload = prepared()
     disk.plan = cut_power_at(number)
@@ -99,7 +99,7 @@ def _cut_twice(number: int) -> tuple[int, ...]:
 
 
 def _fail(number: int, code: int) -> tuple[int, ...]:
-    """Let a call fail; the broker goes on, and is restarted during the workload and after it."""
+    """Let a call fail; the broker continues, and is restarted during the workload and after it."""
     disk, workload = prepared()
     disk.plan = fail_at(number, code)
     disk, bench = _started(disk, workload)
@@ -130,7 +130,7 @@ def _first_then(first: Plan, cut_at: int) -> Plan:
 
 
 def _behind(number: int, *, is_cut: bool) -> tuple[int, ...]:
-    """The same with background work that is randomly late: appends share syncs, and wait for new segments."""
+    """Like `_fail`, but background work is randomly late: appends share syncs, and wait for new segments."""
     chance, work = random.Random(number), HeldWork()
     disk, workload = prepared()
 
@@ -162,7 +162,7 @@ def run_case(kind: str, number: int) -> tuple[int, ...]:
     """Cause one fault at one call, check the remaining data, and return the number of records.
 
     Raises:
-        AssertionError: a promise was not kept.
+        AssertionError: the broker has broken a promise.
     """
     return KINDS[kind](number)
 
@@ -170,10 +170,10 @@ def run_case(kind: str, number: int) -> tuple[int, ...]:
 def main(arguments: list[str]) -> int:
     """Run cases, print the results, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.reference_broker.transaction_failures")
-    parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"of {', '.join(KINDS)}; the default is all")
-    parser.add_argument("--every", type=int, default=1, help="take every n-th call")
+    parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"one of {', '.join(KINDS)}; all by default")
+    parser.add_argument("--every", type=int, default=1, help="try every n-th call")
     parser.add_argument("--first", type=int, default=1, help="begin with this call")
-    parser.add_argument("--only", type=int, help="take this call alone, and show what happens")
+    parser.add_argument("--only", type=int, help="try only this call, and show what happens")
     given = parser.parse_args(arguments)
     if given.only is None:
         logging.disable(logging.CRITICAL)

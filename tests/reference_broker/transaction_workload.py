@@ -2,7 +2,7 @@
 
 Idempotent producers, transactions over partitions of several topics and the offsets topic, timeouts, commits, topics
 that are deleted and created again, retention, DeleteRecords, compaction, rolls and a restart. Every log syncs each
-batch: acknowledged data must survive.
+batch, so acknowledged data must survive.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _TOPICS: dict[str, dict[str, str]] = {
 }
 _SHORT = "short"
 
-#: Every log syncs each batch, and the coordinators' logs also roll and are compacted all the time.
+#: Every log syncs each batch, and the coordinators' logs are also rolled and compacted all the time.
 _OPTIONS: dict[str, object] = {
     "transaction_state_log_num_partitions": 1,
     "log_flush_interval_messages": 1,
@@ -61,7 +61,7 @@ Settle = Callable[[bool], None]
 
 
 class Bench(BrokerBench):
-    """A broker that never repeats a topic id of an earlier one."""
+    """A broker that never repeats the topic id of an earlier broker."""
 
     _numbers = count(1)
 
@@ -76,7 +76,7 @@ class Janitor(Client):
         deleted_to: the end offset of acknowledged deletions.
         asked_to: the end offset of requested deletions.
         ids: the ids of the created topics, by name.
-        gone: ids of topics whose deletion was acknowledged.
+        gone: the ids of topics whose deletion was acknowledged.
     """
 
     def __init__(self, shared: Clients) -> None:
@@ -115,21 +115,21 @@ class Janitor(Client):
         partition = DeleteRecordsRequest.DeleteRecordsPartition(0, offset)
         request = DeleteRecordsRequest([DeleteRecordsRequest.DeleteRecordsTopic(topic, [partition])], 60_000)
         response = yield from self.ask(request, None, lambda found: found.topics[0].partitions[0].error_code)
-        # Where a fault has lost records before they were acknowledged, there may be none to delete.
+        # If a fault has lost records before they were acknowledged, there may be none to delete.
         if response is not None and not self.error:
             self.deleted_to = max(self.deleted_to, response.topics[0].partitions[0].low_watermark)
 
 
 class TransactionWorkload:
-    """The requests to a broker and its answers.
+    """The requests to a broker, and its responses.
 
     Attributes:
         janitor: see `Janitor`.
         writers: idempotent producers.
         committer: see `Committer`.
         steady: a producer of transactions of version 2.
-        old: one of version 1.
-        lazy: one that leaves transactions open until they time out.
+        old: a producer of transactions of version 1.
+        lazy: a producer that leaves transactions open until they time out.
     """
 
     def __init__(self) -> None:
@@ -141,7 +141,7 @@ class TransactionWorkload:
         self.old = Transactor(self.shared, "old", TransactionVersion.TV_1, "numbers")
         self.lazy = Transactor(self.shared, "lazy", TransactionVersion.TV_2, "numbers", timeout_ms=2_000)
         self.transactors = [self.steady, self.old, self.lazy]
-        #: The latest broker: time does not go back at a restart.
+        #: The latest broker, because time does not go back at a restart.
         self._bench: BrokerBench | None = None
 
     @staticmethod
@@ -180,7 +180,7 @@ class TransactionWorkload:
         short = steady.transact({_SHORT: 1, **both}, True, bench.now_ms, janitor.renew(_SHORT))
         self._round(driver, short, old.transact({"right": 2}, True, 0))
         driver.run(janitor.delete_records("numbers", 3))
-        driver.wait(16_000)  # the lazy producer times out, retention and compaction run
+        driver.wait(16_000)  # the lazy producer times out; retention and compaction run
         self._look(bench)
         driver.run(steady.begin(), self.writers[0].skip(bench.now_ms))
         driver.run(steady.haunt("left", bench.now_ms), lazy.begin())
@@ -191,7 +191,7 @@ class TransactionWorkload:
         driver.run(*self._recover(bench))
         self._round(driver, steady.transact(both, True, bench.now_ms), old.transact(both, True, 0))
         driver.run(janitor.delete_records("numbers", 5), janitor.renew(_SHORT))
-        driver.wait(31_000)  # the first records are old by now
+        driver.wait(31_000)  # the first records have expired by now
         self._round(driver, steady.transact({_SHORT: 1, **both}, True, bench.now_ms), lazy.transact(both, False, 0))
         driver.run(self.writers[0].skip(bench.now_ms), old.transact(both, None, 0))
         self._look(bench)
@@ -217,7 +217,7 @@ class TransactionWorkload:
             bench.restart_again()
 
     def _look(self, bench: BrokerBench) -> None:
-        """Read all records, as consumers do all the time; a read may fail."""
+        """Read all records, as consumers constantly do; a read may fail."""
         for name in _TOPICS:
             log = bench.core.directory.of(name)[0]
             # Once a response is being sent, the broker can only close the connection.
@@ -243,7 +243,7 @@ class TransactionWorkload:
                 assert fetch(bench, name, 0, IsolationLevel.READ_COMMITTED).error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
     def check(self, bench: BrokerBench) -> tuple[int, ...]:
-        """Check the data of a broker started on the remaining files; return the number of records of each topic.
+        """Check the data of a broker started on the remaining files; return the number of records in each topic.
 
         Nothing may fail any more.
         """
@@ -258,7 +258,7 @@ class TransactionWorkload:
         driver = Driver(bench)
         driver.run(*self._recover(bench))
         self._check_everything(bench)
-        # The workload goes on, and abandoned transactions are ended.
+        # The workload continues, and abandoned transactions are ended.
         both = {"left": 1, "right": 1}
         driver.run(self.lazy.transact(both, None, bench.now_ms))
         self._round(driver, self.steady.transact(both, True, bench.now_ms), self.old.transact(both, True, 0))
@@ -304,7 +304,7 @@ class TransactionWorkload:
         counts = [self._check_numbers(bench, writer, is_complete=True) for writer in self.writers]
         found = {name: read_committed(bench, name) for name in ("left", "right", _SHORT)}
         for name, values in found.items():
-            assert len(set(values)) == len(values), f"{name}: something is there twice: {values}"
+            assert len(set(values)) == len(values), f"{name}: a value appears twice: {values}"
             known = {
                 value
                 for transactor in self.transactors
@@ -312,7 +312,7 @@ class TransactionWorkload:
                 for value in made.values(name)
             }
             assert set(values) <= known, f"{name}: {set(values) - known}"
-            assert b"refused" not in read_all(bench, name), f"{name}: refused, and readable"
+            assert b"refused" not in read_all(bench, name), f"{name}: a refused record is readable"
         for transactor in self.transactors:
             self._check_transactions(bench, transactor, found)
         assert self.committer.acknowledged <= offset_of(bench, self.committer.group_id) <= self.committer.sent
@@ -322,8 +322,8 @@ class TransactionWorkload:
         expected: dict[str, list[bytes]] = {"left": [], "right": []}
         for made in transactor.transactions:
             is_there = offset_of(bench, made.name) == 7
-            assert is_there or not made.is_committed, f"{made} was committed, its offset is gone"
-            assert made.is_commit_asked or not is_there, f"{made} was not committed, its offset counts"
+            assert is_there or not made.is_committed, f"{made} was committed, but its offset is gone"
+            assert made.is_commit_asked or not is_there, f"{made} was not committed, but its offset counts"
             for topic, values in expected.items():
                 values.extend(made.values(topic) if is_there else [])
             if not is_there:
@@ -384,7 +384,7 @@ def read_all(bench: BrokerBench, name: str) -> list[bytes]:
 
 
 def offset_of(bench: BrokerBench, group_id: str) -> int:
-    """Return the committed offset of a group, -1 for none."""
+    """Return the committed offset of a group; -1 if there is none."""
     asked = [OffsetFetchRequest.OffsetFetchRequestTopics("numbers", partition_indexes=[0])]
     groups = [OffsetFetchRequest.OffsetFetchRequestGroup(group_id, topics=asked)]
     (group,) = bench.ask(OffsetFetchRequest(groups=groups, require_stable=True), 9).groups

@@ -79,8 +79,10 @@ class TopicDeletions:
         self._context.deletions_held.update(topic for topic in topics if topic in self._context.deletions)
 
     def resume(self, topics: Collection[str]) -> Steps[None]:
-        """Try again to delete topics; topics that are not marked are ignored."""
-        marked = [topic for topic in topics if topic in self._context.deletions]
+        """Try again to delete topics; topics that are not marked, or are still being moved, are ignored."""
+        marked = {topic for topic in topics if topic in self._context.deletions}
+        if marked:
+            marked -= {partition.topic for partition in self._context.reassigned}
         if marked:
             self._context.deletions_held.difference_update(marked)
             yield from self.proceed()

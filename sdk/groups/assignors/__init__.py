@@ -1,6 +1,6 @@
 """Assignors: how the leader of a classic group assigns partitions to its members.
 
-Each is loaded on first use: a consumer uses one or two of them, and many consumers none.
+Each one is loaded on first use: a consumer uses at most one or two of them, and many consumers use none.
 """
 
 from __future__ import annotations
@@ -48,5 +48,5 @@ def _load(name: str) -> Assignor:
     return cast("Assignor", getattr(import_module(f"{__name__}.{module}"), kind)())
 
 
-#: Every assignor by name. Each gives exactly the results of Apache Kafka's.
+#: Every assignor by name. Each gives exactly the same results as Apache Kafka's.
 ASSIGNORS: Final[Mapping[str, Assignor]] = _Assignors()

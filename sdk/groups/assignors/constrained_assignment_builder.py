@@ -1,7 +1,7 @@
 """Build a sticky assignment for members that all subscribe to the same topics.
 
-Every member gets the minimum quota of partitions, and some get one more. Members keep what they own up to their quota;
-the rest is assigned round robin. One pass is enough, so large groups are cheap.
+Every member gets the minimum quota of partitions, and some get one more. Members keep the partitions that they own, up
+to their quota; the rest is assigned round robin. One pass is enough, so even large groups are cheap to assign.
 
 Source: Apache Kafka, `AbstractStickyAssignor.ConstrainedAssignmentBuilder`; KIP-54, KIP-341, KIP-881 (racks).
 """
@@ -40,10 +40,10 @@ class ConstrainedAssignmentBuilder:
         self._racks = racks
         self._min_quota, self._max_quota_members_left = divmod(sum(partition_counts.values()), len(ownership.owned))
         self._max_quota = self._min_quota + (self._max_quota_members_left > 0)
-        # Members below the minimum quota, and members at it that may get one more.
+        # Members below the minimum quota, and members at the minimum quota that may get one more partition.
         self._below_min_quota: list[str] = []
         self._at_min_quota: list[str] = []
-        # Partitions that lose their owner, by that owner; None if several members claimed the partition.
+        # The former owner of each partition that loses it; None if several members claimed the partition.
         self._revoked: dict[TopicPartition, str | None] = dict.fromkeys(ownership.disputed)
 
     def build(self) -> None:
@@ -63,7 +63,7 @@ class ConstrainedAssignmentBuilder:
         self._assign_round_robin(left)
 
     def _assign_owned(self) -> None:
-        """Let members keep what they own, up to their quota; the first ones that own enough get the maximum quota."""
+        """Let members keep their partitions, up to their quota; the first ones that own enough get the maximum."""
         for member in java_order(self._ownership.owned, string_hash):
             owned = [
                 partition
@@ -83,10 +83,10 @@ class ConstrainedAssignmentBuilder:
             self._revoked.update({each: member for each in self._ownership.owned[member] if each not in kept})
 
     def _assign_in_rack(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Assign partitions to members in the rack of a replica and return those that no such member can take.
+        """Assign partitions to members in the rack of a replica; return the partitions that no such member can take.
 
         Args:
-            partitions: those with the fewest candidates first.
+            partitions: the partitions, those with the fewest candidates first.
         """
         left = []
         start = 0
@@ -114,7 +114,7 @@ class ConstrainedAssignmentBuilder:
         return None
 
     def _assign_round_robin(self, partitions: Iterable[TopicPartition]) -> None:
-        """Assign partitions in turn to members below the minimum quota, then to those that may get one more."""
+        """Assign partitions in turn to members below the minimum quota, then to members that may get one more."""
         index = 0
         for partition in partitions:
             if index >= len(self._below_min_quota):
@@ -124,7 +124,7 @@ class ConstrainedAssignmentBuilder:
                 index += 1
 
     def _assign(self, partition: TopicPartition, member: str) -> int:
-        """Assign a partition and return how many the member has now."""
+        """Assign a partition, and return how many the member now has."""
         assigned = self.assignment[member]
         assigned.append(partition)
         if self._revoked.get(partition, member) != member:

@@ -1,7 +1,7 @@
-"""Assign like `sticky`, while members continue to read the partitions that they keep.
+"""Assign as `sticky` does, while members continue to read the partitions that they keep.
 
-A partition that changes owner is first left unassigned: its owner sees that it has lost the partition and revokes it,
-which starts another rebalance, in which the partition is assigned.
+A partition that changes owner is first left unassigned: its owner sees that it has lost the partition and revokes it.
+This starts another rebalance, which assigns the partition.
 
 Source: Apache Kafka, `CooperativeStickyAssignor`; KIP-429.
 """
@@ -24,7 +24,7 @@ from kafkawire.sdk.routing.partitions import TopicPartition
 
 __all__ = ["CooperativeStickyAssignor"]
 
-#: User data is an int32: the generation, for leaders that cannot read it from the subscription.
+#: The user data is an int32, the generation, for leaders that cannot read it from the subscription.
 _GENERATION_BYTES = 4
 
 

@@ -1,8 +1,8 @@
-"""Build a sticky assignment for members with different subscriptions: balanced first, then with few moves.
+"""Build a sticky assignment for members with different subscriptions; balance comes before few moves.
 
-Members keep what they own and still subscribe to. Each other partition goes to the subscriber with the fewest
-partitions. Then partitions move from members with more to members with fewer until no move helps; if the result is no
-better balanced, the moves are undone.
+Members keep the partitions that they own and still subscribe to. Every other partition goes to the subscriber with the
+fewest partitions. Then partitions move from members with more to members with fewer until no move helps; if the result
+is no better balanced, the moves are undone.
 
 Source: Apache Kafka, `AbstractStickyAssignor.GeneralAssignmentBuilder`; KIP-54, KIP-881 (racks).
 """
@@ -70,7 +70,7 @@ class GeneralAssignmentBuilder:
         self.assignment.update(fixed)
 
     def _assign_owned(self) -> bool:
-        """Let members keep the owned partitions that they may keep; return whether any partition was revoked."""
+        """Let members keep their partitions where they may; return whether any partition was revoked."""
         revoked = False
         for member, partitions in self._ownership.owned.items():
             for partition in partitions:
@@ -82,7 +82,7 @@ class GeneralAssignmentBuilder:
         return revoked
 
     def _assign_all(self, partitions: Iterable[TopicPartition]) -> None:
-        """Assign each partition to the subscriber with the fewest, in the rack of a replica if possible."""
+        """Assign each partition to the subscriber with the fewest partitions, in the rack of a replica if possible."""
         elsewhere = []
         if self._racks.matter:
             for partition in partitions:
@@ -96,7 +96,7 @@ class GeneralAssignmentBuilder:
             self._assign(partition, self._least(self._subscribers[partition.topic]))
 
     def _fixed_members(self) -> list[str]:
-        """Return the members that own all partitions of their topics, none of which has another subscriber."""
+        """Return the members whose topics have no other subscriber and that own all partitions of those topics."""
         return [
             member
             for member, topics in self._topics.items()
@@ -105,7 +105,7 @@ class GeneralAssignmentBuilder:
         ]
 
     def _balance(self, partitions: Collection[TopicPartition]) -> bool:
-        """Move partitions to members that have at least two fewer, until no move is left; return whether one moved."""
+        """Move partitions to members that have at least two fewer, until no move is left; return whether any moved."""
         moved_once = False
         moved = True
         while moved:
@@ -135,7 +135,7 @@ class GeneralAssignmentBuilder:
         self._owners[partition] = member
 
     def _move(self, partition: TopicPartition, member: str) -> None:
-        """Move a partition, or send back one of the same topic that moved the opposite way."""
+        """Move a partition, or send back a partition of the same topic that has moved the opposite way."""
         partition = self._moves.instead(partition, self._owners[partition], member)
         owner = self._owners[partition]
         self._moves.note(partition, owner, member)
@@ -144,7 +144,7 @@ class GeneralAssignmentBuilder:
 
 
 class _Moves:
-    """The moves so far: for each partition, its first and its current owner."""
+    """The moves so far: the first and the current owner of each partition."""
 
     def __init__(self) -> None:
         self._routes: dict[TopicPartition, tuple[str, str]] = {}

@@ -1,4 +1,4 @@
-"""The former owners of partitions according to the members, whose claims may be outdated and may conflict.
+"""The former owners of partitions, according to the members' claims, which may be outdated and may conflict.
 
 Source: Apache Kafka, `AbstractStickyAssignor`; KIP-792 (generations). Two bugs of Kafka are not repeated here: Kafka
 compares the generation in user data with that in another member's subscription, which may be missing, and gives
@@ -18,10 +18,10 @@ __all__ = ["Claim", "Ownership", "resolve_claims"]
 
 
 class Claim(NamedTuple):
-    """What one member says it owns.
+    """The partitions that one member says it owns.
 
     Attributes:
-        partitions: the partitions it owns.
+        partitions: the partitions that it says it owns.
         generation_id: the generation in which it got them, or `UNKNOWN_GENERATION_ID`.
     """
 
@@ -30,12 +30,12 @@ class Claim(NamedTuple):
 
 
 class Ownership(NamedTuple):
-    """The owners of partitions after the claims are resolved.
+    """The owners of partitions once the claims have been resolved.
 
     Attributes:
         owned: the partitions each member may keep, by member id in the order of the claims.
-        disputed: partitions claimed by several members of one generation, none of which keeps them.
-        former: partitions claimed by members of older generations, each with the latest such member.
+        disputed: partitions claimed by several members in one generation; no member keeps them.
+        former: partitions claimed by members in older generations, each with the latest such member.
     """
 
     owned: dict[str, list[TopicPartition]]
@@ -44,11 +44,12 @@ class Ownership(NamedTuple):
 
 
 def resolve_claims(claims: Mapping[str, Claim], partition_counts: PartitionCounts) -> Ownership:
-    """Resolve claims: the claim of the latest generation wins, but none does if several claims share that generation.
+    """Resolve claims: the claim of the latest generation wins; if several claims share that generation, none wins.
 
     Args:
         claims: the claims by member id.
-        partition_counts: the partition count of every subscribed topic; claims to other partitions are ignored.
+        partition_counts: the partition count of every subscribed topic; claims to partitions of other topics are
+            ignored.
     """
     owned: dict[str, list[TopicPartition]] = {member: [] for member in claims}
     owners: dict[TopicPartition, str] = {}

@@ -17,12 +17,12 @@ class Racks:
     """The racks of members and replicas.
 
     Args:
-        members: rack by member id; members without a rack are left out.
+        members: the rack of each member by id; members without a rack are left out.
         partitions: racks of the replicas of each partition.
 
     Attributes:
         matter: whether racks make a difference. They do not if every partition has a replica in every rack, or if no
-            member is in a rack with replicas.
+            member's rack has replicas.
     """
 
     def __init__(self, members: Mapping[str, str], partitions: Mapping[TopicPartition, frozenset[str]]) -> None:
@@ -46,16 +46,16 @@ class Racks:
         return Racks(members, partitions)
 
     def mismatch(self, member: str, partition: TopicPartition) -> bool:
-        """Return whether a member has a rack in which the partition has no replica."""
+        """Return whether a member has a rack where the partition has no replica."""
         rack = self._members.get(member)
         return rack is not None and rack not in self._partitions.get(partition, ())
 
     def match(self, member: str, partition: TopicPartition) -> bool:
-        """Return whether a member is in a rack in which the partition has a replica."""
+        """Return whether a member is in a rack where the partition has a replica."""
         rack = self._members.get(member)
         return rack is not None and rack in self._partitions.get(partition, ())
 
     def members_in_rack(self, partition: TopicPartition) -> int:
-        """Return the number of members in a rack in which the partition has a replica."""
+        """Return the number of members in a rack where the partition has a replica."""
         racks = self._partitions.get(partition, ())
         return sum(rack in racks for rack in self._members.values())

@@ -1,6 +1,6 @@
 """Assign the partitions of all topics one by one.
 
-With equal subscriptions the counts differ by at most one; a member that joins or leaves moves nearly everything.
+With equal subscriptions, the counts differ by at most one; a member that joins or leaves moves nearly everything.
 
 Source: Apache Kafka, `RoundRobinAssignor`.
 """

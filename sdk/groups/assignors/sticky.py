@@ -1,6 +1,6 @@
-"""Assign evenly, and let members keep as much as possible of what they owned.
+"""Assign evenly, and let members keep as many of their partitions as possible.
 
-Members revoke everything before a rebalance, so each tells the leader in its user data what it owned.
+Members revoke everything before a rebalance, so each tells the leader in its user data which partitions it owned.
 
 Source: Apache Kafka, `StickyAssignor`; KIP-54, KIP-341.
 """
@@ -33,7 +33,7 @@ class StickyAssignor:
     cooperative = False
 
     def user_data(self, partitions: Iterable[TopicPartition], generation_id: int) -> bytes | None:
-        """Return the last assignment and its generation; None before the first."""
+        """Return the last assignment and its generation; None before the first assignment."""
         if generation_id == UNKNOWN_GENERATION_ID:
             return None
         topics: dict[str, list[int]] = {}
@@ -67,10 +67,10 @@ def _claim(subscription: MemberSubscription) -> Claim:
 
 @cache
 def _user_data() -> Any:
-    """Return the assignor's own format of user data, which Kafka defines in code, not in a schema.
+    """Return the assignor's own user data format, which Kafka defines in code rather than in a schema.
 
-    The first release had no generation. construct is imported here, so that only users of this assignor pay for it:
-    importing construct takes longer than importing the rest of the client.
+    The format of the first release had no generation. construct is imported here so that only users of this assignor
+    pay for it: importing it takes longer than importing the rest of the client.
     """
     from construct import Int16sb, Int32sb, Optional, PascalString, PrefixedArray, Struct
 

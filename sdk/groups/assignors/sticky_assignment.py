@@ -42,13 +42,13 @@ def assign_sticky(
     replica_racks: ReplicaRacks | None,
     claims: Mapping[str, Claim],
 ) -> StickyAssignment:
-    """Assign the partitions of all topics subscribed to.
+    """Assign the partitions of all subscribed topics.
 
     Args:
         subscriptions: the subscriptions by member id.
         partition_counts: the partition counts by topic; topics missing here are skipped.
         replica_racks: racks of the replicas, `[topic][partition]`; None if unknown.
-        claims: what the members say they own, by member id in the order of the subscriptions.
+        claims: the partitions that members say they own, by member id in the order of the subscriptions.
     """
     counts = subscribed_topics(subscriptions, partition_counts)
     racks = Racks.of(subscriptions, counts, replica_racks)
@@ -67,8 +67,8 @@ def assign_sticky(
 def _are_equal(subscriptions: Subscriptions) -> bool:
     """Return whether all members subscribe to the same topics.
 
-    As in Kafka, leading members with an empty subscription are ignored here, and then share in what the others
-    subscribe to.
+    As in Kafka, leading members with an empty subscription are ignored in this check, but still share the topics that
+    the others subscribe to.
     """
     topics: frozenset[str] = frozenset()
     for subscription in subscriptions.values():

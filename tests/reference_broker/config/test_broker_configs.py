@@ -1,6 +1,6 @@
-"""A changed value overrides an option, and an option the default; synonyms of a configuration count, too.
+"""A changed value overrides an option, and an option overrides the default; synonyms of a configuration also count.
 
-Method: tables of settings and their sources, with the effective values; every configuration of Kafka is covered.
+Method: tables of settings with their sources and effective values, which cover every configuration of Kafka.
 """
 
 from __future__ import annotations

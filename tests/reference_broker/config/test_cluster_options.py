@@ -1,4 +1,4 @@
-"""The options of a broker in a cluster: which of all options they are, what they accept, and what contradicts what."""
+"""The options of a broker in a cluster: which options belong to it, what they accept, and which values conflict."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from kafkawire.reference_broker.config.options import read_options
 from kafkawire.reference_broker.server import Broker
 from kafkawire.sdk.errors import ConfigurationError
 
-#: The file that comes with Apache Kafka, shortened.
+#: The file that Apache Kafka ships, shortened.
 SERVER_PROPERTIES = """\
 # The role of this server.
 process.roles=broker,controller
@@ -65,7 +65,7 @@ def test_a_broker_of_a_cluster(written):
     text = "broker.id=7\nzookeeper.connect=host:2181\nbroker.rack=a\nreserved.broker.max.id=5\nnum.io.threads=3"
     config = read_config(written(text))
     assert config.options == {
-        "listeners": "PLAINTEXT://:9092",  # as in Kafka: the others have to reach it
+        "listeners": "PLAINTEXT://:9092",  # as in Kafka: the other brokers have to reach it
         "broker.id": "7",
         "zookeeper.connect": "host:2181",
         "broker.rack": "a",
@@ -77,7 +77,7 @@ def test_a_broker_of_a_cluster(written):
     assert set(alone.without_effect) == {"broker.rack", "reserved.broker.max.id", "num.io.threads"}
 
 
-#: What the file of Apache Kafka 3.9 for a cluster with ZooKeeper sets.
+#: The settings in Apache Kafka 3.9's file for a cluster with ZooKeeper.
 WITH_ZOOKEEPER = """\
 broker.id=0
 #listeners=PLAINTEXT://:9092
@@ -99,7 +99,7 @@ zookeeper.connection.timeout.ms=18000
 group.initial.rebalance.delay.ms=0
 """
 
-#: As operators write it: listeners for each network, several disks, a chroot, an id from ZooKeeper.
+#: A file as operators write it: listeners for each network, several disks, a chroot, an id from ZooKeeper.
 OF_OPERATORS = """\
 broker.id=-1
 broker.rack=eu-west-1a
@@ -161,14 +161,14 @@ def test_a_file_of_operators(written, tmp_path):
     assert config.without_effect["listeners"] == (
         "only PLAINTEXT is served; clients cannot connect to EXTERNAL (SASL_SSL)"
     )
-    assert config.without_effect["log.dirs"] == f"this broker has one folder, {first}; it does not use {second}"
+    assert config.without_effect["log.dirs"] == f"this broker uses one folder, {first}, and ignores {second}"
     assert "did you mean min.insync.replicas" in config.without_effect["min.insync.replica"]
     remarks = config.remarks()
     assert len(remarks) == len(config.without_effect) == 14
     assert remarks[0].startswith(f"{config.path}:3: listeners: only PLAINTEXT")
     assert not any("changeit" in remark for remark in remarks), "values may be secret"
     (second / "t-0").mkdir()
-    reason = rf"log.dirs=.*: this broker has one folder, .*, and {second} has files"
+    reason = rf"log.dirs=.*: this broker uses one folder, .*, but {second} has files"
     with pytest.raises(ConfigurationError, match=reason):
         read_config(written(OF_OPERATORS.format(first=first, second=second)))
 
@@ -195,9 +195,9 @@ def test_a_listener_that_is_needed_is_not_left_out(written, text):
 @pytest.mark.parametrize(
     ("text", "danger"),
     [
-        ("authorizer.class.name=kafka.security.authorizer.AclAuthorizer", "everybody could do everything"),
-        ("create.topic.policy.class.name=com.example.Policy", "would create topics that it refuses"),
-        ("alter.config.policy.class.name=com.example.Policy", "would accept what it refuses"),
+        ("authorizer.class.name=kafka.security.authorizer.AclAuthorizer", "anyone could do anything"),
+        ("create.topic.policy.class.name=com.example.Policy", "would create forbidden topics"),
+        ("alter.config.policy.class.name=com.example.Policy", "would accept forbidden changes"),
         ("config.providers=vault", r"would take values such as ..file:…. as they are written"),
         ("remote.log.storage.system.enable=TRUE", "would not find the segments in remote storage"),
         ("zookeeper.metadata.migration.enable=true", "cannot move to KRaft"),
@@ -251,7 +251,7 @@ def test_values(written, text, options):
         ("log.roll.jitter.hours=-1", 1, "Value must be at least 0"),
         ("log.cleanup.policy=remove", 1, "String must be one of: compact, delete"),
         ("auto.create.topics.enable=maybe", 1, "expected True or False"),
-        ("log.dir=", 1, "there is no folder"),
+        ("log.dir=", 1, "expected a folder"),
         ("zookeeper.connect=a:1\nprocess.roles=broker", 2, "a broker with zookeeper.connect has no roles"),
         ("zookeeper.connect=a:1\nbroker.id=x", 2, "expected an integer"),
     ],

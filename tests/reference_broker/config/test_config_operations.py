@@ -1,4 +1,4 @@
-"""Operations change configurations one after the other; impossible ones are refused before any change.
+"""Operations change configurations one after another; impossible ones are refused before anything is changed.
 
 Method: tables of configurations, operations and results.
 """

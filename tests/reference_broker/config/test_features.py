@@ -1,4 +1,4 @@
-"""A feature is announced only where its API is served.
+"""A feature is only advertised where its API is served.
 
 Method: the table of features is queried with made-up sets of APIs.
 """

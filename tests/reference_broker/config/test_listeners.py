@@ -1,6 +1,6 @@
 """Listeners are parsed as in Kafka, each advertises the right address, and brokers use the configured ones.
 
-Method: tables of options with the listeners or roles, or the error, that they produce.
+Method: tables of options, and the listeners, roles or errors that they produce.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def test_refused(options, reason):
     with pytest.raises(ConfigurationError, match=reason.replace(".", r"\.").replace("[", r"\[")) as refused:
         listeners(**options)
     assert refused.value.option == name.replace("_", ".")
-    assert f"{value.rpartition('/')[2]}': " in str(refused.value), "what was given, or its last address"
+    assert f"{value.rpartition('/')[2]}': " in str(refused.value), "the given value, or its last address"
 
 
 @pytest.mark.parametrize(
@@ -118,11 +118,11 @@ def test_roles(options, expected, controller):
         (["SSL"], {SECURITY: "SSL"}, SECURITY, "only PLAINTEXT is supported"),
         (["HTTP"], {SECURITY: "HTTP"}, SECURITY, "expected one of PLAINTEXT, SSL"),
         (["A"], {INTER: "A", CONTROL: "B"}, CONTROL, "there is no listener B, only A"),
-        (["A"], {INTER: "A", CONTROL: "a"}, CONTROL, "it is the listener between brokers already"),
+        (["A"], {INTER: "A", CONTROL: "a"}, CONTROL, "it is already the inter-broker listener"),
     ],
 )
 def test_refused_roles(names, options, option, reason):
     with pytest.raises(ConfigurationError, match=reason) as refused:
         read_listener_roles(names, **options)
     assert refused.value.option == option.replace("_", ".")
-    assert repr(options.get(option, "PLAINTEXT")) in str(refused.value), "what was given, or the default"
+    assert repr(options.get(option, "PLAINTEXT")) in str(refused.value), "the given value, or the default"

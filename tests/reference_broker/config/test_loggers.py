@@ -1,6 +1,6 @@
-"""Loggers show their levels under Kafka's names, and accept them.
+"""Loggers show and accept levels under Kafka's names.
 
-Method: loggers of the test; refusals are in `config_cases.py`.
+Method: the test's own loggers; `config_cases.py` has the refusals.
 """
 
 from __future__ import annotations

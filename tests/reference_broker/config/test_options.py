@@ -1,4 +1,4 @@
-"""Options are known by both of their names, checked for type and range, and refused with the nearest match.
+"""Options are known by both names and checked for type and range; unknown ones are refused with the nearest match.
 
 Method: tables of inputs and results.
 """
@@ -60,7 +60,7 @@ def test_accepted(name, value, attribute, expected):
         ({"connections.max.idle.ms": 0}, "expected 1 to 9223372036854775807, or -1"),
         ({"queued.max.request.bytes": 0}, "expected 1 to 9223372036854775807, or -1"),
         ({"log.cleaner.dedupe.buffer.size": 2**20}, "expected 1048577 to"),
-        ({"max.connections.per.ip": 0}, "otherwise nobody could connect"),
+        ({"max.connections.per.ip": 0}, "otherwise no client can connect"),
         (
             {"group.consumer.heartbeat.interval.ms": 50_000, "group.consumer.session.timeout.ms": 45_000},
             "less than group_consumer_session_timeout_ms=45000",

@@ -1,6 +1,6 @@
-"""Each configuration that is not served is either dangerous to ignore, or has a reason that fits it.
+"""Each unsupported configuration is either dangerous to ignore, or has a fitting reason for having no effect.
 
-Method: every configuration that Apache Kafka has for brokers, and names of other releases and vendors.
+Method: every broker configuration of Apache Kafka, and names from other releases and vendors.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ SERVED = frozenset({*ClusterOptions.KAFKA_NAMES, *BrokerOptions.KAFKA_NAMES})
         ("zookeeper.max.in.flight.requests", "pipelined"),
         ("log.message.format.version", "newest format"),
         ("confluent.license", "Confluent"),
-        ("log.preallocate", "no such function"),
-        ("authorizer.class.name", "the value without effect"),
+        ("log.preallocate", "does not have this feature"),
+        ("authorizer.class.name", "this value has no effect"),
         ("zookeeper.conect", "not known here; did you mean zookeeper.connect"),
     ],
 )

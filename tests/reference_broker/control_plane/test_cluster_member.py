@@ -1,7 +1,7 @@
-"""A broker of a cluster: what reaches its logs from other brokers, the registry, the disk and time.
+"""A broker in a cluster: how other brokers, the registry, the disk and time affect its logs.
 
-Method: brokers in this process over one embedded registry; tests/reference_broker/test_cluster.py has longer stories.
-A broker without sockets shows when something happens, and with which options parts of it are made.
+Method: in-process brokers with one embedded registry; tests/reference_broker/test_cluster.py has longer stories. A
+broker without sockets shows when something happens, and with which options its parts are created.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def test_a_follower_that_is_silent_leaves_the_isr() -> None:
     async def story(cluster: BrokerCluster) -> None:
         leader = cluster.controller_id
         number = next(each for each in range(2) if cluster.leader_of("t", each) == leader)
-        # Its session goes on, so that only its silence tells.
+        # Its session lives on, so only its silence gives it away.
         await cluster.brokers.pop(3 - leader).kill()
         async with Producer(cluster.bootstrap, acks=1) as producer:
             producer.send("t", b"1", partition=number)
@@ -95,7 +95,7 @@ def test_high_watermarks_are_written() -> None:
         disk = cluster.disks[1]
         name = "replication-offset-checkpoint"
         await until(
-            lambda: name in disk.names("") and b"t 0 1\n" in bytes(disk.open(name).read(0, 1_000)), "it is there"
+            lambda: name in disk.names("") and b"t 0 1\n" in bytes(disk.open(name).read(0, 1_000)), "it is written"
         )
 
     in_cluster(1, story, replica_high_watermark_checkpoint_interval_ms=20)
@@ -128,13 +128,13 @@ def test_unclean_elections_that_are_allowed_later(kind: ConfigResourceType) -> N
         name = "u" if kind is ConfigResourceType.TOPIC else ""
         async with Admin(cluster.bootstrap) as admin:
             await admin.incremental_alter_configs(kind, name, {"unclean.leader.election.enable": "true"})
-        await until(lambda: cluster.leader_of("u") == 2, "the replica leads that is not in sync")
+        await until(lambda: cluster.leader_of("u") == 2, "the replica that is not in sync leads")
 
     in_cluster(3, story)
 
 
 def test_options_of_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each option goes to its own place."""
+    """Each option ends up in its own place."""
     options = {
         "replica_fetch_wait_max_ms": 11,
         "replica_fetch_min_bytes": 12,
@@ -236,18 +236,18 @@ def test_a_broker_that_stops_asks_for_nothing_more(monkeypatch: pytest.MonkeyPat
 
 
 def test_throttled_replication() -> None:
-    """The rate and the replicas are dynamic, and a quota that was exceeded ends with either."""
+    """The rate and the replicas are dynamic; removing either lifts an exceeded quota."""
     rate, replicas = "leader.replication.throttled.rate", "leader.replication.throttled.replicas"
 
     async def story(cluster: BrokerCluster) -> None:
         replica = replica_of(cluster, 1)
 
         async def configured(name: str, changes: dict[str, str | None], *, holds_back: bool) -> None:
-            """Change the configurations of topic t, or of a broker, and wait for the effect."""
+            """Change the configuration of topic t or of a broker, and wait until it takes effect."""
             kind = ConfigResourceType.TOPIC if name == "t" else ConfigResourceType.BROKER
             async with Admin(cluster.bootstrap) as admin:
                 await admin.incremental_alter_configs(kind, name, changes)
-            await until(lambda: replica.holds_back(9) is holds_back, f"{changes} has an effect")
+            await until(lambda: replica.holds_back(9) is holds_back, f"{changes} takes effect")
 
         await configured("", {rate: "1"}, holds_back=False)
         replica.sent(10_000_000)

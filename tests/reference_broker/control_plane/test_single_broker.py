@@ -1,6 +1,6 @@
-"""A broker that is alone leads all its partitions itself, and asks no other broker for anything.
+"""A standalone broker leads all its partitions, and asks no other broker for anything.
 
-Method: a core on a disk in memory.
+Method: a core on an in-memory disk.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def test_offsets_of_a_topic_before_the_groups_are_there() -> None:
     control.sources.topics.create_by_default("t", told.append)
     (topic,) = told
     control.sources.topics.delete(topic, 0, told.append)  # type: ignore[arg-type]  # it is the topic
-    assert told[1:] == [None], "nothing is committed for it"
+    assert told[1:] == [None], "no offsets are committed for the topic"
 
 
 def test_offsets_of_a_deleted_topic_are_forgotten(bench: BrokerBench) -> None:

@@ -1,4 +1,4 @@
-"""A shard that adds up numbers by name, and a log in memory, for the tests of the runtime."""
+"""A shard that adds up numbers by name, and an in-memory log, for tests of the runtime."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def record(name: str, number: int | None, *, is_held: bool = False) -> Coordinat
 
 
 class StoredBatch(NamedTuple):
-    """A batch of the log.
+    """A batch in the log.
 
     Attributes:
         base_offset: the offset of the first record.
@@ -68,13 +68,13 @@ class StoredBatch(NamedTuple):
 
 
 class MemoryLog:
-    """A log whose records are lists until they are read, and whose watermark, appends and failures the test controls.
+    """A log that stores records as lists until they are read; the test controls its watermark, appends and failures.
 
     Attributes:
         batches: the batches of the log.
         max_batch_bytes: the limit on a batch that a request writes.
-        is_committed: whether appends move the high watermark at once.
-        held: appends that wait for the test; None to finish them at once.
+        is_committed: whether appends immediately move the high watermark.
+        held: appends that wait for the test; None to finish appends immediately.
         error: the error of the next appends and reads; None if they succeed.
     """
 
@@ -155,9 +155,9 @@ class CountingShard:
 
     Attributes:
         numbers: the numbers according to the records.
-        replayed: the number of records that were replayed.
+        replayed: the number of replayed records.
         places: name, offset and producer id of each replayed record.
-        ended: the ended transactions, each with whether it was committed.
+        ended: the ended transactions, and whether each was committed.
         set: the timer that was set last.
         calls: `loaded` and `unloaded`, in order.
     """

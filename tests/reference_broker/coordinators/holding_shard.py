@@ -1,4 +1,4 @@
-"""A shard that keeps the numbers of open transactions apart, and the state that a log stands for."""
+"""A shard that keeps the numbers of open transactions separate, and the state that a log represents."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class HoldingShard(CountingShard):
 
     @property
     def state(self) -> object:
-        """The numbers, and those of open transactions."""
+        """The numbers, and the numbers of open transactions."""
         held = {producer_id: list(of_it.items()) for producer_id, of_it in self.held.items() if of_it}
         return self.numbers, {name: self.offsets[name] for name in self.numbers}, held
 

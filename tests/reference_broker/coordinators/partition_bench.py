@@ -1,4 +1,4 @@
-"""A partition with a shard that adds numbers, a log in memory, and the partition's replies."""
+"""A partition with a shard that adds numbers, an in-memory log, and the partition's replies."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["Bench", "load", "written"]
 
 
 class Bench:
-    """A partition that is served.
+    """A partition that is being served.
 
     Args:
-        log: None for an empty one.
+        log: the log; None for an empty one.
 
     Attributes:
         replies: the partition's replies; an error is represented by its code.
@@ -33,7 +33,7 @@ class Bench:
 
     @property
     def shard(self) -> CountingShard:
-        """The shard that the partition serves."""
+        """The partition's shard."""
         return self.partition.shard
 
     def ask(self, operation: Callable[[CountingShard], Result[Any]], now: int = 0) -> None:

@@ -1,6 +1,6 @@
-"""The records of a request must fit into one batch of the topic; records of timers, and deletions, are not limited.
+"""The records of a request must fit into one batch of the topic; records of timers and deletions are not limited.
 
-Method: a partition over a log in memory.
+Method: a partition with an in-memory log.
 """
 
 from __future__ import annotations

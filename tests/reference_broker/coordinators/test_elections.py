@@ -1,6 +1,6 @@
 """A coordinator is elected when its broker leads a partition of its topic, and resigns when that role ends.
 
-Method: a whole broker in memory for topics of a broker that is alone; and single replicas that are given roles. A
+Method: a whole in-memory broker for the topics of a standalone broker, and single replicas that are given roles. A
 coordinator notes its calls.
 """
 
@@ -55,7 +55,7 @@ def noting(bench):
 
 def test_life_of_a_topic(bench, noting):
     bench.create("other")
-    assert noting.news() == [], "it is another topic"
+    assert noting.news() == [], "the topic is not the coordinator's"
     bench.create("c", 2)
     assert noting.news() == [(0, 0, NOW_MS), (1, 0, NOW_MS)]
     bench.ask(CreatePartitionsRequest([CreatePartitionsRequest.CreatePartitionsTopic("c", 3, None)], 1_000, False))
@@ -81,7 +81,7 @@ def test_roles_of_a_replica(bench, noting):
     replica.follow(replica.term._replace(leader=2, leader_epoch=4))
     ((error, before),) = told
     assert error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert before == [(0, 4)], "the coordinator has resigned before those who wait are told"
+    assert before == [(0, 4)], "the coordinator has resigned before waiting operations are failed"
     replica.lead(replica.term._replace(leader=0, leader_epoch=5))
     assert noting.news() == [(0, 5, NOW_MS)]
     replica.stop()
@@ -93,7 +93,7 @@ def test_failed_log_is_no_resignation(bench, noting):
     noting.news()
     bench.core.replicas.get("c", 0).log.fail(OSError("no disk"))
     assert bench.core.replicas.get("c", 0).role is Role.OFFLINE
-    assert noting.news() == [], "what waits for the log learns its error"
+    assert noting.news() == [], "operations that wait for the log get its error"
 
 
 def test_deleted_replica_is_none_of_the_next_epochs(bench, noting):

@@ -1,4 +1,4 @@
-"""A partition whose log fails before, during or after loading is not served, and every request gets an answer.
+"""A partition whose log fails before, during or after loading is not served, and every request is answered.
 
 Method: as in `test_partition.py`.
 """

@@ -1,4 +1,4 @@
-"""If a callback fails on a reply, that is logged, the callback gets an error instead, and the others are not held up.
+"""If a callback fails on a reply, the failure is logged, the callback gets an error, and others are not held up.
 
 Method: as in `test_partition.py`; two failing callers ask before a healthy one; messages are checked one at a time.
 """
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.defect
 
 
 class Bench:
-    """A partition, the replies to callbacks that fail, and those to the others."""
+    """A partition, the replies to failing callbacks, and the replies to the others."""
 
     def __init__(self, *, is_committed=True, is_held=False):
         self.log, self.timers = MemoryLog(), Timers()
@@ -48,14 +48,14 @@ def test_of_what_is_appended(caplog):
     bench.log.release()
     assert bench.failing == [1, ErrorCode.UNKNOWN_SERVER_ERROR] * 2
     assert bench.others == [1]
-    assert "a reply of topic-0 failed" in caplog.text
+    assert "a reply from topic-0 failed" in caplog.text
     assert "ZeroDivisionError" in caplog.text
 
 
 def test_of_what_is_appended_at_once(caplog):
     bench = Bench()
     assert (bench.failing, bench.others) == ([1, ErrorCode.UNKNOWN_SERVER_ERROR] * 2, [1])
-    assert caplog.text.count("a reply of topic-0 failed") == 1, "lines are limited"
+    assert caplog.text.count("a reply from topic-0 failed") == 1, "lines are limited"
     assert "cannot be written" not in caplog.text
 
 
@@ -65,7 +65,7 @@ def test_of_what_is_refused(caplog):
     bench.log.release()
     assert bench.failing == [ErrorCode.NOT_COORDINATOR, None, ErrorCode.UNKNOWN_SERVER_ERROR]
     assert bench.others == [None]
-    assert "a reply of topic-0 failed" in caplog.text
+    assert "a reply from topic-0 failed" in caplog.text
 
 
 def refuse(shard):
@@ -88,7 +88,7 @@ def test_of_what_is_not_committed_in_time(caplog):
     bench = Bench(is_committed=False)
     bench.timers.fire(COMMIT_TIMEOUT_MS)
     assert bench.failing + bench.others == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 3
-    assert "a reply of topic-0 failed" in caplog.text
+    assert "a reply from topic-0 failed" in caplog.text
 
 
 @pytest.mark.parametrize("is_held", [True, False])
@@ -97,7 +97,7 @@ def test_of_what_is_unloaded(caplog, is_held):
     bench.partition.close()
     assert bench.failing + bench.others == [ErrorCode.NOT_COORDINATOR] * 3
     assert bench.partition.shard.calls == ["loaded", "unloaded"]
-    assert "a reply of topic-0 failed" in caplog.text
+    assert "a reply from topic-0 failed" in caplog.text
 
 
 def fail_for(reason):

@@ -1,6 +1,6 @@
 """Loading replays the last record of each key, in log order and in slices, and records written in the meantime.
 
-Method: a log in memory; slices are counted.
+Method: an in-memory log; slices are counted.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def test_transactions_count_from_where_they_are_written_once_a_marker_commits_th
     assert shard.numbers == {"before": 2, "committed": 1, "overtaken": 2, "open": 2}
     assert ("open", 5, 9) in shard.places
     assert shard.places.index(("open", 8, -1)) < shard.places.index(("open", 5, 9)) < len(shard.places) - 1
-    assert shard.places[-1] == ("open", 8, -1), "what was committed later counts"
+    assert shard.places[-1] == ("open", 8, -1), "the later commit counts"
 
 
 def test_compressed_batches_and_cut_ones(monkeypatch):
@@ -164,7 +164,7 @@ def test_reading_what_is_not_plain_is_sliced_too(monkeypatch):
     while not shard.replayed:
         task.step()
         steps += 1
-    assert steps == 5 + 2, "four at a time, then they are replayed"
+    assert steps == 5 + 2, "four batches at a time, then the replay"
     while not task.is_done:
         task.step()
     assert shard.numbers == {str(number): number for number in range(10)}
@@ -228,7 +228,7 @@ def test_what_is_deleted_takes_along_what_is_pending(compression):
 
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
 def test_batch_that_claims_an_offset_behind_the_end_is_damage(compression):
-    """The records after it would be left out, and nothing could ever replace its value."""
+    """Later records would be left out, and nothing could ever replace the batch's value."""
 
     class Damaged(MemoryLog):
         def read(self, offset, max_bytes):

@@ -1,6 +1,6 @@
-"""A partition replies once, in order, after the write is committed, whatever fails; its shard agrees with its log.
+"""Whatever fails, a partition replies once, in order, after the write is committed, and its shard matches its log.
 
-Method: a shard that adds numbers, and a log in memory whose appends, watermark and failures the test controls.
+Method: a shard that adds numbers, and an in-memory log; the test controls its appends, watermark and failures.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def test_reply_that_is_not_committed_in_time_fails():
     bench.timers.fire(5_000)
     assert bench.replies == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
     bench.log.commit(2)
-    assert bench.replies == [ErrorCode.COORDINATOR_NOT_AVAILABLE, 3], "each has its own deadline, and one answer"
+    assert bench.replies == [ErrorCode.COORDINATOR_NOT_AVAILABLE, 3], "each request has its own deadline and one answer"
     bench.add(4, now=COMMIT_TIMEOUT_MS)
     bench.timers.fire(2 * COMMIT_TIMEOUT_MS)
     assert bench.replies[2:] == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
@@ -152,7 +152,7 @@ def test_failed_append_leaves_the_state_untouched_and_answers():
     told = []
     bench.log.error = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR)
     bench.ask(lambda shard: Result(7, [record("a", 9)], told.append))
-    assert bench.replies == [1, ErrorCode.NOT_COORDINATOR], "clients know the errors of coordinators only"
+    assert bench.replies == [1, ErrorCode.NOT_COORDINATOR], "clients only know the errors of coordinators"
     assert [error.code for error in told] == [ErrorCode.NOT_COORDINATOR]
     assert bench.shard.numbers == {"a": 1}
     bench.log.error = None
@@ -181,7 +181,7 @@ def test_defect_answers_its_own_request_only(caplog):
     assert bench.replies == [1, ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.UNKNOWN_SERVER_ERROR, 2]
     assert [record.getMessage() for record in caplog.records] == [
         "an operation on topic-0 failed",
-        "topic-0 could not take over what was committed",
+        "topic-0 could not apply a commit",
     ]
 
 
@@ -221,7 +221,7 @@ def test_shard_that_cannot_take_over_a_record_is_unloaded_and_everybody_answered
     assert [error.code for error in told] == [ErrorCode.NOT_COORDINATOR]
     assert bench.shard.calls == ["loaded", "unloaded"]
     assert [line.getMessage() for line in caplog.records] == [
-        "topic-0 is unloaded, since it could not take over a record"
+        "topic-0 is unloaded because it could not replay a record"
     ]
 
 

@@ -1,10 +1,10 @@
-"""A partition of a coordinator answers every request, and after any trouble it behaves like one newly loaded.
+"""A coordinator's partition answers every request, and after any trouble behaves like a newly loaded one.
 
-Goal: whenever an operation runs, the shard's state agrees with the log. The reply to a write is sent once the write
-is committed, in order, and no request waits longer than promised. A slow or failing log, an unload and a timer leave no
-trace once they are over.
+Goal: whenever an operation runs, the shard's state matches the log. The reply to a write is sent once the write is
+committed, in order, and no request waits longer than promised. A slow or failing log, an unload or a timer leaves no
+trace afterwards.
 
-Method: stories of requests, transactions, timers and trouble. After each step the shard is compared with a replay of
+Method: stories of requests, transactions, timers and trouble. After each step, the shard is compared with a replay of
 the whole log. Then the trouble ends, another partition is loaded from a copy of the log, and both run one more story.
 """
 
@@ -93,7 +93,7 @@ class Scene:
             answers.append(reply.code if isinstance(reply, BrokerError) else reply)
             if not isinstance(reply, BrokerError):
                 assert seen_to[0] <= self.log.high_watermark, "the reply depends on something that may still be lost"
-                assert written is None or self._is_committed(written), "what the request has written may still be lost"
+                assert written is None or self._is_committed(written), "the request's records may still be lost"
 
         def checked(shard: HoldingShard) -> Result[Any]:
             seen_to.append(self.log.next_offset)
@@ -128,7 +128,7 @@ class Scene:
         self._ask(lambda shard: shard.end(producer_id, is_commit))
 
     def set_later(self, name: str, number: int, delay_ms: int) -> None:
-        deadline_ms = self.now_ms + delay_ms  # by the current clock, whenever the operation runs
+        deadline_ms = self.now_ms + delay_ms  # by the current clock, no matter when the operation runs
         self._ask(lambda shard: shard.add_later(name, number, deadline_ms))
 
     # Trouble.
@@ -163,10 +163,10 @@ class Scene:
         self.timers.shift(milliseconds)
 
     def unload(self) -> None:
-        """Unload the partition, and load it again as soon as its log reports the result of the last append."""
+        """Unload the partition, and load it again as soon as its log reports the outcome of the last append."""
         if self.partition.state is PartitionState.ACTIVE and self.log.error is None:
             self.partition.close()
-            assert all(self.answers), "a request waits for a partition that is unloaded"
+            assert all(self.answers), "a request waits for an unloaded partition"
             self.partition.when_appended(self._load_unless_failing)
 
     def _load_unless_failing(self) -> None:
@@ -180,8 +180,8 @@ class Scene:
             self.release()
         self.log.held, self.log.is_committed = None, True
         self.commit()
-        assert all(self.answers), "a request is not answered, although there is nothing left to wait for"
-        self.let_pass(2 * COMMIT_TIMEOUT_MS)  # for its timers, too
+        assert all(self.answers), "a request is unanswered, although nothing is left to wait for"
+        self.let_pass(2 * COMMIT_TIMEOUT_MS)  # also for its timers
         self.check()
         assert self.partition.state is PartitionState.ACTIVE
 

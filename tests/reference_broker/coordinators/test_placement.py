@@ -1,6 +1,6 @@
-"""A group's partition is the one that Kafka computes.
+"""A group gets the same partition as in Kafka.
 
-Method: ids whose hash codes are above zero, below zero and the smallest int32.
+Method: ids with positive and negative hash codes and with the smallest int32.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Keys and values have Kafka's prefixes; damaged ones and unknown versions are errors, unknown types are not.
+"""Keys and values have Kafka's prefixes; damage and unknown versions are errors, but unknown types are not.
 
-Method: bytes written by hand, and every cut of a record.
+Method: handwritten bytes, and a record cut at every position.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def add(runtime, number=0):
 
 
 def filled(number_of_records=1):
-    """Return a log with records, which take a slice each to load."""
+    """Return a log with records, each of which takes one slice to load."""
     log, runtime = MemoryLog(), new_runtime()
     runtime.elected(0, log, 0, 0)
     for _ in range(number_of_records):
@@ -79,7 +79,7 @@ def test_keys_belong_to_partitions_once_the_topic_exists():
 
 
 def test_key_of_another_brokers_partition():
-    """The broker may lead none of the partitions, or not the one of the key."""
+    """The broker may lead none of the partitions, or just not the partition of the key."""
     runtime, replies = new_runtime(), []
     number = partition_of("a", 4)
     runtime.submit("a", lambda shard: shard.get("a"), replies.append, 0)
@@ -98,7 +98,7 @@ def test_keys_stay_while_the_topic_grows():
     assert (runtime.size, runtime.partition_of("a")) == (4, partition_of("a", 4))
     for number in (0, 49):
         runtime.resigned(number)
-    assert (runtime.size, runtime.partition_of("a")) == (50, partition_of("a", 50)), "nothing is served"
+    assert (runtime.size, runtime.partition_of("a")) == (50, partition_of("a", 50)), "no partition is served"
 
 
 def test_loaded_again_after_a_resignation():
@@ -107,7 +107,7 @@ def test_loaded_again_after_a_resignation():
     runtime.elected(0, log, 5, 0)
     add(runtime)
     assert runtime.resigned(0, 6)
-    assert runtime.resigned(0, 6), "as if it was new"
+    assert runtime.resigned(0, 6), "as if it were new"
     assert (get(runtime), runtime.is_loading) == (NOT_COORDINATOR, False)
     assert runtime.elected(0, log, 7, 0)
     assert (runtime.is_loading, list(runtime.shards()), runtime.numbers()) == (True, [], [0])
@@ -128,7 +128,7 @@ def test_a_later_epoch_does_not_interrupt(is_loading):
     assert (runtime._partitions[0].shard is shard, runtime.is_loading) == (True, is_loading)
     load(runtime, timers)
     assert get(runtime) == 1
-    assert not runtime.resigned(0, 5), "it is of an earlier epoch than the last election"
+    assert not runtime.resigned(0, 5), "its epoch is before the last election"
     assert get(runtime) == 1
     assert runtime.resigned(0, 6), "a leader may stop in its own epoch"
     assert get(runtime) == NOT_COORDINATOR
@@ -186,7 +186,7 @@ def test_resignation_during_a_load(slices, is_elected_again):
     timers.fire(0)
     load(runtime, timers)
     assert get(runtime) == (2 if is_elected_again else NOT_COORDINATOR)
-    assert (first.calls, timers.next_deadline_ms) == ([], None), "the first load ends without effect"
+    assert (first.calls, timers.next_deadline_ms) == ([], None), "the end of the first load has no effect"
 
 
 def test_resignation_answers_what_waits_and_writes_nothing_more():
@@ -203,7 +203,7 @@ def test_resignation_answers_what_waits_and_writes_nothing_more():
     log.release()
     log.commit(log.next_offset)
     timers.fire(10_000)
-    assert (len(replies), log.next_offset, log.held) == (4, 2, []), "what was under way counts, and nothing after it"
+    assert (len(replies), log.next_offset, log.held) == (4, 2, []), "the append under way counts, and nothing else"
 
 
 def test_resignation_ends_timers():
@@ -282,7 +282,7 @@ def test_what_comes_late_into_the_log_is_loaded(is_unloaded_again):
     log.release()
     load(runtime, timers)
     assert get(runtime, 3) == 1
-    assert not runtime._unloaded, "what it held before takes no memory"
+    assert not runtime._unloaded, "the former partition takes no memory"
 
 
 def test_what_is_unloaded_for_good_takes_no_memory():

@@ -1,13 +1,12 @@
-"""Whatever elections, resignations and late loads come, a partition behaves like that of a new coordinator afterwards.
+"""After any elections, resignations and late loads, a partition behaves like that of a new coordinator.
 
-Goal: a partition is served exactly while its broker leads it, and nothing is appended to its log by anyone else. A
-resignation answers everything that waits. What is served agrees with the log, also if other brokers have written or
-truncated it in the meantime, and once everything is loaded, nothing tells the old coordinator from a new one with the
-same logs.
+Goal: a partition is served exactly while its broker leads it, and no one else appends to its log. A resignation answers
+all waiting requests. The served state matches the log, even if other brokers have written or truncated it in the
+meantime, and once everything is loaded, the old coordinator is indistinguishable from a new one with the same logs.
 
-Method: stories of elections and resignations, also old and repeated ones, of requests, timers and slow or failing logs,
-over two partitions. A model knows who leads. Each step is followed by a comparison with a replay of the logs. Then both
-coordinators, the old one and a new one with copies of the logs, run one more story.
+Method: stories of elections and resignations (including old and repeated ones), requests, timers, and slow or failing
+logs, over two partitions. A model knows who leads. Each step is followed by a comparison with a replay of the logs.
+Then both coordinators, the old one and a new one with copies of the logs, run one more story.
 """
 
 from __future__ import annotations
@@ -69,10 +68,10 @@ TROUBLE: Kinds = {
 
 
 class LedLog(MemoryLog):
-    """A log that only its leader's coordinator may append to.
+    """A log to which only its leader's coordinator may append.
 
     Attributes:
-        is_led: whether the broker of the coordinator leads the partition.
+        is_led: whether the coordinator's broker leads the partition.
     """
 
     def __init__(self) -> None:
@@ -84,7 +83,7 @@ class LedLog(MemoryLog):
         super()._append(batch, done)
 
     def end_waiting(self) -> None:
-        """Refuse what waits, since another broker leads."""
+        """Fail waiting operations, since another broker leads."""
         error, self.error = self.error, BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         watchers, self._watchers = self._watchers, []
         for _, reached in watchers:
@@ -94,13 +93,13 @@ class LedLog(MemoryLog):
         self.error = error
 
     def put(self, batch: StoredBatch) -> None:
-        """Append a batch of another leader."""
+        """Append another leader's batch."""
         self.batches.append(batch._replace(base_offset=self.next_offset))
         self.next_offset = self.batches[-1].next_offset
         self.high_watermark = self.next_offset
 
     def truncate(self) -> None:
-        """Drop what was not committed."""
+        """Drop uncommitted batches."""
         self.batches = [batch for batch in self.batches if batch.next_offset <= self.high_watermark]
         self.next_offset = self.high_watermark
 
@@ -153,7 +152,7 @@ class Scene:
                 assert partition.shard.state == replayed(self.logs[number].batches)
         assert all(len(answers) <= 1 for answers in self.answers)
         for number, answers in zip(self._asked_of, self.answers, strict=True):
-            assert answers or self.logs[number].is_led, "who waits for a partition of another broker waits in vain"
+            assert answers or self.logs[number].is_led, "a request waits in vain for another broker's partition"
 
     # Roles.
 
@@ -172,7 +171,7 @@ class Scene:
         self.runtime.elected(number, self.logs[number], epoch, self.now_ms)
 
     def resign(self, number: int, later: int, is_late: bool) -> None:
-        """Resign; appends that are under way are refused, or come into the log late."""
+        """Resign; appends under way are refused or reach the log late."""
         self.epochs[number] += later
         self.runtime.resigned(number, self.epochs[number])
         self._follow(number, is_late=is_late)
@@ -198,7 +197,7 @@ class Scene:
     def _follow(self, number: int, *, is_late: bool = False) -> None:
         self.logs[number].is_led = False
         waiting = [each for of, each in zip(self._asked_of, self.answers, strict=True) if of == number and not each]
-        assert not waiting, "a resignation leaves requests without an answer"
+        assert not waiting, "a resignation leaves requests unanswered"
         if not is_late:
             self.logs[number].end_waiting()
 
@@ -267,7 +266,7 @@ class Scene:
         self.logs[number].commit(self.logs[number].next_offset)
 
     def fail(self, number: int, code: ErrorCode) -> None:
-        """Let appends and reads fail for a while; a load tries it again."""
+        """Let appends and reads fail for a while; a load retries them."""
         self.logs[number].error = BrokerError(code, "for a while")
 
     def mend(self, number: int) -> None:
@@ -292,8 +291,8 @@ class Scene:
             self.elect(number, 1)
         while self.runtime.is_loading:
             self.let_pass(100)
-        assert all(self.answers), "a request is not answered, although there is nothing left to wait for"
-        self.let_pass(2 * COMMIT_TIMEOUT_MS)  # for the timers of shards, too
+        assert all(self.answers), "a request is unanswered, although nothing is left to wait for"
+        self.let_pass(2 * COMMIT_TIMEOUT_MS)  # also for the shards' timers
         self.check()
 
 

@@ -1,7 +1,6 @@
-"""A partition's log as a coordinator uses it: records come back, the high watermark is the log's, and errors are
-reported.
+"""A partition's log as a coordinator uses it: it returns its records and high watermark, and reports errors.
 
-Method: a log on a disk in memory; background work waits until the test runs it.
+Method: a log on an in-memory disk; background work waits until the test runs it.
 """
 
 from __future__ import annotations
@@ -104,7 +103,7 @@ def test_transactions_come_back(disk, background):
     log.append_marker(LastMarker(Marker(7, 3, True, 0), 2), NOW_MS, ends.append)
     assert ends[-1].code is ErrorCode.INVALID_PRODUCER_EPOCH
     log.append([(b"k", b"v")], NOW_MS, ends.append, InTransaction(9, 0, None))
-    assert ends[-1].code is ErrorCode.INVALID_TXN_STATE, "nobody has verified it"
+    assert ends[-1].code is ErrorCode.INVALID_TXN_STATE, "the transaction has not been verified"
 
 
 def test_failed_sync_is_final(disk, background):

@@ -1,6 +1,6 @@
 """A listener accepts clients up to the limits, and recovers after a failed accept.
 
-Method: a listener on a free port, on the test's own event loop; this process's limit on open files is lowered.
+Method: a listener on a free port, on the test's own event loop; the limit on open files of this process is lowered.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TIMEOUT_SECONDS = 20
 
 
 class Wire(asyncio.Protocol):
-    """A connection that records itself for the test, and when it is closed."""
+    """A connection that registers itself with the test, and notes when it is closed."""
 
     def __init__(self, client: socket.socket, peer: Peer, gone: Callable[[], None]) -> None:
         self.is_immediate = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
@@ -66,7 +66,7 @@ def test_connections_are_taken_in_up_to_the_limit_and_again_when_others_have_gon
             assert await asyncio.get_running_loop().sock_recv(third, 1) == b""
             assert len(bench.wires) == 2
             assert all(wire.is_immediate for wire in bench.wires)
-            # Linux doubles the value, to leave room for its own bookkeeping.
+            # Linux doubles the value to leave room for its own bookkeeping.
             assert all(wire.send_bytes in (BUFFERS.send_bytes, 2 * BUFFERS.send_bytes) for wire in bench.wires)
             assert str(bench.wires[0].peer) == "User:ANONYMOUS at /127.0.0.1 on PLAINTEXT"
             first.close()
@@ -86,7 +86,7 @@ def test_connections_are_taken_in_up_to_the_limit_and_again_when_others_have_gon
     assert len(caplog.messages) == 1
 
 
-#: Descriptors that are always in use: if the limit is this number, none can become free in the meantime, whatever
+#: The number of descriptors that are always in use: with this limit, none can become free in the meantime, whatever
 #: earlier tests have left to the garbage collector.
 STANDARD_STREAMS = 3
 

@@ -1,6 +1,6 @@
-"""Links over real connections: requests of any version, connections that end, the end of the links.
+"""Links over real connections: requests in any version, ended connections, and the end of the links.
 
-Method: the scripted broker in memory, on the event loop of the test; its answers are right, missing or damaged.
+Method: the scripted in-memory broker on the test's event loop; its responses are right, missing or damaged.
 """
 
 from __future__ import annotations

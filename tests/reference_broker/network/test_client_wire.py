@@ -1,6 +1,6 @@
-"""A client's connection sends in order however much the socket accepts, and counts the bytes that it holds.
+"""A client's connection sends in order, however much the socket accepts, and counts the bytes that it holds.
 
-Method: a pair of sockets with small buffers and a session played by the test, on the test's own event loop.
+Method: a socket pair with small buffers and a session played by the test, on the test's own event loop.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def test_what_is_written_is_sent_before_the_end(tmp_path):
 
 @pytest.mark.parametrize("has_dropped", [False, True])
 def test_a_connection_ends_once(has_dropped):
-    """asyncio fails if a transport is closed during the callback that reports that everything was sent."""
+    """asyncio fails if a transport is closed during the callback that reports that everything has been sent."""
     data = bytes(1_000_000)
     errors: list[Any] = []
 
@@ -156,7 +156,7 @@ def test_a_connection_with_something_unread_is_ended_by_the_client():
         await bench.send(bytes(100_000))
         bench.far.close()
         await bench.until(lambda: bench.gone)
-        assert not bench.session.frames, "what comes is dropped"
+        assert not bench.session.frames, "incoming data is dropped"
 
     on_a_loop(test())
 
@@ -170,7 +170,7 @@ def test_client_that_reads_nothing_is_closed_after_a_while(monkeypatch):
         wire.write([bytes(1_000_000)])
         assert wire.may_be_idle
         bench.session.is_waiting = True
-        assert wire.may_be_idle, "to read is up to the client"
+        assert wire.may_be_idle, "it is the client's turn to read"
         wire.close()
         await bench.until(lambda: bench.gone)
         assert not bench.budget.unsent_bytes
@@ -212,7 +212,7 @@ def test_file_that_is_shorter_than_believed_ends_the_connection(tmp_path):
         wire = await bench.connect()
         wire.write([b"head", FileSlice(file, 0, 1_500)])
         assert await bench.read(2_000) in (b"head" + b"x" * 1_000, b"")
-        assert bench.session.reasons == ["a file of records ends at 1000, so 500 bytes of it are missing"]
+        assert bench.session.reasons == ["a file of records ends at 1000, so 500 bytes are missing"]
         bench.end()
 
     on_a_loop(test())
@@ -229,7 +229,7 @@ def test_file_that_gets_shorter_while_it_is_sent_ends_the_connection(tmp_path):
         file.truncate(100)
         assert len(await bench.read(3_000_000)) < 3_000_000
         (reason,) = bench.session.reasons
-        assert "bytes of it are missing" in reason
+        assert "bytes are missing" in reason
         bench.end()
 
     on_a_loop(test())
@@ -268,7 +268,7 @@ def test_requests_before_one_that_is_too_long_are_handled():
 
 
 def test_connection_is_read_while_there_is_memory_and_it_is_not_closed():
-    """Notices about memory take effect at once; otherwise a connection could take any amount until the next one."""
+    """Memory notices take effect immediately; otherwise a connection could take any amount until the next notice."""
 
     async def test() -> None:
         bench = Bench()
@@ -288,7 +288,7 @@ def test_connection_is_read_while_there_is_memory_and_it_is_not_closed():
 
 
 def test_others_go_on_once_a_lost_connection_has_given_back_everything(monkeypatch):
-    """Its received bytes, its unsent bytes, and its turn; giving up the turn lets the next one go on."""
+    """It gives back received bytes, unsent bytes, and its turn, which lets the next connection continue."""
 
     async def test() -> None:
         bench = Bench()
@@ -304,7 +304,7 @@ def test_others_go_on_once_a_lost_connection_has_given_back_everything(monkeypat
 
 
 def test_connection_that_is_given_up_sends_nothing_more():
-    """Responses that its session writes at the end would take memory that is used up."""
+    """Responses that its session writes at the end would take memory when none is left."""
 
     async def test() -> None:
         bench = Bench()

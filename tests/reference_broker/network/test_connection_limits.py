@@ -20,7 +20,7 @@ def test_in_all_and_per_address():
     assert not limits.refusal("a")
     limits.closed("a")
     limits.closed("b")
-    assert not limits._counts, "addresses that are gone are forgotten"
+    assert not limits._counts, "addresses without connections are forgotten"
 
 
 def test_some_addresses_have_limits_of_their_own():
@@ -60,7 +60,7 @@ def test_overrides(text, limits):
 @pytest.mark.parametrize("text", ["10.0.0.1", "10.0.0.1:", "10.0.0.1:many", "10.0.0.1:-1", "unknown:1"])
 def test_overrides_that_cannot_be(text):
     def resolve(host):
-        raise OSError("nobody knows it")
+        raise OSError("the name is unknown")
 
     with pytest.raises(ConfigurationError, match=r"max\.connections\.per\.ip\.overrides"):
         read_overrides(text, resolve)

@@ -1,6 +1,6 @@
 """Connections leave enough file descriptors for files.
 
-Method: counts from the test, and the counts of this process.
+Method: counts from the test, and this process's own counts.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def test_connections_stop_before_the_reserve_and_go_on_when_there_is_room(monkey
     bench = Bench(monkeypatch)
     reasons = [bench.accept() for _ in range(40)]
     assert [not reason for reason in reasons] == [True] * 25 + [False] * 15
-    assert reasons[-1] == "76 of 100 file descriptors are open, and 25 are kept for files (ulimit -n)"
-    assert bench.counts < 10, "refusals need no count of their own"
+    assert reasons[-1] == "76 of 100 file descriptors are open, and 25 are reserved for files (ulimit -n)"
+    assert bench.counts < 10, "refusals do not each need a count"
     assert bench.open == 75
     bench.open = 60
     bench.now_ms += 100

@@ -1,4 +1,4 @@
-"""The event loop is of the requested kind."""
+"""The event loop has the requested type."""
 
 from __future__ import annotations
 

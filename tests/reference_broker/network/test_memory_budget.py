@@ -14,7 +14,7 @@ LIMIT_BYTES = 1_000
 
 
 class Connection:
-    """A connection that receives one request after the other."""
+    """A connection that receives one request after another."""
 
     def __init__(self, budget: MemoryBudget, frame_bytes: int) -> None:
         self.budget = budget
@@ -42,7 +42,7 @@ class Connection:
         self.budget.done(self)
 
     def respond(self, unsent_bytes: int) -> None:
-        """Write bytes, some of which the client does not read at once."""
+        """Write bytes, some of which the client does not read immediately."""
         self.unsent_bytes = unsent_bytes
         self.budget.unsent(self, unsent_bytes)
 
@@ -76,7 +76,7 @@ def test_the_one_that_lacks_least_goes_on_and_then_the_next():
     for connection in (long, longer, short):
         connection.send(400)
     assert budget.is_full
-    assert not short.waits, "it lacks least"
+    assert not short.waits, "it has the fewest missing bytes"
     longer.send(1)
     long.send(1)
     assert long.waits
@@ -87,7 +87,7 @@ def test_the_one_that_lacks_least_goes_on_and_then_the_next():
     assert not longer.waits
     longer.send(300)
     assert budget.is_full
-    assert not longer.waits, "nobody else asks"
+    assert not longer.waits, "no other connection asks"
     long.send(1)
     assert (long.waits, longer.waits) == (False, True)
     long.send(2_000)
@@ -114,7 +114,7 @@ def test_never_more_than_one_frame_beyond_the_limit():
         connections = [Connection(budget, chance.randrange(100, frame_bytes_max)) for _ in range(40)]
         for _ in range(3_000):
             able = [connection for connection in connections if not connection.waits]
-            assert able, f"seed {seed}: everybody waits"
+            assert able, f"seed {seed}: all connections wait"
             chance.choice(able).send(chance.randrange(1, step_bytes))
             most = LIMIT_BYTES + frame_bytes_max + step_bytes * len(connections)
             assert budget.received_bytes == sum(connection.held_bytes for connection in connections)
@@ -186,13 +186,13 @@ def test_who_holds_most_and_does_not_read_is_closed_first():
     slow.respond(280)
     assert budget.unsent_bytes == LIMIT_BYTES // 2
     new.respond(300)
-    assert not stuck.reason, "one may go on beyond the limit"
+    assert not stuck.reason, "one connection may exceed the limit"
     newer.respond(290)
     assert stuck.reason == (
-        "200 bytes of its responses are not read, while those of all connections take more than half of the 1000 bytes "
+        "200 bytes of responses are not read, while those of all connections take more than half of the 1000 bytes "
         "that they share"
     )
-    assert newer.reason, "nothing is known yet of those that are left"
+    assert newer.reason, "nothing is known yet about the remaining connections"
     assert not any(each.reason for each in (small, slow, new))
     assert budget.unsent_bytes == 600
 
@@ -242,7 +242,7 @@ def test_large_responses_that_are_read_are_completed_one_after_the_other():
     while first.unsent_bytes > limit_bytes // 2:
         second.reason = ""
         second.respond(limit_bytes)
-        assert second.reason, "the other one would never be complete if it had to go"
+        assert second.reason, "otherwise the other response would never be complete"
         first.unsent_bytes -= RATE_BYTES_MIN
         clock[0] += 1_000
         timers.fire(clock[0])
@@ -267,7 +267,7 @@ def test_slow_reader_of_a_large_response_is_closed():
         slow.unsent_bytes -= RATE_BYTES_MIN // 2
         clock[0] += GRACE_MS
         timers.fire(clock[0])
-    assert slow.reason, "it keeps to half of the minimum rate, and is behind by more than a second"
+    assert slow.reason, "at half of the minimum rate, it is more than a second behind"
     assert budget.unsent_bytes == 0
 
 
@@ -277,7 +277,7 @@ def test_reader_at_the_minimum_rate_is_never_behind():
     reader = Connection(budget, 0)
     reader.respond(2 * seconds * RATE_BYTES_MIN)
     for _ in range(seconds):
-        assert timers.next_deadline_ms == clock[0] + GRACE_MS, "it is looked after"
+        assert timers.next_deadline_ms == clock[0] + GRACE_MS, "its rate is checked"
         reader.unsent_bytes -= RATE_BYTES_MIN * GRACE_MS // 1_000
         clock[0] += GRACE_MS
         timers.fire(clock[0])

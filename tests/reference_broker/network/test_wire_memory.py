@@ -1,4 +1,4 @@
-"""A connection counts the bytes that it holds, waits for memory if it must, and is not blamed for the broker's delays.
+"""A connection counts the bytes that it holds, waits for memory if needed, and is not blamed for the broker's delays.
 
 Method: as in `test_client_wire.py`.
 """
@@ -51,7 +51,7 @@ def test_large_requests_wait_for_memory_and_small_ones_do_not():
         await first.until(lambda: first.session.frames)
         assert not sending.done()
         assert not second.session.frames
-        assert first.budget.received_bytes < LIMIT_BYTES, "what is handled is given back"
+        assert first.budget.received_bytes < LIMIT_BYTES, "the memory of handled requests is given back"
         await sending
         await second.until(lambda: second.session.frames)
         assert first.budget.received_bytes == 0
@@ -105,7 +105,7 @@ def test_what_the_session_holds_counts_until_it_is_answered():
 
 @pytest.mark.parametrize("is_first", [True, False])
 def test_paused_connection_is_not_slow(is_first):
-    """Neither the connection that may exceed the limit, nor one that waits behind it."""
+    """This holds for the connection that may exceed the limit, and for one that waits behind it."""
     request = frame(bytes(100_000))
 
     async def test() -> None:

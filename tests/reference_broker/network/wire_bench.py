@@ -1,4 +1,4 @@
-"""A client's connection on a pair of sockets with small buffers, and a session played by the test."""
+"""A client's connection on a socket pair with small buffers, and a session played by the test."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ class Played:
 
 
 class Bench:
-    """A wire and the client at its other end.
+    """A wire, and the client at its other end.
 
     Args:
-        shared: a memory budget shared with other connections; None for one of its own.
+        shared: a memory budget shared with other connections; None for a separate one.
         ends: the two sockets; None for a local socket pair.
     """
 
@@ -101,6 +101,6 @@ class Bench:
 def on_a_loop(test: Coroutine[Any, Any, None]) -> None:
     async def run() -> None:
         await asyncio.wait_for(test, TIMEOUT_SECONDS)
-        await asyncio.sleep(0)  # closing a connection takes a turn of the loop
+        await asyncio.sleep(0)  # closing a connection takes one iteration of the loop
 
     asyncio.run(run())

@@ -1,8 +1,8 @@
 """Regular expressions with Apache Kafka's results: the names that match as a whole, or the reason for a refusal.
 
-The answers come from RE2/J 1.8, with which Apache Kafka 4.3.0 compiles expressions; `tests/kafka/Patterns.java` prints
-them, and `tests/kafka/test_topic_patterns.py` checks them again. Ours differ in two places: RE2/J calls a surplus `)`
-an internal error, and ignores the case of a capital letter at which alternatives begin.
+The results come from RE2/J 1.8, with which Apache Kafka 4.3.0 compiles expressions; `tests/kafka/Patterns.java` prints
+them, and `tests/kafka/test_topic_patterns.py` checks them again. Ours differ in two places: RE2/J reports a surplus `)`
+as an internal error, and ignores the case of a capital letter with which alternatives begin.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NAMES = _ALL.split()
 #: The names that match here; Kafka gets these wrong.
 OWN_MATCHES = {"A[bc]|(?i:a)b": frozenset({"ab"})}
 
-#: The messages of the reference broker in place of Kafka's.
+#: The reference broker's own messages, in place of Kafka's.
 OWN_WORDS = {"regexp/syntax: internal error": "missing opening ("}
 
 

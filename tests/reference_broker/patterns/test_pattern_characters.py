@@ -13,7 +13,7 @@ SMALL = Characters("aAbK_-.ß1")
 
 
 def shown(characters: Characters, bits: int | None, of: str) -> str:
-    """Return those of the given characters that are in a set."""
+    """Return which of the given characters are in a set."""
     assert bits is not None
     return "".join(each for each in of if characters.bit(each) & bits)
 

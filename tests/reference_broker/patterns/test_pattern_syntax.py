@@ -1,6 +1,6 @@
 """Expressions mean the same as in RE2/J, and are refused for the same reasons.
 
-Method: the table of RE2/J's answers; random expressions, which are accepted or refused, but never fail.
+Method: the table of RE2/J's results; random expressions, which are accepted or refused but never cause a failure.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def test_what_stands_beside_a_deep_part_is_no_deeper_for_it() -> None:
 
 
 def test_scripts_are_known_of_ascii_only() -> None:
-    with pytest.raises(PatternError, match="scripts are known of ASCII only"):
+    with pytest.raises(PatternError, match="scripts are only known for ASCII"):
         parse(r"\p{Latin}", Characters("aé"))
     assert TopicPattern(r"\p{Ll}\p{L}", Characters("aé")).matches("aé")
 
@@ -63,6 +63,6 @@ def test_scripts_are_known_of_ascii_only() -> None:
 def test_classes_whose_case_is_ignored_cost_what_there_are_of_letters() -> None:
     many = Characters(map(chr, [*range(0x410, 0x450), *range(0x1E00, 0x1F00)]))
     parse("(?i)" + "[a-z]" * 100, many)
-    with pytest.raises(PatternError, match=f"it ignores the case of too many classes, of {many.cased} letters each"):
+    with pytest.raises(PatternError, match=f"it ignores the case of too many classes with {many.cased} letters each"):
         parse("(?i)" + "[a-z]" * 1_999, many)
     parse("(?i)" + "[a-z]" * 1_999, TOPIC_CHARACTERS)

@@ -1,4 +1,4 @@
-"""Regular expressions over topic names mean the same as in `re`, and none takes long.
+"""Regular expressions over topic names mean the same as in `re`, and no expression takes long.
 
 Method: random expressions, compared with `re.fullmatch` over names of a small alphabet; expressions that take `re`
 forever, and expressions that reach a limit. `test_pattern_syntax.py` covers RE2/J's syntax.
@@ -86,7 +86,7 @@ def test_single_names(pattern: str, name: str, is_match: bool) -> None:
     ],
 )
 def test_names_with_lines(pattern: str, is_match: bool) -> None:
-    """Transactional ids, which are also matched, may have any character."""
+    """Transactional ids, which are also matched, may contain any character."""
     assert TopicPattern(pattern, Characters("aß\n")).matches("a\nß") is is_match
 
 
@@ -94,7 +94,7 @@ def test_names_with_lines(pattern: str, is_match: bool) -> None:
     "pattern", [r"(a*\b)*b", "(a*)*b", "(a|aa)+", "(a?){200}a{200}", "(.*)(.*)(.*)(.*)(.*)1", "(a|a|a)*b"]
 )
 def test_no_expression_takes_long(pattern: str) -> None:
-    """`re` needs longer than the universe has existed for the first of them."""
+    """For the first expression, `re` would need longer than the universe has existed."""
     assert TopicPattern(pattern).matches("a" * 249) is (pattern in ("(a|aa)+", "(a?){200}a{200}"))
 
 
@@ -158,7 +158,7 @@ def test_the_largest_that_are_allowed() -> None:
 
 @pytest.mark.parametrize("pattern", ["(a" + "|" * 8_000 + "){1000}", "(?:a|" + "b{0}" * 2_000 + "){1000}"])
 def test_ways_that_are_nothing_count_once(pattern: str) -> None:
-    """Otherwise each would be an alternative, or a part, of each repetition."""
+    """Otherwise each one would be an alternative, or a part, of each repetition."""
     found, steps = matching(TopicPattern(pattern), ["aa", "ab"])
     assert found == {"aa"}
     assert sum(steps) < 10 * STATES_MAX

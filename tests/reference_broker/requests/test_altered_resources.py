@@ -1,6 +1,6 @@
-"""Every resource of a request gets one result, and the answer waits for all of them.
+"""Every resource in a request gets one result, and the response waits for all of them.
 
-Method: resources that are changed at once, later, or not at all.
+Method: resources that are changed immediately, later, or not at all.
 """
 
 from collections.abc import Callable

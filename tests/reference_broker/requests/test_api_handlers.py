@@ -1,7 +1,7 @@
-"""Every handler registers itself for existing versions, and the broker advertises nothing else.
+"""Every handler registers itself for existing versions, and the broker advertises no others.
 
 Method: the registry is loaded and compared with the modules of the package and with the table of APIs; valid and
-invalid handlers of the example's API are added to it.
+invalid handlers for the example's API are added to it.
 """
 
 import pkgutil
@@ -34,7 +34,7 @@ from kafkawire.sdk.protocol.versions import VersionRange
 
 GREET = OWN[OwnKey.GREET]
 
-#: Values for versions that type checkers would refuse.
+#: Values for versions that a type checker would refuse.
 ANYTHING: list[Any] = ["0", "1"]
 
 
@@ -133,7 +133,7 @@ def test_only_handlers_of_a_cluster_may_name_its_parts():
     for_cluster = ApiHandler(GREET, handle_orders, scope=Scope.CLUSTER)
     assert for_cluster.with_parts(parts)(None, None) == "the control_requests"
     for scope in (Scope.ALONE, Scope.BOTH):
-        with pytest.raises(TypeError, match="takes control_requests, and a broker has the parts advertised"):
+        with pytest.raises(TypeError, match="takes control_requests, but a broker has the parts advertised"):
             ApiHandler(GREET, handle_orders, scope=scope)
 
 
@@ -152,12 +152,12 @@ def test_own_handlers_stand_beside_the_brokers():
     added = both.handlers[OwnKey.GREET]
     assert (added.handle, added.versions, added.advertised) == (handle, (0, 1), (1, 1))
     assert repr(added) == "<handler of Greet (910) versions 0-1>"
-    assert OwnKey.GREET not in load().handlers, "they are those of one broker"
+    assert OwnKey.GREET not in load().handlers, "the handlers belong to one broker"
 
 
 @pytest.fixture
 def registered():
-    """Handlers of two scopes for APIs that have none yet, one of which a controller answers."""
+    """Handlers with two scopes for APIs that have none yet; one of them only runs on a controller."""
     load()
     before = dict(REGISTERED)
     serves(ApiKey.ENVELOPE, scope=Scope.CLUSTER, only_on_controller=True)(handle)
@@ -241,27 +241,27 @@ def test_stable_versions_are_served_unless_said_otherwise():
         ((OwnKey.GREET, handle), TypeError, "910> is not an Api: take one from a generated table"),
         ((GREET.request, handle), TypeError, "is not an Api"),
         ((GREET, None), TypeError, "Greet: the handler None is not a function"),
-        ((GREET, handle_later), TypeError, "Greet: the handler .* is a function to be awaited"),
-        ((GREET, partial(handle_later)), TypeError, "Greet: the handler .* is a function to be awaited"),
-        ((GREET, Later()), TypeError, "Greet: the handler .* is a function to be awaited"),
-        ((GREET, handle_in_parts_later), TypeError, "Greet: the handler .* is a generator to be awaited"),
+        ((GREET, handle_later), TypeError, "Greet: the handler .* is a coroutine function"),
+        ((GREET, partial(handle_later)), TypeError, "Greet: the handler .* is a coroutine function"),
+        ((GREET, Later()), TypeError, "Greet: the handler .* is a coroutine function"),
+        ((GREET, handle_in_parts_later), TypeError, "Greet: the handler .* is an async generator function"),
         ((GREET, lambda: None), TypeError, "Greet: the handler .* cannot be called with a Call and a request: too"),
         ((GREET, lambda a, b, c: None), TypeError, "cannot be called with a Call and a request: missing a .*'c'"),
         ((GREET, Later), TypeError, "Greet: the handler"),
         (
             (GREET, lambda a, b, *, grops: None),
             TypeError,
-            "takes grops, and a broker has the parts advertised, broker_configs, con",
+            "takes grops, but a broker has the parts advertised, broker_configs, con",
         ),
         ((GREET, handle, 5), TypeError, "Greet: versions is 5, but a VersionRange is needed"),
         ((GREET, handle, VersionRange(*ANYTHING)), TypeError, r"Greet: versions is VersionRange\(first='0'"),
         ((GREET, handle, None, "0"), TypeError, "Greet: advertised_from is '0', but an int is needed"),
         ((GREET, handle, None, True), TypeError, "Greet: advertised_from is True, but an int is needed"),
-        ((GREET, handle, None, -1), LocalProtocolError, "advertised from -1, but it can be from 0 to 2"),
-        ((GREET, handle, None, -32769), LocalProtocolError, "advertised from -32769, but it can"),
+        ((GREET, handle, None, -1), LocalProtocolError, "advertised_from is -1, but must be from 0 to 2"),
+        ((GREET, handle, None, -32769), LocalProtocolError, "advertised_from is -32769, but must"),
         ((GREET, handle, VersionRange(0, 3)), LocalProtocolError, "versions 0-3 are served, but 0-2 exist"),
         ((GREET, handle, VersionRange(2, 1)), LocalProtocolError, "versions none are served, but 0-2 exist"),
-        ((GREET, handle, None, 3), LocalProtocolError, "advertised from 3, but it can be from 0 to 2"),
+        ((GREET, handle, None, 3), LocalProtocolError, "advertised_from is 3, but must be from 0 to 2"),
     ],
 )
 def test_wrong_handlers(arguments, error, text):

@@ -1,6 +1,6 @@
 """A client that asks for its authorized operations gets all of them.
 
-Method: the numbers are those of Apache Kafka 4.3.0 without an authorizer; the tests of Metadata, DescribeGroups and
+Method: the numbers come from Apache Kafka 4.3.0 without an authorizer; the tests of Metadata, DescribeGroups and
 ConsumerGroupDescribe in `apis/` cover their place in responses.
 """
 

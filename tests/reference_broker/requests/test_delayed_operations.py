@@ -15,7 +15,7 @@ FIRST, SECOND = HeartbeatResponse(1), HeartbeatResponse(2)
 
 
 def made(response):
-    """Return a work generator that makes a response."""
+    """Return a work generator that produces a response."""
     yield
     return response
 
@@ -79,7 +79,7 @@ def cancelled():
 
 @pytest.mark.parametrize("make", [completed_by_another, completed, cancelled])
 def test_an_operation_that_has_ended_refers_to_nothing(make):
-    """Otherwise, a request with all its records would stay in memory as long as the operation."""
+    """Otherwise, a request with all its records would stay in memory for as long as the operation."""
     waiting = make()
     assert (waiting.on_cancel, waiting.steps, waiting._then, waiting._otherwise) == (None, None, None, None)
 
@@ -176,7 +176,7 @@ def test_failure_without_a_response(is_early, is_in_steps):
 
 def test_completed_by_a_function_or_by_its_error():
     def fail() -> HeartbeatResponse:
-        raise OSError("the file has gone")
+        raise OSError("the file is gone")
 
     waiting = DelayedOperation()
     with pytest.raises(OSError, match="gone"):

@@ -1,7 +1,7 @@
-"""A large request is handled in pieces, with turns for others in between; a small one is handled at once.
+"""A large request is handled in pieces, with turns for other connections in between; a small one, immediately.
 
 Method: the test's own handlers, one step at a time; connections that take turns through a list of deferred calls.
-`apis/test_large_requests.py` has large requests of each kind.
+`apis/test_large_requests.py` covers large requests of each kind.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def working(entries: int, answer):
 
 
 def begun(work: Work[Any]) -> Any:
-    """Handle the first piece of a request; tests look at the kind of the answer."""
+    """Handle the first piece of a request; tests look at the type of the answer."""
     return begin(work)
 
 

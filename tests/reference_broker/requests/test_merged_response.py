@@ -1,5 +1,4 @@
-"""A response is complete when all parts have arrived, and keeps their order; repeated names are answered repeatedly,
-within a limit.
+"""A response is complete once all parts have arrived; it keeps their order, and repeats repeated names up to a limit.
 
 Method: parts added by hand; requests with repeated names, sent to a broker without sockets.
 """
@@ -109,7 +108,7 @@ def commit(bench, metadata=""):
 Group = OffsetFetchRequest.OffsetFetchRequestGroup
 Topics = OffsetFetchRequest.OffsetFetchRequestTopics
 
-#: With these, each request names ten times as many entries as allowed.
+#: These let each request name ten times as many entries as allowed.
 METADATA = "m" * 4_000
 TOO_MANY = 16 * 1024 * 1024 // len(METADATA) + 1
 
@@ -160,7 +159,7 @@ def test_first_of_each_is_no_repetition(bench, monkeypatch):
 
 
 def test_each_entry_gives_way_whenever_it_is_looked_at(bench):
-    """When it is counted, when it is handled, when repetitions are counted, and when the response is filled."""
+    """That is when it is counted, when it is handled, when repetitions are counted, and when the response is filled."""
 
     def respond(parts: list[HeartbeatResponse]) -> Message:
         return parts[-1]

@@ -1,4 +1,4 @@
-"""A request passes the elements in their order; a failure in a handler is answered, and logged once.
+"""A request passes through the elements in order; a failure in a handler is answered, and logged once.
 
 Method: a broker without sockets, with replaced handlers or elements.
 """
@@ -93,10 +93,10 @@ def test_defect_is_answered_and_logged_once(asked, caplog):
 def test_defect_of_a_delayed_operation_is_answered_too(asked, caplog):
     delayed = DelayedOperation()
     assert asked.with_handler(lambda call, message: delayed) is delayed
-    delayed.complete_by(lambda: failing(OSError("the file has gone"))(None, None))
+    delayed.complete_by(lambda: failing(OSError("the file is gone"))(None, None))
     assert isinstance(delayed.response, MetadataResponse)
     assert delayed.response.topics[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
-    assert "the file has gone" in caplog.text
+    assert "the file is gone" in caplog.text
 
 
 def test_what_breaks_the_protocol_closes_the_connection(asked):

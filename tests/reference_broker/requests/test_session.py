@@ -36,7 +36,7 @@ from tests.reference_broker.storage.produced_batches import produced, values_in
 
 
 class Client:
-    """A client and the session on the other side."""
+    """A client, and the session on the other side."""
 
     def __init__(self, bench, **options) -> None:
         self.bench = bench
@@ -53,7 +53,7 @@ class Client:
         self.session.receive_frame(b"".join(self.protocol.request(message, version).parts)[LENGTH_BYTES:])
 
     def send_only(self, message, version) -> None:
-        """Send a request that has no response."""
+        """Send a request that expects no response."""
         parts = self.protocol.request(message, version, expect_response=False).parts
         self.session.receive_frame(bytearray(b"".join(parts)[LENGTH_BYTES:]))
 
@@ -92,12 +92,12 @@ def test_requests_are_answered_in_order(client):
 
 def test_request_behind_a_waiting_one_waits_and_reading_stops(client):
     client.send(fetch(), 12)
-    assert not client.paused, "a gone client has to be noticed while it waits"
+    assert not client.paused, "a client that disconnects has to be noticed while it waits"
     client.send(MetadataRequest(None), 12)
     assert client.paused == [True]
     assert not client.answers()
     client.bench.produce(produced(b"x"))
-    assert not client.answers(), "not from inside the request of the producer"
+    assert not client.answers(), "not from inside the producer's request"
     client.run_deferred()
     assert [type(answer).__name__ for answer in client.answers()] == ["FetchResponse", "MetadataResponse"]
     assert client.paused == [True, False]
@@ -244,7 +244,7 @@ def test_others_have_their_turn(client, monkeypatch):
 
 @pytest.fixture
 def slow(bench, monkeypatch):
-    """Return a client of a broker that takes half a turn to check a batch."""
+    """Return a client of a broker that needs half a turn to check a batch."""
     bench.create(partitions=8)
 
     def check(*arguments, **options):
@@ -327,7 +327,7 @@ def test_quota_mutes_the_connection_after_the_response(client, monkeypatch):
     assert client.paused == [True]
     client.send(MetadataRequest(None), 12)
     assert [answer.throttle_time_ms for answer in client.answers()] == [500]
-    assert client.session.is_waiting, "for the broker, not for the client"
+    assert client.session.is_waiting, "the client waits for the broker, not the reverse"
     client.bench.advance(499)
     client.run_deferred()
     assert not client.answers()
@@ -359,7 +359,7 @@ def test_session_that_ends_takes_no_more_but_sends_what_is_delayed(client):
     assert not client.session.held_bytes
 
 
-#: Requests of a controller, with the state of all partitions.
+#: A controller's requests, with the state of all partitions.
 CONTROL = (ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA)
 
 

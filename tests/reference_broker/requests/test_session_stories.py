@@ -1,11 +1,11 @@
 """A session answers each request once and in order, and behaves like a new one after any trouble.
 
-Goal: a request is handled after the previous one is answered, but not while the client leaves responses unread or a
-quota mutes it. Reading is paused exactly as long as a request has to wait. A slow request, a quota, a slow client and
-an error leave no trace once they are over.
+Goal: a request is handled once the previous one has been answered, but not while the client leaves responses unread or
+a quota mutes it. Reading is paused for exactly as long as a request has to wait. A slow request, a quota, a slow client
+or an error leaves no trace afterwards.
 
-Method: stories of requests, which the test's handler answers at once, later, in pieces or never, of deferred calls,
-time, and connections that end. Then the trouble ends, and the session runs one more story beside a new one.
+Method: stories of requests (which the test's handler answers immediately, later, in pieces or never), deferred calls,
+time, and connections that end. Then the trouble ends, and the session runs one more story alongside a new one.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class Scene:
     """A session, its client, and a handler that answers a request according to its kind.
 
     Attributes:
-        answered: numbers of the requests whose responses the client has, in order.
-        paused: the session's calls that pause (True) and resume reading.
+        answered: the numbers of the requests whose responses the client has received, in order.
+        paused: the session's calls that pause (True) and resume (False) reading.
     """
 
     def __init__(self, bench: BrokerBench, now_ms: int) -> None:
@@ -93,7 +93,7 @@ class Scene:
     def handle(self, call: Call, message: Message | None) -> Message | DelayedOperation | None:
         number = self._number_of(message)
         kind = self.sent[number]
-        assert number == len(self.handled), "each once, in order"
+        assert number == len(self.handled), "each request once, in order"
         assert not any(self._is_unanswered(earlier) for earlier in self.handled)
         assert not self.is_blocked
         assert not self.is_muted
@@ -189,7 +189,7 @@ class Scene:
         if self.wire.is_open and not self.is_stopped and not self.is_lost:
             queued = len(self.sent) > len(self.handled)
             assert (self.paused[-1:] == [True]) == (self.is_blocked or self.is_muted or queued)
-            assert not queued or self.is_blocked or self.is_muted or waits, "nothing holds them up"
+            assert not queued or self.is_blocked or self.is_muted or waits, "nothing holds up queued requests"
             assert self.session.is_waiting == (self.is_muted or bool(waits))
             held = [number for number in range(len(self.sent)) if number in waits or number not in self.handled]
             assert self.session.held_bytes == sum(self.sizes[number] for number in held)

@@ -1,4 +1,4 @@
-"""Without threads, blocking work happens in place, and its failure is reported as from a thread."""
+"""Without threads, blocking work runs in place, and its failure is reported as if from a thread."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""Steps of a BackgroundQueue run one after the other, in order, and a failed one does not hold up the next.
+"""Steps of a BackgroundQueue run one after another, in order, and a failed step does not hold up the next.
 
 Method: background work that the test releases.
 """

@@ -1,6 +1,6 @@
-"""A handler may raise anything without ending the broker; a `BrokerEnd` passes every handler of such errors.
+"""A handler may raise anything without ending the broker; a `BrokerEnd` passes through all code that catches errors.
 
-Method: `BrokerEnd` is raised in every place that calls code of a handler.
+Method: `BrokerEnd` is raised in every place that calls a handler's code.
 """
 
 from __future__ import annotations

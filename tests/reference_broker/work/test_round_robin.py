@@ -1,4 +1,4 @@
-"""Connections with long requests get one turn each, one after the other."""
+"""Connections with long requests get one turn each, one after another."""
 
 from collections.abc import Callable
 

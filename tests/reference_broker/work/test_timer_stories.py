@@ -1,9 +1,9 @@
-"""Each timer fires once, not before its deadline, and in the order of deadlines.
+"""Each timer fires once, not before its deadline, and in order of deadlines.
 
 Goal: this holds when the clock jumps, when timers are cancelled, when actions fail or set further timers, and when
 work waits for its turn.
 
-Method: stories beside a model that knows when each timer is due by a clock that never jumps.
+Method: stories alongside a model that knows when each timer is due by a clock that never jumps.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Scene:
     """Timers and a model of them.
 
     Attributes:
-        called: numbers of the timers that have fired, in order.
-        due_ms: the due time of each pending timer, by the clock that never jumps, and its number.
+        called: the numbers of the timers that have fired, in order.
+        due_ms: the due time of each pending timer by the clock that never jumps, and the timer's number.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Scene:
         self._timers: dict[int, Timer] = {}
         self._turns = 0
         self._turns_taken: list[int] = []
-        #: The jump of the clock before the last pause, as seen by a caller that read the clock then.
+        #: The clock's jump before the last pause, as seen by a caller that read the clock then.
         self._earlier_jumps = 0
 
     @property
@@ -112,7 +112,7 @@ class Scene:
         self.due_ms = [entry for entry in self.due_ms if entry not in due]
         before = len(self.called)
         self.timers.fire(self.now_ms)
-        assert self.called[before:] == [number for _, number in due], "in the order of their deadlines, each once"
+        assert self.called[before:] == [number for _, number in due], "each once, in order of deadlines"
 
     def _jump(self, milliseconds: int) -> None:
         self.jumped_ms += milliseconds

@@ -34,7 +34,7 @@ def test_cancelled_timers_do_not_count():
 
 
 def test_cancelled_timers_are_forgotten_now_and_then(monkeypatch):
-    """The others stay in order, and a new timer does not search them, however many are pending."""
+    """The other timers stay in order, and a new timer does not search them, no matter how many are pending."""
     monkeypatch.setattr(module, "_SIZE_MIN", 8)
     forget, looked_through, fired = Timers._forget_cancelled, [], []
     monkeypatch.setattr(Timers, "_forget_cancelled", lambda timers: looked_through.append(None) or forget(timers))
@@ -88,7 +88,7 @@ def test_failing_timer_takes_no_other_with_it(caplog, kind):
     assert fired == [10, 10]
     assert timers.next_deadline_ms == 20
     assert "the disk is full" in caplog.text
-    assert len(caplog.records) == 1, "a disk that stays full does not fill the log too"
+    assert len(caplog.records) == 1, "a disk that stays full does not also fill the log"
 
 
 def test_jump_of_the_clock_leaves_the_time_to_wait():
@@ -149,7 +149,7 @@ def test_long_work_takes_turns():
         timers.fire(0)
     assert (done, counts) == (["a", "a", "b", "c", "a", "c"], [1, 2, 3, 4, 5, 6])
     timers.in_turn(0, lambda now_ms: done.append("d"))
-    assert done[-1] == "d", "nobody has had this turn"
+    assert done[-1] == "d", "this turn was still free"
 
 
 @pytest.mark.defect

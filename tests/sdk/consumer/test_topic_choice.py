@@ -44,7 +44,7 @@ def test_names_and_patterns(protocol: str | None) -> None:
         *((protocol, (), ("(", None), r"pattern='\('") for protocol in PROTOCOLS if protocol != "consumer"),
         (None, (), (None, "("), r"excluded_pattern='\('"),
         ("classic", (), (None, "("), r"excluded_pattern='\('"),
-        ("zookeeper", (), (None, "[a[b]]"), r"excluded_pattern='\[a\[b\]\]': a class of characters must not"),
+        ("zookeeper", (), (None, "[a[b]]"), r"excluded_pattern='\[a\[b\]\]': a character class must not"),
         ("consumer", (), (None, "x"), "excluded_pattern='x': has no effect with group_protocol=\"consumer\""),
         ("auto", (), (None, "x"), "excluded_pattern='x': has no effect with group_protocol=\"auto\""),
     ],

@@ -1,4 +1,4 @@
-"""A coordinator of one classic group, small but as strict as Kafka's about ids, generations and states.
+"""A coordinator of one classic group; it is small, but as strict as Kafka's about ids, generations and states.
 
 Source: Apache Kafka, `GroupMetadataManager` (classic groups); KIP-345, KIP-394, KIP-814.
 """
@@ -41,11 +41,11 @@ class _Member:
 
 
 class ClassicCoordinator:
-    """One group; `tick` is called as time passes.
+    """One group; call `tick` as time passes.
 
     Attributes:
         offsets: the committed offsets.
-        commits: every commit that was accepted: partition, offset, member id.
+        commits: the accepted commits, as partition, offset and member id.
         joins: the join requests, with their reasons.
     """
 
@@ -76,7 +76,7 @@ class ClassicCoordinator:
         }
 
     def tick(self, now_ms: int) -> None:
-        """Let time pass: sessions expire, and rebalances go on without late members."""
+        """Let time pass: sessions expire, and rebalances continue without late members."""
         self.now_ms = now_ms
         for member in list(self.members.values()):
             if member.join is None and member.sync is None and now_ms - member.seen_ms > member.session_ms:

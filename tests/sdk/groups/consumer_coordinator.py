@@ -1,4 +1,4 @@
-"""A coordinator of one KIP-848 group, small but as strict as Kafka's about epochs and owned partitions.
+"""A coordinator of one KIP-848 group; it is small, but as strict as Kafka's about epochs and owned partitions.
 
 Source: Apache Kafka, `GroupMetadataManager` (consumer groups), `CurrentAssignmentBuilder`; KIP-848.
 """
@@ -39,14 +39,14 @@ class _Member:
 
 
 class ConsumerCoordinator:
-    """One group; `tick` is called as time passes.
+    """One group; call `tick` as time passes.
 
     Args:
         topics: the number of partitions by topic.
 
     Attributes:
         offsets: the committed offsets.
-        commits: every commit that was accepted: partition, offset, member id.
+        commits: the accepted commits, as partition, offset and member id.
     """
 
     def __init__(self, topics: Mapping[str, int], group_id: str = "g") -> None:
@@ -146,7 +146,7 @@ class ConsumerCoordinator:
         self._bump()
 
     def _bump(self) -> None:
-        """Compute a new target assignment, sticky and even."""
+        """Compute a new target assignment that is sticky and even."""
         self.epoch += 1
         wants = {
             member_id: {

@@ -1,4 +1,4 @@
-"""Classic groups whose members are joining, and the step that lets them go on."""
+"""Classic groups whose members are joining, and the step that lets them continue."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def kinds(member: Member) -> list[str]:
 
 
 def joining(cluster: Cluster) -> tuple[Member, Member, Member]:
-    """Return three members: the first waits in its join for the second, whose join request is held up."""
+    """Return three members: in its join, the first one waits for the second, whose join request is held up."""
     first, second = cluster.member("a"), cluster.member("b")
-    # All topics are known by now, so no change of the metadata leads to another rebalance.
+    # All topics are already known, so no metadata change leads to another rebalance.
     assert first.router.metadata.wanted is not None
     first.router.metadata.wanted.update(cluster.topics)
     cluster.settle(first, second)

@@ -1,6 +1,6 @@
-"""Members of a group on simulated clocks, beside one coordinator.
+"""Members of a group on simulated clocks, with one coordinator.
 
-Each member is a whole client with its own connections; `Members.run` advances all of them, and the coordinator, in
+Each member is a complete client with its own connections; `Cluster.run` advances all of them and the coordinator in
 steps of a few milliseconds.
 """
 
@@ -55,12 +55,12 @@ class Kafka(Protocol):
     def tick(self, now_ms: int) -> None: ...
 
 
-#: Makes the protocol of a member.
+#: Creates a member's protocol.
 Make = Callable[["Member", GroupSettings, Subscription], GroupProtocol]
 
 
 def classic(*assignors: str) -> Make:
-    """Return a factory of members of a classic group."""
+    """Return a factory for members of a classic group."""
 
     def make(member: Member, settings: GroupSettings, subscription: Subscription) -> GroupProtocol:
         return ClassicGroup(
@@ -79,7 +79,7 @@ def classic(*assignors: str) -> Make:
 
 
 def consumer() -> Make:
-    """Return a factory of members of a KIP-848 group."""
+    """Return a factory for members of a KIP-848 group."""
 
     def make(member: Member, settings: GroupSettings, subscription: Subscription) -> GroupProtocol:
         return ConsumerGroup(
@@ -106,7 +106,7 @@ class Member:
         make: the factory of its protocol.
         subscription: the topics that it reads.
         settings: its settings as a member.
-        auto_commit_interval_ms: None for no periodic commits.
+        auto_commit_interval_ms: the time between automatic commits; None disables them.
     """
 
     def __init__(
@@ -139,11 +139,11 @@ class Member:
 
     @property
     def state(self) -> str:
-        return str(getattr(self.group, "state").value)  # noqa: B009  # both protocols have one, each its own
+        return str(getattr(self.group, "state").value)  # noqa: B009  # both protocols have their own
 
     def fails(self, error: KafkaWireError, now_ms: int) -> None:
         self.simulation.check_time(now_ms)
-        assert not self.reader.assigned, "the partitions go first"
+        assert not self.reader.assigned, "the partitions are given up first"
         self.failures.append(error)
 
     def commit(
@@ -174,13 +174,13 @@ class Cluster:
         kafka: the coordinator.
         make: the default factory of each member's protocol.
         topics: the number of partitions by topic.
-        step_ms: how far the members' clocks may be apart.
+        step_ms: the maximum difference between the members' clocks.
 
     Attributes:
         node: the coordinator's node; the other nodes refuse the coordinator's requests.
         members: the members started so far.
         checks: called after each step, to check what must always hold.
-        fault: returns an answer to give instead of the true one; None for the true one.
+        fault: returns an answer that replaces the true one; None to give the true answer.
     """
 
     def __init__(self, kafka: Kafka, make: Make, topics: dict[str, int], step_ms: int = 5) -> None:
@@ -244,7 +244,7 @@ class Cluster:
         return handler(request, version) if fault is None else fault
 
     def run(self, duration_ms: int) -> None:
-        """Let time pass for all."""
+        """Let time pass for all members."""
         end_ms = self.now_ms + duration_ms
         while self.now_ms < end_ms:
             self.now_ms += self.step_ms
@@ -263,10 +263,10 @@ class Cluster:
         return self.now_ms - begun_ms
 
     def settle(self, *members: Member, count: int = 6, share: int | None = None) -> None:
-        """Let time pass until these members share the partitions among themselves, and nothing is in progress.
+        """Let time pass until these members share all partitions, and nothing is in progress.
 
         Args:
-            members: all of them.
+            members: all members.
             count: the number of partitions.
             share: the minimum for each member; None for an even share.
         """

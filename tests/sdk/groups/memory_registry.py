@@ -1,7 +1,8 @@
-"""A tree of nodes with sessions that a test drives operation by operation, and whose connections it breaks.
+"""A tree of nodes with sessions; a test drives it operation by operation, and breaks its connections.
 
-Nothing happens by itself: `MemoryRegistry.step` carries out the next operation of a session, or delivers its next
-outcome or event. So a test decides the order of everything, and can hide an outcome, which repeats its operation.
+Nothing happens on its own: `MemoryRegistry.step` carries out the next operation of a session, or delivers its next
+outcome or event. So a test decides the order of everything; it can also hide an outcome, so that the operation is
+repeated.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ class Tree:
     """The nodes, shared by all sessions.
 
     Attributes:
-        nodes: by path.
-        sessions: those that the tree knows.
+        nodes: the nodes, by path.
+        sessions: the sessions that the tree knows.
     """
 
     def __init__(self, *paths: str) -> None:
@@ -81,7 +82,7 @@ class Tree:
             self.change(SetData(path, data), 0)
 
     def remove(self, path: str) -> None:
-        """Delete a node and those below."""
+        """Delete a node and everything below it."""
         for each in sorted(self.nodes, reverse=True):
             if each == path or each.startswith(f"{path}/"):
                 self.change(Delete(each), 0)
@@ -161,7 +162,7 @@ class Tree:
         return RegistryCode.NOT_EMPTY if isinstance(operation, Delete) and self.children(path) else None
 
     def change(self, operation: Change, session: int, events: list[tuple[str, EventKind]] | None = None) -> Any:
-        """Make a change that is not refused; the events are fired, or put into a list."""
+        """Make a change that is not refused; fire its events, or append them to a list."""
         path = operation.path
         fired: list[tuple[str, EventKind]] = []
         result: Any
@@ -199,7 +200,7 @@ class Tree:
             self.sessions[session].deliver(lambda watcher=watcher: watcher(WatchEvent(path, kind)))
 
     def stat(self, path: str) -> Stat:
-        """Return what is known of a node; the transactions and times are not kept."""
+        """Return the state of a node, except for transactions and times, which are not kept."""
         node = self.nodes[path]
         return Stat(0, 0, 0, 0, node.version, 0, 0, node.owner, len(node.data), len(self.children(path)), 0)
 
@@ -219,8 +220,8 @@ class MemoryRegistry:
 
     Attributes:
         is_connected: whether operations are carried out.
-        carried_out: the operations that were, in order.
-        refuse: returns the error of an operation, None to carry it out.
+        carried_out: the operations carried out so far, in order.
+        refuse: returns the error for an operation, or None to carry it out.
     """
 
     def __init__(self, tree: Tree, session_timeout_ms: int = 6_000) -> None:
@@ -240,7 +241,7 @@ class MemoryRegistry:
         return "memory"
 
     def start(self) -> None:
-        """Do nothing: the session exists."""
+        """Do nothing, as the session already exists."""
 
     def add_listener(self, listener: SessionListener) -> None:
         self._listeners.append(listener)
@@ -273,11 +274,11 @@ class MemoryRegistry:
         return not self.is_connected or not (self._deliveries or self._queue)
 
     def deliver(self, call: Callable[[], None]) -> None:
-        """Have an event delivered, after those before it."""
+        """Queue an event for delivery."""
         self._deliveries.append(call)
 
     def step(self, *, is_seen: bool = True) -> None:
-        """Deliver one thing, or carry out one operation; one that is not seen will be carried out again."""
+        """Deliver an outcome or event, or carry out an operation, which is repeated if its outcome is hidden."""
         if self._deliveries and self.is_connected:
             self._deliveries.popleft()()
             return
@@ -296,19 +297,19 @@ class MemoryRegistry:
             self.deliver(lambda: done(tuple(outcomes)))
 
     def run(self) -> None:
-        """Do everything that is left to do, but not what results from it."""
+        """Do everything that is left to do now, but nothing that results from it."""
         while not self.is_quiet:
             self.step()
 
     def disconnect(self) -> None:
-        """Lose the connection; the session stays."""
+        """Lose the connection, but keep the session."""
         if self.is_connected:
             self.is_connected = False
             for listener in list(self._listeners):
                 listener.suspended()
 
     def reconnect(self) -> None:
-        """Connect again, in a new session if the tree has ended the former one."""
+        """Connect again; if the tree has ended the former session, in a new one."""
         if self.is_connected:
             return
         self.is_connected = True

@@ -22,7 +22,7 @@ class MemoryReader:
         positions: the next offset to hand out, by partition.
         stored: the committed offsets.
         log: the calls, in order.
-        errors: those that were reported but not raised yet.
+        errors: the errors that were reported but not raised yet.
     """
 
     def __init__(self, start: Callable[[TopicPartition], int] = lambda partition: 0) -> None:
@@ -89,9 +89,9 @@ class Listener:
     """A listener that takes events and acknowledges them when told to.
 
     Attributes:
-        events: all of them, in order.
-        on_event: called with each event, in place of the application; None for nothing.
-        acknowledge: set to the group's own method.
+        events: all events, in order.
+        on_event: called with each event in place of the application; None to do nothing.
+        acknowledge: set to the group's method.
         check_time: called with the time that comes with an event.
         is_slow: whether events wait for `handle`.
     """
@@ -106,7 +106,7 @@ class Listener:
 
     def __call__(self, event: Event, now_ms: int) -> None:
         self.check_time(now_ms)
-        assert not self.waiting, "an event before the former one was acknowledged"
+        assert not self.waiting, "an event came before the former one was acknowledged"
         self.events.append(event)
         self.waiting.append(event)
         if self.on_event is not None:
@@ -115,7 +115,7 @@ class Listener:
             self.handle(now_ms)
 
     def handle(self, now_ms: int) -> None:
-        """Acknowledge the event that waits."""
+        """Acknowledge the waiting event."""
         assert self.acknowledge is not None
         if self.waiting:
             self.acknowledge(self.waiting.pop(), now_ms)

@@ -1,6 +1,6 @@
 """Assignment changes are applied in order, each event is acknowledged once, and a loss overtakes everything.
 
-Method: the changes of one member beside a reader that notes its calls, and commits that end when told to.
+Method: the changes of one member, with a reader that notes its calls and commits that end when told to.
 """
 
 from __future__ import annotations
@@ -141,14 +141,14 @@ def test_what_is_finished_while_the_listener_runs_is_committed_before_the_partit
     scene.changes.acknowledge(event, listener_ms)
     ((offsets, deadline_ms, saved),) = scene.commits.waiting
     assert (dict(offsets), deadline_ms) == ({Q: OffsetAndMetadata(5, leader_epoch=1)}, limit_ms), (
-        "what failed is not tried again"
+        "a failed commit is not tried again"
     )
     scene.changes.acknowledge(event, listener_ms)
     assert (len(scene.commits.waiting), scene.reader.assigned, scene.done) == (1, {P, Q}, [])
     saved(Committed(offsets), listener_ms)
     assert (scene.reader.assigned, scene.commits.released, scene.done) == (frozenset(), [({P, Q}, None)], ["revoked"])
     scene.own(R)
-    assert scene.reader.handed_out == {R}, "the next event is acknowledged, too"
+    assert scene.reader.handed_out == {R}, "the next event is also acknowledged"
 
 
 def test_a_loss_while_the_last_commit_runs_is_reported_after_it() -> None:

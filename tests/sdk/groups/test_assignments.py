@@ -1,6 +1,6 @@
-"""The assignments of a consumer group: computed by its assignors, and encoded in the consumer protocol.
+"""The assignments of a consumer group are computed by its assignors and encoded in the consumer protocol.
 
-Method: tables, and hypothesis for groups in which some members send data that cannot be decoded.
+Method: tables, and hypothesis for groups where some members send data that cannot be decoded.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Everything(RangeAssignor):
 
 
 class Plain:
-    """An assignor that does not derive from the protocol class, and has nothing that has a default there."""
+    """An assignor that does not derive from the protocol class, and lacks everything that has a default there."""
 
     name = "plain"
 
@@ -96,7 +96,7 @@ def test_a_member_is_cooperative_if_all_of_its_assignors_are(names: list[str], c
 
 
 class Faulty(Assignor):
-    """An application's assignor that returns a given result, and fails to make user data."""
+    """An application's assignor that returns a given result, and fails to create user data."""
 
     name = "faulty"
 
@@ -117,7 +117,7 @@ class Faulty(Assignor):
     [
         ({"c": [P]}, "the assignment names c, which is not a member"),
         ({"a": [TopicPartition("u", 0)]}, "u-0 was assigned to a, which does not subscribe to its topic"),
-        ({"a": [P], "b": [TopicPartition("t", 2)]}, "t-2 was assigned to b, and does not exist"),
+        ({"a": [P], "b": [TopicPartition("t", 2)]}, "t-2 was assigned to b, but does not exist"),
         ({"a": [P, Q], "b": [Q]}, "t-1 was assigned to a and to b"),
         ({"a": [Q, Q]}, "t-1 was assigned to a and to a"),
     ],
@@ -154,7 +154,7 @@ SAID = st.builds(
 
 @st.composite
 def damaged(draw: st.DrawFn) -> bytes:
-    """Return a subscription with another version, with some bytes changed, and cut off; or noise."""
+    """Return a truncated subscription with another version and some changed bytes; or noise."""
     data = bytearray(draw(st.one_of(SAID, st.binary(max_size=40))))
     if len(data) >= 2 and draw(st.booleans()):
         data[:2] = draw(st.sampled_from([-2, -1, 0, 1, 2, 3, 4, 99])).to_bytes(2, "big", signed=True)
@@ -184,4 +184,4 @@ def test_a_group_gets_its_partitions_whatever_some_members_say(name: str, others
     assert len(given_away) == len(set(given_away))
     missing = everything - set(given_away)
     owned = {partition for each in subscriptions.values() for partition in each.owned_partitions}
-    assert missing <= (owned if name == "cooperative-sticky" else set()), "only what another must revoke first waits"
+    assert missing <= (owned if name == "cooperative-sticky" else set()), "only partitions to be revoked wait"

@@ -1,4 +1,4 @@
-"""Automatic commits come once per interval, one at a time, and end when told to."""
+"""Automatic commits happen once per interval, one at a time, and stop when told to."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ P = TopicPartition("t", 0)
 
 
 class Scene:
-    """Commits every 100 ms that end when told to."""
+    """Commits every 100 ms, which end when told to."""
 
     def __init__(self, interval_ms: int | None = 100) -> None:
         self.reader = MemoryReader()

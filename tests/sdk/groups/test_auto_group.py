@@ -1,6 +1,6 @@
 """A member uses the newest protocol that the coordinator offers, and passes every call on to it.
 
-Method: members that may be of either protocol, beside coordinators that offer one or both.
+Method: members that can use either protocol, with coordinators that offer one or both.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.sdk.groups.members import Cluster, Member, classic, consumer, refusal
 
 
 def auto(member: Member, settings: GroupSettings, subscription: Subscription) -> GroupProtocol:
-    """Make a member of either protocol."""
+    """Create a member that can use either protocol."""
 
     def make(kind: Any) -> Any:
         def made(subscription: Subscription, on_failure: Any) -> GroupProtocol:

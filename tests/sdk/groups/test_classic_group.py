@@ -1,6 +1,6 @@
 """A member of a classic group joins, reads, gives up, is fenced and leaves as Kafka's own consumer does.
 
-Method: members beside a simulated coordinator that is as strict as Kafka's; where a response must come at a certain
+Method: members with a simulated coordinator that is as strict as Kafka's; where a response must come at a certain
 moment, the test controls the coordinator.
 """
 
@@ -111,7 +111,7 @@ def test_cooperative_members_go_on_reading_what_they_keep() -> None:
 
 @ALL
 def test_no_record_is_read_twice_in_a_graceful_rebalance(assignor: str) -> None:
-    """The latency is 100 ms, and a record is finished in each partition every 5 ms."""
+    """The latency is 100 ms, and a record of each partition is finished every 5 ms."""
     cluster = Cluster.of_classic(assignor)
     handled: list[tuple[TopicPartition, int]] = []
 
@@ -197,7 +197,7 @@ def test_a_subscription_that_changes_during_a_join_takes_effect(assignor: str) -
 
 @ALL
 def test_a_subscription_to_the_same_topics_disturbs_nobody(assignor: str) -> None:
-    """A listener that subscribes in `on_assigned` would otherwise keep its group rebalancing."""
+    """Otherwise, a listener that subscribes in `on_assigned` would keep its group rebalancing."""
     cluster = Cluster.of_classic(assignor, topics={"t": 6, "u": 3})
     first, second = cluster.member("a", Subscription(["t", "u"])), cluster.member("b", Subscription(["t", "u"]))
     cluster.settle(first, second, count=9)
@@ -267,7 +267,7 @@ def test_records_wait_until_the_listener_has_handled_their_assignment() -> None:
     cluster.run(10_000)
     assert len(member.reader.assigned) == 6, "a listener can seek"
     assert member.reader.handed_out == frozenset()
-    assert coordinator(cluster).state is GroupState.STABLE, "heartbeats go on"
+    assert coordinator(cluster).state is GroupState.STABLE, "heartbeats continue"
     member.listener.handle(member.now_ms)
     assert len(member.reader.handed_out) == 6
 
@@ -323,7 +323,7 @@ def test_the_member_says_when_it_is_to_be_polled() -> None:
     simulation = member.simulation
     begun_ms, sent = member.now_ms, len(simulation.requests(HeartbeatRequest))
     member.reader.last_handed_out_ms = begun_ms
-    simulation.run(6_000)  # without the cluster, the member is polled only when it is due, and at events
+    simulation.run(6_000)  # without the cluster, the member is only polled when it is due, and on events
     assert len(simulation.requests(HeartbeatRequest)) - sent == 4
     left = [time for time, _, request, _ in simulation.sent if isinstance(request, LeaveGroupRequest)]
     assert left == [begun_ms + 5_000]
@@ -389,7 +389,7 @@ def test_an_error_that_no_retry_can_mend_ends_the_membership(request_kind: type[
     cluster.until(lambda: member.failures != [])
     cluster.run(5_000)
     assert [error.code for error in member.failures if isinstance(error, BrokerError)] == [code]
-    assert member.reader.errors == [], "it is told once"
+    assert member.reader.errors == [], "the error is reported once"
     assert member.reader.assigned == frozenset()
     sent = len(member.simulation.sent)
     cluster.run(60_000)
@@ -441,7 +441,7 @@ def test_a_leader_whose_assignor_raises_lets_another_one_lead_and_comes_back_onc
     cluster.until(lambda: leader.reader.errors != [])
     assert isinstance(leader.reader.errors[0].__cause__, ZeroDivisionError)
     cluster.settle(other)
-    assert cluster.now_ms < 10_000, "the other one has not waited for the session of the former leader to end"
+    assert cluster.now_ms < 10_000, "the other member has not waited for the former leader's session to end"
     cluster.run(60_000)
     assert (leader.reader.assigned, len(leader.reader.errors)) == (frozenset(), 1), "it waits for the application"
     leader.reader.errors.clear()
@@ -463,7 +463,7 @@ def test_a_leader_whose_assignor_keeps_raising_pauses_longer_and_longer() -> Non
     assert member.failures == []
 
 
-#: Subscriptions that members of other clients may send, and how many topics can be read from each.
+#: Subscriptions that members with other clients may send, and how many topics can be read from each.
 DAMAGED = {
     "empty": (b"", 0),
     "cut off": (bytes.fromhex("0000 00000001 0001"), 0),
@@ -495,7 +495,7 @@ def test_a_member_that_cannot_be_read_is_the_only_one_to_suffer(damage: str, ass
     cluster.until(lambda: left.done)
     cluster.settle(*members)
     for member in members:
-        assert member.router.metadata.wanted == {"t"}, "the topics of a former member are not asked for any more"
+        assert member.router.metadata.wanted == {"t"}, "the topics of a former member are no longer requested"
         assert member.reader.errors == member.failures == []
 
 
@@ -514,7 +514,7 @@ def test_a_topic_that_grows_during_a_rebalance_is_read_as_a_whole(during: type[M
             def update(answer: MetadataResponse = response) -> None:
                 member.router.metadata.update(answer, member.now_ms)
 
-            member.simulation.at(1, update)  # before the response comes
+            member.simulation.at(1, update)  # before the response arrives
         return None
 
     cluster.fault = grow
@@ -544,7 +544,7 @@ def test_an_assignment_that_cannot_be_read_is_reported_and_the_next_one_counts()
     cluster.run(5_000)
     assert (member.state, member.reader.assigned, member.failures) == ("stable", frozenset(), [])
     (error,) = member.reader.errors
-    assert str(error).startswith("group g, generation 1: the 1 bytes that leader member-1 assigns cannot be read: ")
+    assert str(error).startswith("group g, generation 1: the 1-byte assignment from leader member-1 cannot be read: ")
     protocol_of(member).assign = assign  # type: ignore[method-assign]  # restored
     cluster.topics["t"] = 7
     member.router.metadata.invalidate()

@@ -1,11 +1,11 @@
-"""Soon after any trouble a client commits and looks up offsets again, and behaves like a new one.
+"""Soon after any trouble, a client commits and looks up offsets again, and behaves like a new one.
 
-Goal: failures, lost partitions and old signatures leave no trace after the next success, neither in the machine that
-commits nor in the one that looks up committed offsets.
+Goal: after the next success, failures, lost partitions and old signatures leave no trace in the machine that commits or
+in the one that looks up committed offsets.
 
 Method: stories of finished records, commits, look-ups, refusals and rebalances on a simulated client. Each commit and
 each look-up ends once, by its deadline. Once all faults are mended, finished records are committed within one interval.
-Then a new client that has finished the same records runs one more story beside the used one.
+Then a new client that has finished the same records runs one more story alongside the used one.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ INTERVAL_MS = 500
 #: Long enough for several steps while a request is on its way.
 LATENCY_MS = 20
 
-#: The limit of an automatic commit.
+#: How long an automatic commit may take.
 TIMEOUT_MS = 10_000
 
-#: The longest pause, and a request after it.
+#: The longest pause plus a request after it.
 PROMPT_MS = 1_200
 
 PARTITIONS = (T0, T1, T2)
@@ -157,7 +157,7 @@ class Scene(Client):
         label = self._begin("commit", now_ms + timeout_ms)
 
         def done(outcome: object, now_ms: int) -> None:
-            del self.open[label]  # fails if the commit has ended before
+            del self.open[label]  # fails if the commit has already ended
             assert now_ms == self.simulation.now_ms
             if isinstance(outcome, Committed):
                 assert {(each.partition, offset.offset) for each, offset in outcome.offsets.items()} <= self.kept
@@ -176,7 +176,7 @@ class Scene(Client):
         def found(results: Found, now_ms: int) -> None:
             assert now_ms == self.simulation.now_ms
             for partition in results:
-                left.remove(partition)  # fails if it was reported before
+                left.remove(partition)  # fails if it has already been reported
             what = "".join(f", {each}: {result!r}" for each, result in sorted(results.items()))
             self.ends.append((now_ms, f"{label}: found{what}"))
             if not left:
@@ -250,7 +250,7 @@ class Scene(Client):
         assert not self.reader.to_commit(), "finished records are not committed automatically"
 
     def greet(self) -> None:
-        """Commit and look up, promptly, though the first attempts are refused; this also opens every connection."""
+        """Commit and look up promptly, although the first attempts are refused; this also opens every connection."""
         self.codes = {each.partition: [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 2 for each in PARTITIONS}
         self.router.refresh(lambda error: None)
         for node in (1, 2):
@@ -281,7 +281,7 @@ class Scene(Client):
 
 @given(steps(KINDS, 30), steps(KINDS, 15))
 @example([("codes", 0, [ErrorCode.TOPIC_AUTHORIZATION_FAILED]), ("finish",), ("pass", 600)], [])
-@example(  # the response to a commit that was withdrawn says nothing about the next one
+@example(  # the response to a withdrawn commit says nothing about the next one
     [
         *(("commit", [T0], 4, 3_000), ("pass", 600), ("commit", [T0], 5, 3_000), ("pass", 3), ("release", [T0])),
         *(("codes", 0, [ErrorCode.TOPIC_AUTHORIZATION_FAILED]), ("commit", [T0], 9, 3_000), ("pass", 600)),

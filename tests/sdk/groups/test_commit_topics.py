@@ -1,4 +1,4 @@
-"""An offset belongs to the topic that it was read from, whichever topic has that name later.
+"""An offset belongs to the topic that it was read from, no matter which topic has that name later.
 
 Method: the machine that commits, on a simulated client whose cluster deletes the topic.
 """
@@ -24,7 +24,7 @@ from tests.sdk.simulation import cluster, topic_id
 
 
 def recreate(client: Client) -> bytes:
-    """Have the topic deleted and created again; return its new id."""
+    """Delete the topic and create it again; return its new id."""
     former = client.simulation.handlers[MetadataRequest]
 
     def answer(request: Any, version: int) -> Any:
@@ -77,7 +77,7 @@ def test_an_offset_that_is_committed_while_its_topic_is_missing_belongs_to_no_la
 
 @pytest.mark.parametrize("is_created_again", [True, False])
 def test_the_commit_of_a_deleted_topic_ends_once_that_is_known(is_created_again: bool) -> None:
-    """A rebalance waits for the commit, and must not wait until the commit's deadline."""
+    """A rebalance waits for the commit, but must not wait until the commit's deadline."""
     client = Client()
     client.simulation.run(100)
     client.answer = lambda request: refusal(request, ErrorCode.UNKNOWN_TOPIC_ID)

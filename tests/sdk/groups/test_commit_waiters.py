@@ -1,4 +1,4 @@
-"""Each waiter for a commit is called once: with its last partition, at its deadline, or at the end of all."""
+"""Each waiter for a commit is called once: for its last partition, at its deadline, or when everything ends."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_deadlines_pass_in_order() -> None:
         scene.waiters.end(waiter, RequestTimedOut("too late"), 100)
     assert scene.waiters.due_ms == 200
     scene.waiters.settle(late, T0, 150)
-    assert list(scene.waiters.late(150)) == [], "one that has ended is left out"
+    assert list(scene.waiters.late(150)) == [], "a commit that has ended is left out"
     assert scene.waiters.due_ms is None
 
 

@@ -1,6 +1,6 @@
 """Committed offsets are found, each partition at its own pace and by its deadline.
 
-Method: the machine alone on a simulated client, beside a coordinator whose answer for each partition the test sets.
+Method: the machine alone on a simulated client; the test sets the coordinator's answer for each partition.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A member of a KIP-848 group heartbeats, reconciles, is fenced and leaves as Kafka's own consumer does.
 
-Method: members beside a simulated coordinator that checks epochs and owned partitions as Kafka's does.
+Method: members with a simulated coordinator that checks epochs and owned partitions as Kafka's does.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def test_members_share_the_partitions_and_go_on_reading_what_they_keep() -> None
 
 
 def test_a_commit_that_was_rejected_is_followed_by_a_heartbeat_at_once() -> None:
-    """The heartbeat tells whether the member was fenced; a rejected commit of a former epoch causes none."""
+    """The heartbeat shows whether the member was fenced; a rejected commit of a former epoch causes none."""
     cluster = Cluster.of_consumers()
     member = cluster.member("a")
     cluster.settle(member)
@@ -136,7 +136,7 @@ def test_a_partition_is_given_up_before_another_member_gets_it() -> None:
 
 
 def test_no_record_is_read_twice_in_a_rebalance() -> None:
-    """The latency is 100 ms, and a record is finished in each partition every 5 ms."""
+    """The latency is 100 ms, and a record of each partition is finished every 5 ms."""
     cluster = Cluster.of_consumers()
     handled: list[tuple[TopicPartition, int]] = []
 
@@ -264,7 +264,7 @@ def test_a_topic_that_is_not_in_the_metadata_yet_follows() -> None:
 
 
 def test_partitions_of_a_topic_that_the_metadata_lacks_for_a_while_are_kept() -> None:
-    """A new target arrives while a broker that has just started does not know one of the topics yet."""
+    """A new target arrives while a newly started broker does not know one of the topics yet."""
     cluster = Cluster.of_consumers({"t": 6, "u": 6})
     first = cluster.member("a", Subscription(["t", "u"]))
     cluster.settle(first, count=12)
@@ -419,7 +419,7 @@ def test_the_member_says_when_it_is_to_be_polled() -> None:
     cluster.settle(member)
     begun_ms, sent = member.now_ms, len(heartbeats(member))
     member.reader.last_handed_out_ms = begun_ms
-    member.simulation.run(6_000)  # without the cluster, the member is polled only when it is due, and at events
+    member.simulation.run(6_000)  # without the cluster, the member is only polled when it is due, and on events
     times = [time for time, _, _, _ in member.simulation.sent][-1 - 5 :]
     assert len(heartbeats(member)) - sent in (6, 7)
     assert (heartbeats(member)[-1].member_epoch, times[-1]) == (-1, begun_ms + 5_300)
@@ -518,7 +518,7 @@ def test_a_rebalance_after_an_absence_is_another_one() -> None:
 
 
 def test_a_target_of_unknown_topics_keeps_nothing_else_from_being_read() -> None:
-    """The topic was deleted, or is not visible: its metadata is requested once a second, and the rest is read."""
+    """The topic was deleted or is not visible: its metadata is requested once a second, and other topics are read."""
     cluster = Cluster.of_consumers()
     member = cluster.member("a")
     kind = ConsumerGroupHeartbeatResponse

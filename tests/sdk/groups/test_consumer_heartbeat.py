@@ -1,4 +1,4 @@
-"""A heartbeat carries what has changed, or everything if nothing is confirmed.
+"""A heartbeat carries the fields that have changed, or everything if nothing has been confirmed.
 
 Method: heartbeats after each kind of change.
 """

@@ -1,6 +1,7 @@
-"""Subscriptions and assignments are encoded as by Apache Kafka's clients, and decoded from older and newer versions.
+"""Subscriptions and assignments are encoded as in Apache Kafka's clients, and decoded from older and newer versions.
 
-Method: golden bytes (the assignor vectors hold hundreds more), every version, cuts, and hypothesis for round trips.
+Method: golden bytes (the assignor vectors contain hundreds more), every version, truncations, and hypothesis for round
+trips.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def test_golden_subscription() -> None:
 
 
 def test_golden_assignment() -> None:
-    """Partitions of a topic are written together, and the topics in the order of their first partitions."""
+    """Partitions of a topic are written together, and topics in the order of their first partitions."""
     data = encode_assignment(partitions("b-1 a-2 b-0"))
     assert data == bytes.fromhex("0003 00000002 000162 00000002 00000001 00000000 000161 00000001 00000002 ffffffff")
     assert decode_assignment(data) == tuple(partitions("b-1 b-0 a-2"))
@@ -87,7 +88,7 @@ def test_older_members(version: int, known: MemberSubscription) -> None:
 
 
 def test_newer_members() -> None:
-    """A later version adds fields after the known ones."""
+    """Later versions append fields to the known ones."""
     data = b"\x00\x09" + bytes.fromhex(SUBSCRIPTION_HEX)[2:] + b"something new"
     assert decode_subscription(data) == decode_subscription(bytes.fromhex(SUBSCRIPTION_HEX))
     assigned = encode_assignment(partitions("a-0"))
@@ -105,7 +106,7 @@ def test_cuts_are_refused() -> None:
 
 
 def test_no_version_below_zero() -> None:
-    with pytest.raises(DecodeError, match="version at byte 0: version -1 is not known; the oldest is 0"):
+    with pytest.raises(DecodeError, match="version at byte 0: version -1 is unknown; the oldest known version is 0"):
         decode_assignment(b"\xff\xff" + encode_assignment(())[2:])
 
 
@@ -118,7 +119,7 @@ def test_no_version_below_zero() -> None:
         (
             "fffe 00000001 000174 ffffffff",
             MemberSubscription(()),
-            "version at byte 0: version -2 is not known; the oldest is 0",
+            "version at byte 0: version -2 is unknown; the oldest known version is 0",
         ),
         ("0000 7fffffff 000174", MemberSubscription(()), "topics at byte 2"),
         (

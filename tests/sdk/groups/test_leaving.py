@@ -1,4 +1,4 @@
-"""A member of a classic group leaves for good or, if it is static, for a while, and always within its limit.
+"""A member of a classic group leaves for good or, if it is static, temporarily, and always within its time limit.
 
 Method: as in `test_classic_group.py`.
 """

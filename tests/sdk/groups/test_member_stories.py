@@ -1,11 +1,11 @@
-"""Soon after any trouble a member has all its partitions again, and behaves like a new one.
+"""Soon after any trouble, a member has all its partitions again, and behaves like a new one.
 
-Goal: a refusal, an assignment change, a loss, a departure and a change of the topics leave no trace after the next
-success, neither in the two kinds of membership nor in their parts: rebalances, assignment changes, heartbeats, reports.
+Goal: after the next success, a refusal, an assignment change, a loss, a departure or a change of the topics leaves no
+trace in either kind of membership or in its parts: rebalances, assignment changes, heartbeats, reports.
 
 Method: stories of one member, of another that comes and goes, and of faults. Each commit ends in time, and events wait
-for each other. Once all faults are mended, the member reads all existing partitions. Then a new member, alone in
-a new group, runs one more story beside the used one; names and generations are not compared.
+for each other. Once all faults are mended, the member reads all existing partitions. Then a new member, alone in a new
+group, runs one more story alongside the used one; names and generations are not compared.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ REQUESTS: dict[str, tuple[type[Message], ...]] = {
     "heartbeat": (HeartbeatRequest, ConsumerGroupHeartbeatRequest),
     "commit": (OffsetCommitRequest,),
 }
-#: Errors after which a member joins again, or tries again.
+#: Errors after which a member joins again or retries.
 CODES = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.NOT_COORDINATOR,
@@ -59,16 +59,16 @@ CODES = (
 #: A fault: the request is carried out, but its response is lost with the connection.
 HEARD = object()
 
-#: How far the clocks of members may be apart; coarser than elsewhere, since stories are long.
+#: The maximum difference between members' clocks; coarser than elsewhere, since stories are long.
 STEP_MS = 25
 
-#: The session of a killed member of a classic group, and the rebalance after it.
+#: The session of a killed member of a classic group, plus the rebalance after it.
 KILLED_MS = 8_000
 
-#: The limit of a departure.
+#: How long a departure may take.
 LEAVE_MS = 2_000
 
-#: The longest pause, and a rebalance of a group of one.
+#: The longest pause plus a rebalance of a group of one.
 SETTLED_MS = 2_000
 
 
@@ -236,7 +236,7 @@ class Scene:
             assert not self.member.reader.assigned
 
     def mend(self) -> None:
-        """Mend all faults: soon the member reads everything that it has subscribed to."""
+        """Mend all faults; soon, the member reads everything that it has subscribed to."""
         member = self.member
         for other in list(self.others):
             other.stop(1_000)
@@ -251,8 +251,8 @@ class Scene:
 
     def await_all(self) -> None:
         """Wait until the member is alone, and reads all partitions of its topics for good."""
-        end_ms = self.cluster.now_ms + 100_000  # the longest session of a killed member, and a silent request
-        for _ in range(2):  # after KILLED_MS, the rebalance without a killed member is over
+        end_ms = self.cluster.now_ms + 100_000  # the longest session of a killed member plus a silent request
+        for _ in range(2):  # after KILLED_MS, the rebalance without the killed member has ended
             self.cluster.until(lambda: len(self.kafka.members) == 1 and self.reads_all(), end_ms - self.cluster.now_ms)
             self.cluster.run(KILLED_MS)
         assert self.reads_all(), "the member has lost partitions again"
@@ -266,7 +266,7 @@ class Scene:
         ) and self.member.state in ("stable", "member")
 
     def settle(self) -> None:
-        """Have the member join again: from now on its requests are in step with those of any that did the same."""
+        """Have the member join again; from then on, its requests are in step with any member that did the same."""
         for self.cluster.node, names in (
             (1, ("t", "u")),
             (3, ("u",)),
@@ -274,7 +274,7 @@ class Scene:
         ):  # so that every broker is connected
             self.member.router.reach(self.cluster.node, self.member.now_ms)
             self.member.commit()
-            self.cluster.run(1_500)  # by then the member knows the coordinator
+            self.cluster.run(1_500)  # by then, the member knows the coordinator
             self.names = names
             self.member.group.subscribe(Subscription(list(names)), self.member.now_ms)
             self.cluster.run(SETTLED_MS)

@@ -1,7 +1,7 @@
 """A member takes every edge of its table, in a classic group and in a KIP-848 group.
 
-Method: a member beside a simulated coordinator is brought to the state where an edge begins, in a stable generation if
-the state allows it; then the test causes the transition to the other state.
+Method: a member with a simulated coordinator is brought to the state where an edge begins, in a stable generation if
+the state allows it; then the test causes the transition.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Consumer = consumer_group.State
 
 
 def answering(faults: dict[type[Message], Any]) -> Callable[[int, Message], Any]:
-    """Return a fault that answers some requests with an error code, or not at all."""
+    """Return a fault that answers some requests with an error code or not at all."""
 
     def fault(node: int, request: Message) -> Any:
         answer = faults.get(type(request))
@@ -45,7 +45,7 @@ def go_idle(cluster: Cluster, member: Member) -> None:
 
 
 def be_slow_with_an_assignment(member: Member, event: Event) -> None:
-    """Handle the revocation before a join at once, and leave the assignment after it unhandled."""
+    """Handle the revocation before a join immediately, but leave the assignment after it unhandled."""
     member.listener.is_slow = isinstance(event, Assigned)
 
 
@@ -69,7 +69,7 @@ def classic_in(state: Classic) -> tuple[Cluster, Member, dict[type[Message], Any
         if state is Classic.ADOPTING:
             member.listener.on_event = lambda event, now_ms: be_slow_with_an_assignment(member, event)
         elif state is Classic.READY:
-            cluster.run(2_000)  # its pauses are longer by then
+            cluster.run(2_000)  # by then, its pauses are longer
         cluster.until(lambda: member.state == state.value)
     assert member.state == state.value
     return cluster, member, faults

@@ -1,6 +1,6 @@
-"""Requests for offsets name topics by id where that is possible, and their responses are read either way.
+"""Requests for offsets name topics by id where possible, and responses are read either way.
 
-Method: each version that a broker may know, through the codec and back.
+Method: each version that a broker may know, encoded and decoded.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ P, Q, U = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 
 
 def known(*topics: str) -> Metadata:
-    """Return metadata in which these topics have ids."""
+    """Return metadata where these topics have ids."""
     from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 
     metadata = Metadata()

@@ -1,4 +1,4 @@
-"""Commits are merged, signed with the current membership, retried while that may help, and end in time.
+"""Commits are merged, signed with the current membership, retried while it may help, and ended in time.
 
 Method: the machine alone on a simulated client, with a member whose signature the test sets.
 """
@@ -254,7 +254,7 @@ def test_a_member_does_not_commit_for_others() -> None:
 
 
 def test_what_is_assigned_is_asked_once_for_a_commit_of_many_partitions() -> None:
-    """A consumer builds a new set of all its partitions for each such question."""
+    """A consumer builds a new set of all its partitions for each such call."""
 
     class Counting(MemoryReader):
         asked = 0
@@ -374,7 +374,7 @@ def test_an_automatic_commit_that_fails_is_logged(caplog: pytest.LogCaptureFixtu
     client.reader.read()
     client.simulation.run(2_000)
     failed = [message for message in caplog.messages if "group g: the automatic commit failed: GROUP_AUTH" in message]
-    assert len(failed) == 1, "seldom, however often it is tried"
+    assert len(failed) == 1, "it is logged seldom, however often it happens"
 
 
 def test_too_many_commits_are_refused() -> None:
@@ -487,7 +487,7 @@ def test_an_automatic_commit_that_fails_is_followed_by_the_next(end: str, monkey
 
 
 def test_a_coordinator_that_stores_something_has_recovered() -> None:
-    """After a final refusal of one partition the outage is over: no later error mentions it."""
+    """After a final refusal for one partition, the outage has ended, and no later error mentions it."""
     client = Client()
     client.codes = {0: [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 100}
     late = client.commit({T0: 1}, 2_000)

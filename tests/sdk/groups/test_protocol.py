@@ -1,10 +1,10 @@
 """Whatever happens to a group, its members keep the promises of `GroupProtocol`.
 
-Method: members join, leave, die and read beside a simulated coordinator, by seed. The coordinator moves, and every
-request may be refused, or lose its connection. At any time: no two members that the coordinator knows hand out the same
+Method: members join, leave, die and read with a simulated coordinator, by seed. The coordinator moves, and every
+request may be refused or lose its connection. At any time, no two members that the coordinator knows hand out the same
 partition (unless members give up everything in a rebalance), no commit is accepted from a member that does not own the
-partition, no committed offset goes back, and the listener gets one event at a time. In the end every
-partition is read by one member, and every commit and every `stop` has ended in time.
+partition, no committed offset decreases, and the listener gets one event at a time. In the end, every partition is read
+by one member, and every commit and every `stop` has ended in time.
 """
 
 from __future__ import annotations
@@ -93,12 +93,12 @@ class Story:
                     assert not read & member.reader.handed_out, "a partition is handed out by two members"
                     read |= member.reader.handed_out
         for partition, offset, _ in kafka.commits[self.seen :]:
-            assert offset >= self.stored.get(partition, 0), f"the committed offset of {partition} goes back"
+            assert offset >= self.stored.get(partition, 0), f"the committed offset of {partition} decreases"
             self.stored[partition] = offset
         self.seen = len(kafka.commits)
 
     def check_commit(self, request: OffsetCommitRequest) -> None:
-        """A member signs a commit with its current membership, and only for its own partitions."""
+        """A member signs commits with its current membership, and commits only for its own partitions."""
         for member in self.cluster.members:
             signature = member.group.sign()
             if signature is not None and signature.member_id == request.member_id:
@@ -106,7 +106,7 @@ class Story:
                 numbers = {each.partition_index for topic in request.topics for each in topic.partitions}
                 assert numbers <= {partition.partition for partition in member.reader.assigned}
                 return
-        raise AssertionError("a commit of nobody")
+        raise AssertionError("a commit without a member")
 
     def join(self) -> None:
         self.joined += 1

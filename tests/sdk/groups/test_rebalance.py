@@ -1,6 +1,6 @@
-"""A member takes part in a rebalance: it joins, leads if it is asked to, and learns its assignment.
+"""A member takes part in a rebalance: it joins, leads if asked to, and learns its assignment.
 
-Method: a rebalance on a simulated client, with a member that records its callbacks, and a plain-text protocol.
+Method: a rebalance on a simulated client with a member that records its callbacks and a plain-text protocol.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def test_a_leader_waits_for_metadata_that_does_not_come_for_a_while_only() -> No
 
 @pytest.mark.parametrize("grown", [{"t": [1, 1, 1], "u": [1]}, {"t": [1, 1], "u": [1, 1]}], ids=["own", "other"])
 def test_a_leader_that_is_told_to_skip_the_assignment_still_watches_the_topics(grown: dict[str, list[int]]) -> None:
-    """The leader watches its own topics, and those that only another member reads."""
+    """The leader watches its own topics, and topics that only another member reads."""
     scene = Scene()
     scene.simulation.run(100)
     scene.lead(b"t", b"u", skips=True)
@@ -236,7 +236,7 @@ def test_an_assignment_that_cannot_be_read_is_none_and_names_the_leader() -> Non
     scene = Scene()
     scene.simulation.handlers[SyncGroupRequest] = lambda request, version: SyncGroupResponse(assignment=b"?")
     scene.begin()
-    told = "group g, generation 3: the 1 bytes that leader l assigns cannot be read: message at byte 0: it is a"
+    told = "group g, generation 3: the 1-byte assignment from leader l cannot be read: message at byte 0: it is a"
     assert scene.heard[1:] == [("misassigned", f"{told} question mark"), ("assigned", set())]
 
 
@@ -295,7 +295,7 @@ def test_a_cancelled_rebalance_is_not_heard_of(duration_ms: int) -> None:
 
 
 def test_a_member_tells_the_leader_what_it_was_assigned_last() -> None:
-    """The member has given everything up by then, but the sticky assignor gives its old partitions back to it."""
+    """By then, the member has given up everything, but the sticky assignor gives it back its old partitions."""
     cluster = Cluster.of_classic("sticky")
     first = cluster.member("a")
     cluster.settle(first)
@@ -320,7 +320,7 @@ def test_an_assignment_shows_that_the_coordinator_knows_the_member() -> None:
 
 @pytest.mark.parametrize("rack", [None, "r1"])
 def test_racks_that_change_matter_to_a_leader_with_a_rack(rack: str | None) -> None:
-    """Broker 3's replicas have a rack only while broker 3 is in the cluster."""
+    """Broker 3's replicas only have a rack while broker 3 is in the cluster."""
     group = Cluster.of_classic()
     member = group.member("a", rack=rack)
     nodes = [1, 2, 3]

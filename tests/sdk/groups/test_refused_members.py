@@ -1,6 +1,7 @@
-"""A refusal that is not final is raised by one read, and the membership goes on.
+"""One read raises a refusal that is not final, and the membership continues.
 
-Method: members beside simulated coordinators, which refuse some requests; a reader that notes what reads would raise.
+Method: members with simulated coordinators that refuse some requests; a reader that notes the errors that reads would
+raise.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def kinds(member: Member) -> list[str]:
 def refuse(
     kind: type[Message], code: ErrorCode, left: list[int], when: Callable[[Message], bool] | None = None
 ) -> Fault:
-    """Return a fault that refuses requests of a class as often as `left` says, and counts it down."""
+    """Return a fault that refuses requests of a class as many times as `left` says, and counts it down."""
 
     def fault(node: int, request: Message) -> Message | None:
         if left[0] and isinstance(request, kind) and (when is None or when(request)):
@@ -44,7 +45,7 @@ def refuse(
 
 
 def codes(member: Member) -> list[ErrorCode]:
-    """Return what reads would raise."""
+    """Return the codes of the errors that reads would raise."""
     return [error.code for error in member.reader.errors if isinstance(error, BrokerError)]
 
 
@@ -128,7 +129,7 @@ def test_a_session_of_refused_heartbeats_loses_the_partitions() -> None:
 
 
 def test_a_coordinator_that_tells_of_a_rebalance_was_heard_from() -> None:
-    """The listener takes longer than a session to give up its partitions; one refusal then loses nothing."""
+    """The listener takes longer than a session to give up its partitions; a single refusal then loses nothing."""
     cluster = Cluster.of_classic()
     member = cluster.member("a", session_timeout_ms=6_000)
     cluster.settle(member)
@@ -165,7 +166,7 @@ def test_a_member_goes_on_reading_after_a_refusal_and_the_next_subscription_coun
     assert 10 <= heartbeats(member) - sent <= 20, "with pauses in between"
     member.reader.errors.clear()
     cluster.run(2_000)
-    assert len(member.reader.errors) == 1, "the application hears of it again"
+    assert len(member.reader.errors) == 1, "the application is told again"
     member.group.subscribe(Subscription(["t"]), member.now_ms)
     member.reader.errors.clear()
     cluster.settle(member)

@@ -12,7 +12,7 @@ from tests.sdk.groups.memory_registry import MemoryRegistry, Tree
 
 
 class Scene:
-    """Work over a tree, and what it reported."""
+    """Work on a tree, and its reports."""
 
     def __init__(self) -> None:
         self.registry = MemoryRegistry(Tree())
@@ -60,7 +60,7 @@ def test_a_cancelled_sequence_reports_nothing() -> None:
     late.cancel()
     scene.work.poll(5)
     assert not scene.reports
-    assert len(scene.registry.carried_out) == 2, "what was submitted is carried out"
+    assert len(scene.registry.carried_out) == 2, "submitted operations are carried out"
 
 
 def test_notes_are_called_in_order() -> None:

@@ -1,6 +1,6 @@
 """A request to leave is built for each version, and a group is found among others in a response.
 
-Method: the request is encoded in every version; the response is hand-made.
+Method: the request is encoded in every version; the response is handmade.
 """
 
 from __future__ import annotations

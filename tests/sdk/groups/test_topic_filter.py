@@ -1,4 +1,4 @@
-"""A filter accepts the topics that Kafka's accepts, and refuses what Python would read differently from Java."""
+"""A filter accepts the same topics as Kafka's, and refuses syntax that Python would read differently from Java."""
 
 from __future__ import annotations
 

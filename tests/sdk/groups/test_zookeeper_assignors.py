@@ -1,6 +1,6 @@
-"""The assignors of members in ZooKeeper give every partition to the thread that Kafka 1.1.1 gives it to.
+"""The assignors of members in ZooKeeper give every partition to the same thread as Kafka 1.1.1 does.
 
-Method: groups in `zookeeper_assignments.jsonl`, whose registrations and topics were put into a ZooKeeper; classes of
+Method: groups in `zookeeper_assignments.jsonl`, whose registrations and topics were written to a ZooKeeper; classes of
 Kafka 1.1.1 (`AssignmentContext`, `RangeAssignor`, `RoundRobinAssignor`) computed the owners for each member.
 """
 

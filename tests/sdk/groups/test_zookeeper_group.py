@@ -1,7 +1,7 @@
-"""A member of a group in ZooKeeper takes every edge of its table, and one rebalance at a time.
+"""A member of a group in ZooKeeper takes every edge of its table, and rebalances one at a time.
 
-Method: members over one tree of nodes, whose operations, outcomes and connections the test controls; random stories are
-in `test_zookeeper_stories.py`.
+Method: members on one tree of nodes; the test controls operations, outcomes and connections. Random stories are in
+`test_zookeeper_stories.py`.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ IDS = "/consumers/g/ids"
 
 
 def refusing(refuses: Callable[[Operation], bool], code: RegistryCode) -> Callable[[Operation], RegistryError | None]:
-    """Return what refuses some operations."""
+    """Return a function that refuses some operations."""
     return lambda operation: RegistryError(code, "/") if refuses(operation) else None
 
 
 def stall(group: Group, member: Member, state: State) -> None:
-    """Let a member proceed, operation by operation, until it is in a state."""
+    """Let a member proceed operation by operation until it reaches a state."""
     for _ in range(200):
         member.poll()
         if member.group.state is state:
@@ -43,7 +43,7 @@ def stall(group: Group, member: Member, state: State) -> None:
 
 
 def member_in(state: State) -> tuple[Group, Member]:
-    """Return a member in a state that it leaves only if the test does something."""
+    """Return a member in a state that it only leaves if the test does something."""
     group = Group({"t": 4, "u": 1})
     other = group.member("g_b")
     if state in (State.OUTSIDE, State.REGISTERING):
@@ -51,7 +51,7 @@ def member_in(state: State) -> tuple[Group, Member]:
         if state is State.REGISTERING:
             stall(group, member, state)
         return group, member
-    if state is State.WAITING:  # the other one does not let go
+    if state is State.WAITING:  # the other member does not let go
         group.run(0)
         other.listener.is_slow = True
     member = group.member("g_a")
@@ -153,7 +153,7 @@ def test_a_change_during_a_rebalance_is_followed_by_another(state: State) -> Non
     with taken(MEMBERSHIP_EDGES) as steps:
         group.set_partitions("t", 6)
         member.listener.is_slow = False
-        for _ in range(200):  # without the time and the poll that a test of stories has
+        for _ in range(200):  # without the time and the poll that stories have
             member.registry.step()
         member.listener.handle(group.now_ms)
         group.run(0)
@@ -163,7 +163,7 @@ def test_a_change_during_a_rebalance_is_followed_by_another(state: State) -> Non
 
 
 def test_only_one_rebalance_runs() -> None:
-    """Many changes while a listener is slow are one more rebalance."""
+    """Many changes while a listener is slow cause just one more rebalance."""
     group, member = member_in(State.ADOPTING)
     member.registry.carried_out.clear()
     for number in range(2, 6):
@@ -192,7 +192,7 @@ def test_a_partition_that_is_not_let_go_is_reported_and_tried_again(caplog: pyte
     other.listener.is_slow = False
     other.listener.handle(group.now_ms)
     group.run(0)
-    assert len(group.reading()) == 4, "as soon as the other one lets go"
+    assert len(group.reading()) == 4, "as soon as the other member lets go"
 
 
 def test_a_member_that_cannot_claim_all_keeps_nothing_of_the_attempt() -> None:
@@ -273,7 +273,7 @@ def test_a_lost_connection_costs_the_partitions_before_the_session_can_end() -> 
     member.registry.disconnect()
     group.advance(SESSION_TIMEOUT_MS // 3 + 100)
     assert not member.reader.assigned
-    assert member.group.sign() == GroupMetadata("g"), "it registers again, once it can"
+    assert member.group.sign() == GroupMetadata("g"), "it registers again as soon as it can"
     member.registry.reconnect()
     group.run(0)
     assert len(group.reading()) == 4, "its owners were still there"
@@ -288,7 +288,7 @@ def test_a_subscription_can_change() -> None:
     member.group.subscribe(Subscription(["u"]), group.now_ms)
     assert not member.reader.handed_out, "no records of former topics"
     group.run(0)
-    assert group.reading() == {"u/0": "g_a", "u/1": "g_b"}, "the other one was told"
+    assert group.reading() == {"u/0": "g_a", "u/1": "g_b"}, "the other member was told"
     member.group.subscribe(Subscription(pattern="t|u"), group.now_ms)
     group.run(0)
     assert group.reading() == {"t/0": "g_a", "t/1": "g_a", "u/0": "g_a", "u/1": "g_b"}

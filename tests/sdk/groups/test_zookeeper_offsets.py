@@ -25,7 +25,7 @@ PATH = "/consumers/g/offsets/t"
 
 
 class Signer:
-    """A member, or none at the moment."""
+    """A member, or currently none."""
 
     def __init__(self) -> None:
         self.failure: KafkaWireError | None = None
@@ -35,7 +35,7 @@ class Signer:
         return GroupMetadata("g") if self.is_member else None
 
     def rejected(self, signature: GroupMetadata, error: KafkaWireError, now_ms: int) -> None:
-        raise AssertionError("no coordinator rejects anything")
+        raise AssertionError("there is no coordinator to reject anything")
 
 
 class Scene:
@@ -136,7 +136,7 @@ def test_commits_wait_for_the_membership() -> None:
     assert scene.offsets.due_ms(scene.now_ms) is None
     scene.signer.is_member = True
     scene.run()
-    assert not scene.registry.carried_out, "nobody waits for it"
+    assert not scene.registry.carried_out, "no commit is waiting for it"
     scene.signer.failure = BrokerError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     assert scene.commit({T0: 1}) == [scene.signer.failure]
 
@@ -164,7 +164,7 @@ def test_errors_are_final_or_tried_again() -> None:
     both, one = scene.commit({T0: 1, T1: 1}), scene.commit({T0: 2})
     scene.run(50)
     assert not both
-    assert not one, "not before the pause is over"
+    assert not one, "not before the pause has ended"
     scene.run(1_000)
     assert isinstance(both[0], RegistryError)
     assert one == [Committed({T0: OffsetAndMetadata(2)})]

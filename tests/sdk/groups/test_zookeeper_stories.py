@@ -1,8 +1,8 @@
-"""Members of a group in ZooKeeper: never two readers of a partition, one of each once it is quiet, nothing left behind.
+"""In a group in ZooKeeper, a partition never has two readers, finally has exactly one, and nothing is left behind.
 
-Method: random stories of members that come, go, stall, are killed, lose connections, outcomes and sessions, while
-topics and brokers change. After each step, a partition is handed out only by the session that owns its node. The tree
-ends a session only after its timeout, as ZooKeeper does; everything else happens in any order.
+Method: random stories of members that come, go, stall, are killed, and lose connections, outcomes and sessions, while
+topics and brokers change. After each step, only the session that owns a partition's node may hand out the partition.
+The tree ends a session only after its timeout, as ZooKeeper does; everything else happens in any order.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PATTERNS = ["t|u", "u.*"]
 
 
 class GroupStory(RuleBasedStateMachine):
-    """One group whose members all have one assignor."""
+    """One group whose members all use the same assignor."""
 
     assignor = "range"
 
@@ -154,7 +154,7 @@ class GroupStory(RuleBasedStateMachine):
 
     @rule()
     def quiet(self) -> None:
-        """Mend everything; then each partition that a member wants has exactly one reader, which owns it."""
+        """Mend everything; then each wanted partition has exactly one reader, which owns it."""
         self.group.add_broker(1)
         for member in self.group.members:
             member.registry.reconnect()
@@ -192,7 +192,7 @@ class GroupStory(RuleBasedStateMachine):
             for partition in member.reader.handed_out:
                 node = self.group.tree.nodes.get(CONSUMER_OWNER.path("g", *partition))
                 assert node is not None, f"{partition} has no owner, and {member.name} reads it"
-                assert node.owner == member.registry.session_id, f"{member.name} reads {partition} of another owner"
+                assert node.owner == member.registry.session_id, f"{member.name} reads another owner's {partition}"
 
     def teardown(self) -> None:
         self.quiet()
@@ -200,11 +200,11 @@ class GroupStory(RuleBasedStateMachine):
             member.stop()
         self.group.run(20_000)
         nodes = self.group.tree.nodes
-        assert not [path for path, node in nodes.items() if node.owner], "no node is left of a member that has left"
+        assert not [path for path, node in nodes.items() if node.owner], "a member that has left leaves no node behind"
 
 
 class RoundRobinStory(GroupStory):
-    """The same with round robin."""
+    """The same stories with round robin."""
 
     assignor = "roundrobin"
 

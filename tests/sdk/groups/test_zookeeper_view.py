@@ -1,4 +1,4 @@
-"""A member sees members, threads and partitions of its group, is told of changes, and leaves out what is damaged."""
+"""A member sees the members, threads and partitions of its group, is told about changes, and skips damaged nodes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.sdk.groups.zookeeper_members import Group
 
 
 class Scene:
-    """A group in a tree, and what member `a` sees of it."""
+    """A group in a tree, and member `a`'s view of it."""
 
     def __init__(self, topics: dict[str, int]) -> None:
         self.group = Group(topics)
@@ -121,7 +121,7 @@ def test_no_brokers_and_no_folder_for_them() -> None:
     assert not scene.read().has_brokers
     scene.group.add_broker(1)
     scene.registry.run()
-    assert scene.events[0] == "/brokers/ids", "its creation is told"
+    assert scene.events[0] == "/brokers/ids", "its creation is reported"
     assert scene.read().has_brokers
 
 

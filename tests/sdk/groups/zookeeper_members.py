@@ -1,4 +1,4 @@
-"""Members of a group in ZooKeeper, on one simulated clock, over one tree of nodes."""
+"""Members of a group in ZooKeeper, on one simulated clock and one tree of nodes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["SESSION_TIMEOUT_MS", "Group", "Member"]
 
 SESSION_TIMEOUT_MS = 6_000
 
-#: More turns than any rebalance takes at one time.
+#: More turns than any rebalance takes without time passing.
 _TURNS_MAX = 1_000
 
 
@@ -33,9 +33,9 @@ class Member:
     Args:
         name: its consumer id.
         group: the group.
-        subscription: what it reads.
+        subscription: the topics that it reads.
         zookeeper: settings for ZooKeeper.
-        given: other settings.
+        given: any other settings.
     """
 
     def __init__(
@@ -70,14 +70,14 @@ class Member:
         return str(self.group.state.value)
 
     def poll(self) -> None:
-        """Do what is due, until nothing is."""
+        """Poll until nothing is due any more."""
         for _ in range(100):
             self.group.poll(self._group.now_ms)
             self.offsets.poll(self._group.now_ms)
             due = [each.due_ms(self._group.now_ms) for each in (self.group, self.offsets)]
             if not any(due_ms is not None and due_ms <= self._group.now_ms for due_ms in due):
                 return
-        raise AssertionError(f"{self.name} is {self.state}, and always has something to do at once")
+        raise AssertionError(f"{self.name} is {self.state}, and something is always due")
 
     def stop(self, timeout_ms: int = 5_000) -> None:
         """Begin to leave."""
@@ -92,7 +92,7 @@ class Group:
 
     Attributes:
         tree: the nodes.
-        members: those that run.
+        members: the running members.
     """
 
     def __init__(self, topics: dict[str, int] | None = None) -> None:
@@ -104,7 +104,7 @@ class Group:
             self.set_partitions(topic, partitions)
 
     def add_broker(self, broker_id: int) -> None:
-        """Register a broker that is alive."""
+        """Register a live broker."""
         content = BrokerRegistration({}, {"PLAINTEXT": "PLAINTEXT"}, ("PLAINTEXT://b:9092",))
         self.tree.put(BROKER.path(broker_id), BROKER.encode(content))
 
@@ -113,7 +113,7 @@ class Group:
         self.tree.put(TOPIC.path(topic), TOPIC.encode(TopicAssignment(dict.fromkeys(range(partitions), (1,)))))
 
     def committed(self, partition: TopicPartition) -> int:
-        """Return the committed offset of a partition, 0 if there is none."""
+        """Return the committed offset of a partition; 0 if there is none."""
         node = self.tree.nodes.get(CONSUMER_OFFSET.path("g", *partition))
         return 0 if node is None else CONSUMER_OFFSET.decode(node.data)
 
@@ -126,14 +126,14 @@ class Group:
         zookeeper: dict[str, Any] | None = None,
         **given: Any,
     ) -> Member:
-        """Start a member; without topics and pattern it reads `t`."""
+        """Start a member; without topics or a pattern, it reads `t`."""
         names = topics or (() if pattern else ("t",))
         member = Member(name, self, Subscription(names, pattern, excludes=excludes), zookeeper or {}, given)
         self.members.append(member)
         return member
 
     def advance(self, duration_ms: int) -> None:
-        """Let time pass, without any answer of the registry."""
+        """Let time pass without any answer from the registry."""
         end_ms = self.now_ms + duration_ms
         while self.now_ms < end_ms:
             self.now_ms = min(end_ms, self.now_ms + 100)
@@ -141,7 +141,7 @@ class Group:
                 member.poll()
 
     def run(self, duration_ms: int = 10_000, until: Callable[[], bool] = lambda: False) -> None:
-        """Let time pass, with all answers; ends early if something holds."""
+        """Let time pass with all answers; end early if a condition holds."""
         end_ms = self.now_ms + duration_ms
         while True:
             for turn in count():
@@ -157,7 +157,7 @@ class Group:
             self.now_ms += 100
 
     def reading(self) -> dict[str, str]:
-        """Return who is handed out each partition, by topic and number as in `t/0`; fails if there are two."""
+        """Return the reader of each partition, by topic and number as in `t/0`; fail if there are two."""
         found: dict[str, str] = {}
         for member in self.members:
             for partition in member.reader.handed_out:

@@ -1,4 +1,4 @@
-"""A ZooKeeper and kazoo's connections to it, on the thread of a test, over the tree of the embedded registry.
+"""A ZooKeeper and kazoo's connections to it, on a test's thread, using the embedded registry's tree.
 
 A test decides when a connection is lost or made, and when requests are answered. Requests and responses are kazoo's.
 """
@@ -75,12 +75,12 @@ class FakeServers:
     """The tree, and the connections to it.
 
     Attributes:
-        answers: whether requests are answered at once.
-        accepts: whether connections are made at once.
+        answers: whether requests are answered immediately.
+        accepts: whether connections are made immediately.
         refuses_watches: whether watches cannot be set again.
-        requests: every request that was answered.
-        refusals: the names of kazoo's errors with which the next requests are answered.
-        start_errors: what the next connections raise when they are started.
+        requests: all answered requests.
+        refusals: the names of the kazoo errors that answer the next requests.
+        start_errors: the errors that the next connections raise on start.
     """
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class FakeServers:
         self.requests: list[Any] = []
 
     def connect(self, *arguments: Any) -> FakeConnection:
-        """Stand for the class `KazooConnection`."""
+        """Stand in for the class `KazooConnection`."""
         connection = FakeConnection(self, *arguments)
         self.connections.append(connection)
         return connection
@@ -110,7 +110,7 @@ class FakeServers:
 
 
 class FakeConnection:
-    """Stands for `KazooConnection`."""
+    """Stands in for `KazooConnection`."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class FakeConnection:
             self.link()
 
     def link(self) -> None:
-        """Make a connection: continue the session, or have another."""
+        """Make a connection: continue the session, or open another."""
         if self.session_id and not self.servers.tree.has_session(self.session_id):
             self.session_id = 0
             self._on_state("EXPIRED_SESSION")
@@ -175,7 +175,7 @@ class FakeConnection:
         self._on_state("AUTH_FAILED")
 
     def end(self) -> None:
-        """End kazoo's thread by itself; the session goes on."""
+        """End kazoo's thread on its own; the session lives on."""
         self.is_linked = False
         self._on_state("CLOSED")
 
@@ -185,7 +185,7 @@ class FakeConnection:
             self.answer()
 
     def answer(self, count: int | None = None) -> None:
-        """Answer requests in order; all for None."""
+        """Answer a number of requests in order; None for all."""
         while self.queue and self.is_linked and count != 0:
             request, answered = self.queue.popleft()
             self.servers.requests.append(request)
@@ -241,7 +241,7 @@ class FakeConnection:
 
 
 class FakeBench:
-    """A `ZooKeeperRegistry` for the suite of registries, below a chroot that does not exist."""
+    """A `ZooKeeperRegistry` for the registry suite, below a chroot that does not exist."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.owner = Owner()
@@ -309,7 +309,7 @@ def _exception(code: str) -> Exception:
 
 
 def _response(operation: Operation, outcome: Outcome) -> Any:
-    """Return what kazoo's request would deserialize."""
+    """Return the result that kazoo's request would deserialize."""
     security = pytest.importorskip("kazoo.security")
     match outcome:
         case TransactionFailed():

@@ -1,4 +1,4 @@
-"""The owner of a registry in tests: what is posted waits in a queue until the test runs it, on its own thread."""
+"""The owner of a registry in tests: posted calls wait in a queue until the test runs them on its own thread."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ __all__ = ["Owner", "SessionNotes"]
 
 R = TypeVar("R")
 
-#: A registry that has not answered by then never will; less than a test may take.
+#: A registry that has not answered after this time never will; it is less than a test may take.
 _TIMEOUT_SECONDS = 60
 
 
 class Owner:
-    """Runs what registries post to it.
+    """Runs the calls that registries post to it.
 
     Attributes:
-        events: of watches that were set with `note`.
+        events: the events of watches that were set with `note`.
     """
 
     def __init__(self) -> None:
@@ -36,26 +36,26 @@ class Owner:
         self.events.append(event)
 
     def turn(self) -> None:
-        """Run what has been posted."""
+        """Run the calls posted so far."""
         for _ in range(self._queue.qsize()):
             self._queue.get()()
 
     def run_all(self) -> None:
-        """Run what has been posted, and what that posts."""
+        """Run all posted calls, including calls that these post."""
         while not self._queue.empty():
             self._queue.get()()
 
     def until(self, is_reached: Callable[[], bool]) -> None:
-        """Run what is posted until something is the case.
+        """Run posted calls until a condition holds.
 
         Raises:
-            queue.Empty: nothing more was posted.
+            queue.Empty: no more calls were posted.
         """
         while not is_reached():
             self._queue.get(timeout=_TIMEOUT_SECONDS)()
 
     def submit(self, registry: Registry, *operations: Operation) -> list[tuple[Outcome, ...]]:
-        """Submit operations; return a list that will have their outcomes as its only element."""
+        """Submit operations; return a list whose only element will be their outcomes."""
         ended: list[tuple[Outcome, ...]] = []
         registry.submit(operations, ended.append)
         assert not ended, "an outcome came inside `submit`"
@@ -73,7 +73,7 @@ class Owner:
         return outcome
 
     def code(self, registry: Registry, operation: Operation) -> str:
-        """Submit an operation that fails and return the name of its code."""
+        """Submit an operation that fails, and return the name of its code."""
         outcome = self.ask(registry, operation)
         assert isinstance(outcome, RegistryError), outcome
         return outcome.code.name
@@ -90,11 +90,11 @@ class Owner:
 
 
 class SessionNotes(SessionListener):
-    """Notes what it is told.
+    """Notes its calls.
 
     Attributes:
         told: the names of the methods that were called.
-        errors: of `refused`.
+        errors: the errors passed to `refused`.
     """
 
     def __init__(self, registry: Registry) -> None:

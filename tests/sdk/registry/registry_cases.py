@@ -1,6 +1,6 @@
-"""What every registry does: the cases of one suite, for the embedded one and for a real ZooKeeper.
+"""What every registry does: one suite of cases for the embedded registry and for a real ZooKeeper.
 
-A case takes a `RegistryBench`, and begins with an empty tree. Watches are looked at after another operation of the same
+A case takes a `RegistryBench` and begins with an empty tree. Watches are checked after another operation of the same
 session: an event comes before any outcome that shows its change.
 """
 
@@ -65,17 +65,17 @@ class RegistryBench(Protocol):
     """A registry under test.
 
     Attributes:
-        owner: runs what is posted.
+        owner: runs posted calls.
     """
 
     owner: Owner
 
     def registry(self, credentials: Sequence[tuple[str, str]] = ()) -> Registry:
-        """Return another registry over the same tree, started."""
+        """Start and return another registry on the same tree."""
         ...
 
     def expire(self, registry: Registry) -> None:
-        """End the session of a registry as if it had been silent; the registry learns of it by itself."""
+        """End the session of a registry as if it had been silent; the registry finds out on its own."""
         ...
 
 
@@ -281,7 +281,7 @@ def a_failed_transaction_changes_nothing(bench: RegistryBench) -> None:
         assert (error.index, error.code.name, error.path) == (len(changes), code, operation.path)
         after = owner.ask_all(one, GetChildren("/"), GetChildren("/a"), GetData("/e"), Exists("/a/b"))
         assert after == before
-    # The numbers of sequential nodes were given back, too.
+    # The numbers of sequential nodes were also given back.
     assert owner.ask(one, Create("/n-", mode=SEQUENTIAL)) == Created("/n-0000000003")
     one.close(10_000)
     two = bench.registry()
@@ -335,7 +335,7 @@ def the_largest_request(bench: RegistryBench) -> None:
 
 
 def bench_prefix_bytes(registry: Registry) -> int:
-    """Return the length of the chroot, which counts in the size of requests."""
+    """Return the length of the chroot, which counts towards the size of requests."""
     prefix: int = getattr(registry, "prefix_bytes", 0)
     return prefix
 
@@ -384,7 +384,7 @@ def watches_of_each_operation(bench: RegistryBench) -> None:
         owner.events.clear()
         owner.ask(one, read(path))
         owner.ask(two, change(path))
-        # What is on its way to the first session comes before the outcome of a write through it.
+        # Events on their way to the first session come before the outcome of a write through it.
         owner.ask(one, Create("/order-", mode=SEQUENTIAL))
         assert owner.events == ([] if kind is None else [WatchEvent(path, kind)]), number
 
@@ -397,7 +397,7 @@ def deleted_and_created_children_are_noticed(bench: RegistryBench) -> None:
         owner.ask(one, GetChildren("/p", owner.note))
         owner.ask(two, change)
         owner.ask(one, Create("/order-", mode=SEQUENTIAL))
-        # The child of a child is none of the node.
+        # A grandchild is not a child of the node.
         expected = [] if change.path == "/p/a/b" else [WatchEvent("/p", EventKind.CHILDREN_CHANGED)]
         assert owner.events == expected, change
 
@@ -453,7 +453,7 @@ def a_session_opens(bench: RegistryBench) -> None:
     assert notes.told == ["opened"]
     assert notes.ids == [one.session_id] != [0]
     assert one.describe()
-    one.start()  # a second time does nothing
+    one.start()  # starting twice has no effect
     owner.ask(one, Exists("/"))
     assert notes.told == ["opened"]
 
@@ -470,7 +470,7 @@ def an_expired_session_is_followed_by_another(bench: RegistryBench) -> None:
     assert notes.ids[notes.told.index("expired")] == 0
     assert one.session_id not in (0, former)
     owner.until(lambda: bool(owner.events))
-    # The watches of the expired session are gone, but those of the other one are not.
+    # The watches of the expired session are gone, but those of the other session are not.
     owner.ask(two, SetData("/p", b"1"))
     assert owner.code(one, GetData("/e")) == "NO_NODE"
     assert owner.events == [WatchEvent("/e", EventKind.DELETED)]
@@ -518,7 +518,7 @@ def abandoning(bench: RegistryBench) -> None:
     one.abandon()
     one.close(10_000)
     assert (owner.code(one, Exists("/e")), one.session_id) == ("CLOSED", 0)
-    # The session goes on, and its owner hears nothing.
+    # The session lives on, and its owner is told nothing.
     assert _stat(owner.ask(two, Exists("/e"))).ephemeral_owner == session
     owner.ask_all(two, SetData("/a", b"x"), Exists("/"))
     assert (owner.events, notes.told) == ([], ["opened"])
@@ -562,7 +562,7 @@ def lists_permit(bench: RegistryBench) -> None:
             elif not isinstance(operation, SetAcl):
                 assert not isinstance(owner.ask(bob, operation), RegistryError), operation
         assert isinstance(owner.ask(alice, SetData(path, b"z")), Stat)
-    # To delete is a permission of the parent.
+    # Deleting requires a permission on the parent.
     assert owner.ask(alice, Create("/own/c", acl=OPEN_ACL)) == Created("/own/c")
     assert owner.code(bob, Delete("/own/c")) == "NO_AUTH"
     assert owner.ask(bob, Delete("/shown")) == Deleted("/shown")
@@ -579,7 +579,7 @@ def lists_are_read(bench: RegistryBench) -> None:
     found = owner.ask(alice, GetAcl("/a"))
     assert isinstance(found, NodeAcl)
     assert set(found.acl) == {Acl(Permission.ALL, "digest", digest_id("alice:secret")), *READ_ACL}
-    # Others do not see the digest.
+    # Others cannot see the digest.
     shown = owner.ask(bob, GetAcl("/a"))
     assert isinstance(shown, NodeAcl)
     assert set(shown.acl) == {Acl(Permission.ALL, "digest", "alice:x"), *READ_ACL}
@@ -587,7 +587,7 @@ def lists_are_read(bench: RegistryBench) -> None:
 
 
 def watches_tell_only_what_may_be_read(bench: RegistryBench) -> None:
-    """A watch of a node that its session may not read is spent without a word."""
+    """A watch on a node that its session may not read is used up silently."""
     alice, bob, owner = bench.registry([ALICE]), bench.registry([BOB]), bench.owner
     owner.ask_all(alice, Create("/data", b"x"), Create("/folder"), Create("/gone"), Create("/shown"))
     told: list[WatchEvent] = []

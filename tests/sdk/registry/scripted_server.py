@@ -1,6 +1,6 @@
-"""A server that speaks ZooKeeper's protocol by a script: what each connection to it receives and answers.
+"""A server that speaks ZooKeeper's protocol by a script of what each connection receives and answers.
 
-It is for what a real server does seldom: it is silent, refuses a login, or closes a connection in the middle of one.
+It does what a real server seldom does: stay silent, refuse a login, or close a connection in the middle of a login.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from contextlib import suppress
 
 __all__ = ["ScriptedConnection", "ScriptedServer"]
 
-#: A client that has sent nothing by then never will; less than a test may take.
+#: A client that has sent nothing after this time never will; it is less than a test may take.
 _TIMEOUT_SECONDS = 60
 
 
 class ScriptedConnection:
-    """A connection, as the server sees it."""
+    """A connection as seen by the server."""
 
     def __init__(self, connected: socket.socket) -> None:
         connected.settimeout(_TIMEOUT_SECONDS)
         self._socket = connected
 
     def receive(self) -> bytes:
-        """Return the next request, without its length; empty if the client has closed the connection."""
+        """Return the next request without its length; empty if the client has closed the connection."""
         head = self._read(4)
         return self._read(struct.unpack(">i", head)[0]) if head else b""
 
@@ -47,13 +47,13 @@ class ScriptedConnection:
         self._socket.sendall(struct.pack(">i", len(content)) + content)
 
     def welcome(self, session_id: int = 7, timeout_ms: int = 18_000, password: bytes = b"p" * 16) -> bytes:
-        """Take the request that begins every connection, answer it, and return it."""
+        """Receive the request that begins every connection, answer it, and return it."""
         request = self.receive()
         self.send(struct.pack(">iiqi", 0, timeout_ms, session_id, len(password)) + password + b"\0")
         return request
 
     def answer(self, code: int = 0, body: bytes = b"") -> bytes:
-        """Take the next request, answer it, and return it."""
+        """Receive the next request, answer it, and return it."""
         request = self.receive()
         (xid,) = struct.unpack(">i", request[:4])
         self.send(struct.pack(">iqi", xid, 9, code) + body)
@@ -64,11 +64,11 @@ class ScriptedServer:
     """The server.
 
     Args:
-        scripts: what is done with each connection, in order; it is closed afterwards, and no others are made.
-        tls: the configuration of TLS; None for none.
+        scripts: what to do with each connection, in order; it is closed afterwards, and no more are accepted.
+        tls: the TLS configuration; None for no TLS.
 
     Attributes:
-        port: where it listens.
+        port: the port that it listens on.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Access control lists are those that Kafka gives its nodes, and a digest is ZooKeeper's."""
+"""Access control lists are the same as Kafka gives its nodes, and digests are the same as ZooKeeper's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_entries() -> None:
 @pytest.mark.parametrize(
     ("credentials", "expected"),
     [
-        # As ZooKeeper's own tests have it.
+        # This comes from ZooKeeper's own tests.
         ("super:test", "super:D/InIHSb7yEEbrWz8b9l71RjZJU="),
         ("name", "name:aumZVSoNLcoU1i4ryLdk03ex3Ww="),
     ],

@@ -1,4 +1,4 @@
-"""Servers and a chroot are read from one text, and what cannot be read is refused with its reason."""
+"""Servers and a chroot are parsed from one text, and invalid text is refused with a reason."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def test_servers_and_chroots(connect: str, servers: str, chroot: str) -> None:
         ("a:1,,b:1", "'' is not host:port"),
         ("::1:2181", "'::1:2181' is not host:port"),
         ("[bad:1", "'[bad:1' is not host:port"),
-        ("a:1/c/", "the chroot '/c/': a path does not end with a slash"),
-        ("a:1//c", "the chroot '//c': a path has no empty names"),
+        ("a:1/c/", "the chroot '/c/': a path must not end with a slash"),
+        ("a:1//c", "the chroot '//c': a path must not contain empty names"),
     ],
 )
 def test_texts_that_cannot_be_read(connect: str, reason: str) -> None:

@@ -1,6 +1,6 @@
-"""Ids of consumers and their threads have Kafka's form.
+"""Ids of consumers and of their threads have Kafka's format.
 
-Method: ids that Kafka's consumer registered; numbers at their limits; texts with something wrong.
+Method: ids that Kafka's consumer has registered; numbers at their limits; malformed texts.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def test_a_thread(number: int) -> None:
     "text", ["", "x", "-1", f"{MEMBER}-", f"{MEMBER}-01", f"{MEMBER}-{2**31}", f"{MEMBER}-x", "a-٣"]
 )
 def test_a_text_without_a_thread(text: str) -> None:
-    with pytest.raises(ValueError, match="does not end with a hyphen and the number of a thread"):
+    with pytest.raises(ValueError, match="does not end with a hyphen and a thread number"):
         ConsumerThread.parse(text)
 
 

@@ -1,7 +1,8 @@
-"""Contents are accepted and refused as by Kafka, any value comes back, and damage is named and bounded.
+"""Content is accepted and refused as in Kafka, any value survives a round trip, and damage is named and bounded.
 
-Method: what Kafka's own decoders said of thousands of contents that have one other value somewhere; values of every
-content that hypothesis builds from the schema; contents cut at each byte, with flipped bytes, or huge in some way.
+Method: the verdicts of Kafka's own decoders on thousands of contents with one changed value; values of all contents,
+which hypothesis builds from the schema; contents that are truncated at each byte, have flipped bytes, or are huge in
+some way.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ STATE = b'{"controller_epoch":6,"leader":1,"version":1,"leader_recovery_state":1
 
 
 class Deviation(NamedTuple):
-    """Where this package and Kafka disagree: node, place, whether Kafka accepts the content, and why that is well."""
+    """Where this package and Kafka disagree: node, place, whether Kafka accepts the content, and why that is fine."""
 
     node: str
     place: str
@@ -68,7 +69,7 @@ class Deviation(NamedTuple):
 
 DEVIATIONS = [
     Deviation("TOPIC", r'\["(adding|removing)_replicas"\]', True, "Kafka looks up the partitions that it knows"),
-    Deviation("TOPIC_CONFIG", r'\["config"\]', True, "Kafka takes what is no object as an empty one"),
+    Deviation("TOPIC_CONFIG", r'\["config"\]', True, "Kafka takes anything that is not an object for an empty one"),
     Deviation("PARTITION_REASSIGNMENTS|EXTENDED_ACL_CHANGE", ".*", True, "Kafka converts between types"),
     Deviation("PARTITION_REASSIGNMENTS", r'\["version"\]', False, "Kafka does not use the version"),
     Deviation("BROKER", r'\["(listener_security_protocol_map|endpoints).*', False, "the broker judges listeners"),
@@ -78,7 +79,7 @@ DEVIATIONS = [
 
 
 def damage(node: Any, content: bytes) -> DamagedZnode | None:
-    """Return the error of a content, or None if it is accepted."""
+    """Return the error for a node's content; None if it is accepted."""
     try:
         node.decode(content, "/x")
     except DamagedZnode as error:
@@ -91,7 +92,7 @@ def is_accepted(node: str, content: str) -> bool:
 
 
 def with_other_values(content: str, place: list[str | int]) -> Iterator[str]:
-    """Yield a content with each replacement of the value at a place."""
+    """Yield content with each replacement for the value at a place."""
     for replacement in ACCEPTED["replacements"]:
         changed = deepcopy(json.loads(content))
         around = changed
@@ -104,7 +105,7 @@ def with_other_values(content: str, place: list[str | int]) -> Iterator[str]:
 
 
 def is_known(node: str, place: str, accepted: bool) -> bool:
-    """Return whether a disagreement with Kafka is one of those that are meant."""
+    """Return whether a disagreement with Kafka is intended."""
     return any(
         re.fullmatch(each.node, node) and re.fullmatch(each.place, place) and each.is_accepted == accepted
         for each in DEVIATIONS
@@ -147,21 +148,21 @@ def test_the_last_of_two_equal_keys_counts() -> None:
 
 
 def test_text_in_json_is_escaped_as_by_jackson() -> None:
-    """The recorded content has a character of each kind; this one adds unpaired surrogates."""
+    """The recorded content contains a character of each kind; this test adds unpaired surrogates."""
     config = EntityConfig({"k\ud800": "\udfff\x7f\x80\u2028"})
     content = TOPIC_CONFIG.encode(config)
     assert content == '{"version":1,"config":{"k\\uD800":"\\uDFFF\x7f\x80\u2028"}}'.encode()
-    assert TOPIC_CONFIG.decode(content) == EntityConfig({"k?": "?\x7f\x80\u2028"}), "they cannot be sent to a client"
+    assert TOPIC_CONFIG.decode(content) == EntityConfig({"k?": "?\x7f\x80\u2028"}), "surrogates cannot be sent"
 
 
-# Any value comes back.
+# Any value survives a round trip.
 
 NUMBERS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64, "text_int64": 64}
 STRUCTURES = {spec.name: spec for spec in REGISTRY.structures}
 
 
 def values_of(spec: ContentSpec | StructureSpec, version: int) -> st.SearchStrategy[Any]:
-    """Return the values of a content that can be written in a version."""
+    """Return the values of a content type that can be written in a version."""
     make: Any = getattr(znodes, spec.name)
     fields = {
         each.name: field_values(each, version)
@@ -281,7 +282,7 @@ def test_the_size_is_limited() -> None:
             node.decode(b" " * (CONTENT_BYTES_MAX + 1), "/x")
     padding = b" " * (CONTENT_BYTES_MAX - len(STATE))
     assert PARTITION_STATE.decode(padding + STATE).isr == (3, 4)
-    with pytest.raises(EncodeError, match=rf"^there are \d+ bytes, but ZooKeeper accepts {CONTENT_BYTES_MAX}$"):
+    with pytest.raises(EncodeError, match=rf"^there are \d+ bytes, but ZooKeeper accepts only {CONTENT_BYTES_MAX}$"):
         TOPIC.encode(TopicAssignment(dict.fromkeys(range(70_000), (1, 2, 3))))
 
 
@@ -372,7 +373,7 @@ def test_damage_does_not_show_secrets() -> None:
         TOPIC_CONFIG.decode(content, "/x")
 
 
-#: Constructors whose arguments no type checker looks at.
+#: Constructors whose arguments no type checker checks.
 any_state: Any = PartitionState
 any_assignment: Any = TopicAssignment
 any_config: Any = EntityConfig
@@ -402,7 +403,7 @@ WRONG_VALUES: list[tuple[Any, Any, str, str]] = [
     (CONTROLLER_EPOCH, 2**31, "", "2147483648 is not an int32"),
     (CONTROLLER_EPOCH, "1", "", "'1' is not an int32"),
     (ACL_CHANGE, "a\ud800", "", r"'a\ud800' has an unpaired surrogate at character 1"),
-    (BROKERS, "x", "", "'x' in a node without content"),
+    (BROKERS, "x", "", "expected no content, got 'x'"),
 ]  # fmt: skip
 
 

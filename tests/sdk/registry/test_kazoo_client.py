@@ -1,7 +1,7 @@
-"""kazoo's connection calls back in place, never blocks its sender, and ends when it is told to.
+"""kazoo's connection calls back in place, never blocks its sender, and ends when told to.
 
-Method: the parts by themselves; a connection to a listener that takes connections and never answers, as a stopped
-ZooKeeper does; connections to a server that follows a script (`scripted_server.py`).
+Method: the parts in isolation; a connection to a listener that accepts connections but never answers, like a stopped
+ZooKeeper; connections to a server that follows a script (`scripted_server.py`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.sdk.registry.scripted_server import ScriptedConnection, ScriptedServe
 
 pytest.importorskip("kazoo")
 
-#: A thread that does not end by then never will.
+#: A thread that has not ended after this time never will.
 END_SECONDS = 60
 
 
@@ -42,7 +42,7 @@ def is_readable(pipe: WakePipe) -> bool:
 def test_a_pipe_has_as_many_bytes_as_were_sent() -> None:
     pipe = WakePipe()
     assert not is_readable(pipe)
-    for _ in range(100_000):  # a pair of sockets would have blocked long ago
+    for _ in range(100_000):  # a socket pair would have blocked long ago
         pipe.send(b"\0")
     for _ in range(100_000):
         assert pipe.recv(1) == b"\0"
@@ -84,7 +84,7 @@ def test_an_interruption_leaves_no_byte_that_wakes_for_ever(monkeypatch: pytest.
     assert pipe.recv(1) == b"\0"
     assert not is_readable(pipe)
     pipe.send(b"\0")
-    assert is_readable(pipe), "the reader sleeps although a byte was sent"
+    assert is_readable(pipe), "the reader sleeps although a byte has been sent"
     pipe.close()
 
 
@@ -135,7 +135,7 @@ def test_a_server_that_takes_a_connection_and_does_not_answer_it(silent: int, mo
     monkeypatch.setattr(kazoo_client, "_HANDSHAKE_SECONDS", 0.01)
     handler = DirectHandler()
     connected = handler.create_connection(("127.0.0.1", silent), timeout=10 * END_SECONDS)
-    # It does not wait for a whole session, here ten minutes.
+    # It does not wait for a whole session timeout, ten minutes here.
     assert handler.select([connected], [], [], 10 * END_SECONDS) == ([], [], [])
     handler.is_in_handshake = False
     monkeypatch.setattr(kazoo_client, "_HANDSHAKE_SECONDS", 10 * END_SECONDS)
@@ -157,13 +157,13 @@ def test_log(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.fixture
 def silent() -> Iterator[int]:
-    """The port of a listener that takes connections, in its backlog, and never answers."""
+    """The port of a listener that accepts connections into its backlog, but never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 
 
 class Answer:
-    """Notes how a request ended."""
+    """Notes how a request ends."""
 
     def __init__(self) -> None:
         self.ended: list[object] = []
@@ -191,7 +191,7 @@ def test_a_connection_without_an_answer_is_closed_in_time(silent: int, listens: 
     for answer in answers:
         connection.send(object(), answer)
     connection.fail_pending()
-    # kazoo refuses what comes before it has begun to connect.
+    # kazoo refuses requests before it has begun to connect.
     errors = {type(ended).__name__ for answer in answers for ended in answer.ended}
     assert errors <= {"ConnectionLoss", "ConnectionClosedError"}
     assert all(len(answer.ended) == 1 for answer in answers)
@@ -200,7 +200,7 @@ def test_a_connection_without_an_answer_is_closed_in_time(silent: int, listens: 
     for thread in threads() - before:
         assert thread.daemon
         thread.join(END_SECONDS)
-        assert not thread.is_alive(), "a thread of a closed connection goes on"
+        assert not thread.is_alive(), "the thread of a closed connection is still running"
     assert states == []
 
 
@@ -213,7 +213,7 @@ def test_a_connection_that_was_not_started_is_closed() -> None:
 
 
 class WaitedAnswer:
-    """Has how each request ended, to be waited for."""
+    """Lets a test wait for the end of each request."""
 
     def __init__(self) -> None:
         self.queue: queue.SimpleQueue[object] = queue.SimpleQueue()
@@ -221,7 +221,7 @@ class WaitedAnswer:
 
 
 class States:
-    """The states of a connection, each waited for."""
+    """The states of a connection; a test waits for each."""
 
     def __init__(self) -> None:
         self._queue: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -272,7 +272,7 @@ def test_a_silent_server_is_noticed_while_requests_are_sent(monkeypatch: pytest.
             assert received.get(timeout=END_SECONDS)
         assert answer.ended == []
         assert connection.agreed_timeout_ms == 18_000
-        # Two thirds of the session.
+        # Two thirds of the session timeout.
         now[0] = 112_000
         connection.send(request, answer)
         assert states.next() == "SUSPENDED"
@@ -320,7 +320,7 @@ def test_a_login_that_the_server_refuses_by_a_code(caplog: pytest.LogCaptureFixt
 
 
 def test_a_connection_that_is_lost_during_a_login(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is an ordinary loss for a session that has logged in before, some times."""
+    """For a session that has logged in before, it is an ordinary loss, up to a limit."""
     monkeypatch.setattr(kazoo_client, "_PAUSE_MIN_SECONDS", 0.001)
     monkeypatch.setattr(kazoo_client, "_LOGIN_LOSSES_MAX", 2)
     requests = []
@@ -368,7 +368,7 @@ def test_a_session_to_continue_that_has_expired() -> None:
 
 
 def test_a_continued_session_hears_of_watches_that_another_connection_has_set() -> None:
-    """The server sends these events in answer to SetWatches, no matter which connection has set the watches."""
+    """The server sends these events in response to SetWatches, no matter which connection has set the watches."""
     kinds = {1: "CREATED", 2: "DELETED", 3: "CHANGED", 4: "CHILD"}
 
     def fires(peer: ScriptedConnection) -> None:
@@ -385,7 +385,7 @@ def test_a_continued_session_hears_of_watches_that_another_connection_has_set() 
         connection.abandon()
     assert [(event.type, event.path) for event in found] == [
         (kind, "/a") for kind in ("CREATED", "DELETED", "DELETED", "CHANGED", "CHILD")
-    ], "a deletion ends watches of both kinds, and is told for each"
+    ], "a deletion ends watches of both kinds, and is reported for each"
 
 
 def test_a_thread_that_ends_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -403,7 +403,7 @@ def test_a_thread_that_ends_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
         assert connection.session == KnownSession(7, b"p" * 16, 0)
         assert connection.log.last == "the thread of the connection has failed: OSError('System error')"
         connection.abandon()
-        # It is also reported if there never was a connection.
+        # It is also reported if there has never been a connection.
         again = connected(server, states)
         assert states.next() == "CLOSED"
         assert again.session is None
@@ -427,7 +427,7 @@ def test_the_end_of_a_session_is_confirmed(is_answered: bool) -> None:
 
 
 def test_answers_that_come_together_are_all_read(certificates: Certificates) -> None:
-    """TLS decrypts both at once, and the system then sees nothing that could be read."""
+    """TLS decrypts both together, so the system sees no more data to read."""
 
     def two(peer: ScriptedConnection) -> None:
         peer.welcome()
@@ -506,7 +506,7 @@ def test_a_child_process_leaves_the_connection_to_its_parent() -> None:
             os._exit(0)
         assert os.waitpid(child, 0)[1] == 0
         connection.send(type(KazooTranslation("").request_of(SetData("/a", b"")))("/a", b"", -1), answer)
-        assert states.next() == "SUSPENDED"  # the script is at its end
+        assert states.next() == "SUSPENDED"  # the script has ended
         assert len(answer.ended) == 1
         connection.abandon()
 
@@ -538,7 +538,7 @@ def test_nothing_secret_is_logged(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_the_names_of_kazoo_that_are_not_public() -> None:
-    """A newer kazoo needs a look at these, then a higher limit in pyproject.toml."""
+    """For a newer kazoo, check these first, then raise the limit in pyproject.toml."""
     from kazoo.client import KazooClient
     from kazoo.protocol.connection import ConnectionHandler
 

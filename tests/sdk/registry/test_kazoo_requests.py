@@ -1,6 +1,6 @@
-"""kazoo's requests say what the operations say, and its responses become their outcomes.
+"""kazoo's requests correspond to the operations, and its responses become their outcomes.
 
-Method: tables of operations, of what kazoo returns for them, and of outcomes; the request that kazoo lacks is compared
+Method: tables of operations, of kazoo's results for them, and of outcomes; the request that kazoo lacks is compared
 with its bytes.
 """
 

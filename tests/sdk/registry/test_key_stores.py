@@ -1,6 +1,6 @@
-"""Key stores become a context for TLS, and one that cannot be read says how to convert it.
+"""Key stores become a TLS context, and the error for an unreadable one says how to convert it.
 
-Method: files of the fixture `certificates`; a handshake in memory is what TLS itself has tests for.
+Method: files of the fixture `certificates`; the tests of TLS itself have an in-memory handshake.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ def test_a_private_key_with_a_password(certificates: Certificates, tmp_path: Pat
 @pytest.mark.parametrize(
     ("name", "kind", "text"),
     [
-        ("store.jks", None, "key stores of the type JKS cannot be read; convert it: keytool -importkeystore"),
-        ("store", "JKS", "key stores of the type JKS cannot be read"),
-        ("store", None, r"its name does not tell its type; set the_type, or let it end with \.pem, \.p12"),
+        ("store.jks", None, "JKS key stores cannot be read; convert it: keytool -importkeystore"),
+        ("store", "JKS", "JKS key stores cannot be read"),
+        ("store", None, r"its name does not show its type; set the_type, or use one of the suffixes \.pem, \.p12"),
         ("none.pem", None, "cannot be used: .*No such file"),
     ],
 )
@@ -64,7 +64,9 @@ def test_what_cannot_be_used(tmp_path: Path, name: str, kind: str | None, text: 
 
 def test_pkcs12_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cryptography", None)
-    with pytest.raises(ConfigurationError, match="needs the package cryptography; or convert it: openssl pkcs12"):
+    with pytest.raises(
+        ConfigurationError, match="requires the package cryptography; alternatively, convert it: openssl"
+    ):
         context(KeyStore("trusted", str(tmp_path / "store.p12"), None, None))
 
 

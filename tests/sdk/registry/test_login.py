@@ -1,6 +1,6 @@
-"""A file of login modules is read as Java reads it, and says what is wrong with it.
+"""A login module file is read the way Java reads it, and errors say what is wrong with it.
 
-Method: files with one section and with several, in the notations that Java accepts, and damaged ones.
+Method: files with one or more sections, in the notations that Java accepts, and damaged files.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def test_the_section_of_a_shared_file(tmp_path: Path) -> None:
         (f"Client {{ {DIGEST} required }};", "line 1: expected an option, or ;"),
         ("Client {\n", "line 2: expected a login module"),
         (f"Client {{ {DIGEST} required username=x; }}", "line 1: expected ;"),
-        (f'Client {{ {DIGEST} required username="x; }};', "line 1: a quotation mark is not closed"),
+        (f'Client {{ {DIGEST} required username="x; }};', "line 1: unclosed quotation mark"),
         ("{ };", "line 1: expected the name of a section"),
     ],
 )

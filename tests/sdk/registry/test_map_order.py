@@ -1,7 +1,7 @@
-"""Keys come in the order in which Java's and Scala's maps iterate.
+"""Keys have the iteration order of Java's and Scala's maps.
 
-Method: objects that Apache Kafka 3.9.1 wrote from such maps, small and just before and after a table grows; pairs of
-keys with equal hashes.
+Method: objects that Apache Kafka 3.9.1 has written from such maps, small ones and ones just before and after a table
+grows; pairs of keys with equal hashes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kafkawire.sdk.registry.map_order import as_inserted, java_hash_map, java_pr
 
 KAFKA = json.loads((Path(__file__).parent / "kafka_znodes.json").read_text("utf-8"))
 
-#: Java gives both of each pair the same hash.
+#: Java gives both keys of each pair the same hash.
 EQUAL_HASHES = ("Aa", "BB")
 
 
@@ -60,7 +60,7 @@ def test_configurations_are_in_the_order_of_properties() -> None:
     sizes = []
     for keys in written("TOPIC_CONFIG", "config"):
         assert java_properties(keys) == keys
-        if len(keys) < 24:  # of more, some share a bucket, whose order depends on how the table grew
+        if len(keys) < 24:  # with more, some keys share a bucket, whose order depends on how the table grew
             assert java_properties(sorted(keys)) == keys
         sizes.append(len(keys))
     assert {11, 13, 24, 25} <= set(sizes)

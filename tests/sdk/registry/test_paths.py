@@ -1,4 +1,4 @@
-"""A path is accepted or refused as ZooKeeper does, and taken apart."""
+"""A path is accepted or refused as in ZooKeeper, and split into its parts."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def test_accepted(path: str) -> None:
 @pytest.mark.parametrize(
     ("path", "problem"),
     [
-        ("", "begins with a slash"),
-        ("a", "begins with a slash"),
-        ("/a/", "does not end with a slash"),
-        ("//", "does not end with a slash"),
-        ("/a//b", "no empty names"),
-        ("/a/./b", r"no relative name such as '\.'"),
-        ("/a/..", r"no relative name such as '\.\.'"),
+        ("", "must begin with a slash"),
+        ("a", "must begin with a slash"),
+        ("/a/", "must not end with a slash"),
+        ("//", "must not end with a slash"),
+        ("/a//b", "must not contain empty names"),
+        ("/a/./b", r"must not contain the relative name '\.'"),
+        ("/a/..", r"must not contain the relative name '\.\.'"),
         ("/a\0", r"character '\\x00'"),
         ("/a\n", r"character '\\n'"),
         ("/a\u007f", "character"),

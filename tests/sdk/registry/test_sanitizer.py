@@ -1,6 +1,6 @@
-"""Names are sanitized as Kafka sanitizes them, and come back.
+"""Names are sanitized as in Kafka, and survive a round trip.
 
-Method: what Apache Kafka 3.9.1 makes of ASCII and of other characters, and of text that is not sanitized; any name.
+Method: Apache Kafka 3.9.1's results for ASCII and other characters, and for text that is not sanitized; any name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The options for TLS and the login to a ZooKeeper: what is accepted, what contradicts, what identifies a program.
+"""The options for TLS and the login to a ZooKeeper: accepted values, conflicts, and what identifies a program.
 
 Method: options as text, as in a properties file; files of the fixture `certificates`.
 """
@@ -73,7 +73,7 @@ def test_a_login(tmp_path: Path) -> None:
         ({"ssl__truststore__location": "/x"}, "zookeeper_ssl_truststore_location=.*: has no effect without"),
         (
             {"ssl__client__enable": "true", "clientCnxnSocket": "org.apache.zookeeper.ClientCnxnSocketNIO"},
-            "zookeeper_client_cnxn_socket=.*: it has no TLS",
+            "zookeeper_client_cnxn_socket=.*: it lacks TLS",
         ),
         ({"clientCnxnSocket": "mine"}, "zookeeper.clientCnxnSocket='mine': expected one of"),
         ({"ssl__truststore__type": "BCFKS"}, "zookeeper.ssl.truststore.type='BCFKS': expected one of PEM, PKCS12, JKS"),

@@ -1,7 +1,7 @@
-"""Steps submit what their table says, and end with the result or the error that follows from the outcomes.
+"""Steps submit the operations in their table, and end with the result or error that follows from the outcomes.
 
-Method: each sequence is driven by hand, from a script of the operations that it must yield and of their outcomes; `run`
-goes over a registry that only notes what it is given.
+Method: each sequence is driven by hand with a script of the operations that it must yield and of their outcomes; `run`
+uses a registry that only notes what it is given.
 """
 
 from __future__ import annotations
@@ -83,12 +83,12 @@ def watcher(event: WatchEvent) -> None:
     """Ignore an event."""
 
 
-#: Pairs of the operations that are yielded and their outcomes.
+#: Pairs of yielded operations and their outcomes.
 Script = Sequence[tuple[Sequence[Operation], Sequence[Outcome]]]
 
 
 def play(steps: Steps[Any], script: Script) -> Any:
-    """Drive a sequence; return its result, or the error that it raised."""
+    """Drive a sequence; return its result or the error that it raises."""
     outcomes: Sequence[Outcome] | None = None
     for operations, answers in script:
         yielded = steps.send(outcomes)  # type: ignore[arg-type]  # None starts a generator
@@ -101,7 +101,7 @@ def play(steps: Steps[Any], script: Script) -> Any:
         return end.value
     except RegistryError as error:
         return error
-    raise AssertionError("the sequence goes on after its script")
+    raise AssertionError("the sequence continues after its script")
 
 
 NODE = Create("/a/b", b"x", acl=CREATOR_ACL)
@@ -379,12 +379,12 @@ def test_a_failed_check_is_told_from_a_failed_change() -> None:
 
 
 def test_a_result_of_another_kind_is_a_defect() -> None:
-    with pytest.raises(TypeError, match="is a Deleted, no Created"):
+    with pytest.raises(TypeError, match="is a Deleted, not a Created"):
         expected(Deleted("/a"), Created)
 
 
 class NotingRegistry:
-    """Notes what it is given."""
+    """Notes the operations that it is given."""
 
     def __init__(self) -> None:
         self.submitted: list[tuple[Sequence[Operation], Callable[[tuple[Outcome, ...]], None]]] = []
@@ -422,7 +422,7 @@ class NotingRegistry:
 
 
 class Ends:
-    """How a sequence ended."""
+    """The ends of sequences."""
 
     def __init__(self) -> None:
         self.results: list[Any] = []

@@ -1,7 +1,7 @@
-"""Paths and contents of nodes are byte for byte those of Kafka.
+"""Paths and contents of nodes are byte for byte the same as Kafka's.
 
-Method: each node of a ZooKeeper that Apache Kafka 3.9.1 and its consumer of 1.1.1 used, each write of theirs, and what
-Kafka's encoders return, decoded and encoded again; each parameter at its limits and with something wrong.
+Method: each node of a ZooKeeper that Apache Kafka 3.9.1 and the consumer of 1.1.1 used, each of their writes, and
+results of Kafka's encoders are decoded and encoded again; each parameter at its limits, and with something wrong.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def test_what_a_broker_creates_when_it_starts() -> None:
     made = [node.path() for node in ZNODES.values() if node.is_made_at_startup]
     recorded = [path for path, _ in KAFKA["writes"] if path in made]
     assert made == list(dict.fromkeys(recorded))
-    # Before the first node that Kafka makes for another reason.
+    # Before the first node that Kafka creates for another reason.
     assert [path for path, _ in KAFKA["writes"]][: len(made)] == made
 
 
@@ -184,9 +184,9 @@ def test_a_sequential_node_is_created_with_its_prefix() -> None:
         (USER_CONFIG, "/config/users/%zz", "/config/users/%zz: user: '%zz' is not a sanitized name: no two hexadecimal "
          "digits follow the percent sign at character 0"),
         (CONFIG_CHANGE, "/config/changes/config_change_1", "/config/changes/config_change_1: sequence: '1' is not the "
-         "number of a sequential node, of ten digits"),
+         "ten-digit number of a sequential node"),
         (CONFIG_CHANGE, "/config/changes/config_change_9999999999", "/config/changes/config_change_9999999999: "
-         "sequence: '9999999999' is not the number of a sequential node, of ten digits"),
+         "sequence: '9999999999' is not the ten-digit number of a sequential node"),
     ],
 )  # fmt: skip
 def test_a_path_of_another_kind(node: Znode[Any, *tuple[Any, ...]], path: str, text: str) -> None:
@@ -229,7 +229,7 @@ def test_the_number_of_parameters() -> None:
         node.path("two")
 
 
-#: Characters that a name may have; a parameter that is sanitized may have any.
+#: Characters that a name may contain; a sanitized parameter may contain any.
 NAMES = st.text(st.characters(max_codepoint=0xD7FF, exclude_categories=("C",), exclude_characters="./"), min_size=1)
 ENTITIES = st.none() | st.text(min_size=1).filter(lambda name: name not in (".", ".."))
 

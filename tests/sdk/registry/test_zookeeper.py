@@ -1,7 +1,7 @@
-"""The client of a ZooKeeper is a registry like any other, whatever its connections do, and tells its owner in order.
+"""Whatever its connections do, a ZooKeeper client is a registry like any other, and reports to its owner in order.
 
-Method: the suite of registries and hand-made stories over a ZooKeeper on the thread of the test (`fake_kazoo.py`). A
-real ZooKeeper is in tests/kafka/test_zookeeper_registry.py.
+Method: the registry suite and handmade stories with a ZooKeeper on the test's thread (`fake_kazoo.py`).
+tests/kafka/test_zookeeper_registry.py uses a real ZooKeeper.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def test_an_operation_may_be_done_twice(bench: FakeBench) -> None:
     connection = bench.connection_of(one)
     bench.servers.answers = False
     ended = owner.submit(one, Create("/a"))
-    # The server carries it out, and the response is lost with the connection.
+    # The server carries it out, but the response is lost with the connection.
     bench.servers.tree.submit(connection.session_id, Create("/chroot/tree/a"), 1)
     connection.lose()
     connection.link()
@@ -189,7 +189,7 @@ def test_servers_that_do_not_set_watches_again(bench: FakeBench, caplog: pytest.
 
 
 def test_an_owner_that_lags_behind_its_connections(bench: FakeBench) -> None:
-    """Nothing is sent through a connection that the owner does not know, or it would overtake what was lost."""
+    """Nothing is sent through a connection that the owner does not know, or it would overtake lost requests."""
     one, owner = bench.registry(), bench.owner
     connection = bench.connection_of(one)
     bench.servers.answers = False
@@ -293,13 +293,13 @@ def test_refused_credentials(bench: FakeBench, monkeypatch: pytest.MonkeyPatch) 
     assert [str(outcome) for outcome in ended[0]] == [f"AUTH_FAILED: /: {place}"]
     bench.servers.connections[-1].refuse()
     owner.until(lambda: notes.told[2:] == ["refused", "expired", "opened"])
-    # The pause was over, so each connection was released without ending a session that it does not have.
+    # The pause had ended, so each connection was released without ending a session that it does not have.
     assert [each.is_abandoned for each in bench.servers.connections] == [True, True, False]
     assert not any(each.is_closed for each in bench.servers.connections)
 
 
 def test_a_connection_that_has_ended_by_itself(bench: FakeBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The session goes on, with its nodes, its watches, and what was not answered."""
+    """The session lives on with its nodes, its watches, and its unanswered operations."""
     monkeypatch.setattr(zookeeper, "_REFUSED_PAUSE_SECONDS", 0)
     one, two, owner = bench.registry(), bench.registry(), bench.owner
     notes = SessionNotes(one)
@@ -317,7 +317,7 @@ def test_a_connection_that_has_ended_by_itself(bench: FakeBench, monkeypatch: py
     owner.ask(two, SetData("/e", b"x"))
     owner.ask(one, Exists("/"))
     assert owner.events == [WatchEvent("/e", EventKind.CHANGED)]
-    # What the former connection still reports is ignored.
+    # Later reports of the former connection are ignored.
     connection.lose()
     owner.run_all()
     assert one.state is SessionState.CONNECTED
@@ -342,12 +342,12 @@ def test_any_answer_opens_a_session(error: str, bench: FakeBench, caplog: pytest
     one, owner = bench.registry(), bench.owner
     owner.ask(one, Exists("/"))
     assert one.state is SessionState.CONNECTED
-    assert "does not show the root of its paths" in caplog.text
+    assert "does not permit reading the root of its paths" in caplog.text
 
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_servers_that_demand_a_login(count: int, bench: FakeBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether at the first request or later, these are refused credentials."""
+    """This counts as refused credentials, at the first request as well as later."""
     monkeypatch.setattr(zookeeper, "_REFUSED_PAUSE_SECONDS", 0)
     bench.servers.accepts = not count
     one, owner = bench.registry(), bench.owner
@@ -387,7 +387,7 @@ def test_a_pause_for_which_there_is_no_thread(bench: FakeBench, monkeypatch: pyt
 
 
 def test_what_kazoo_has_lost_is_sent_again(bench: FakeBench) -> None:
-    """Its own queues may lose a request when a connection ends; then nothing fails it."""
+    """kazoo's own queues may lose a request when a connection ends; then nothing fails the request."""
     one, owner = bench.registry(), bench.owner
     connection = bench.connection_of(one)
     bench.servers.answers = False
@@ -450,7 +450,7 @@ def test_too_many_operations(bench: FakeBench, monkeypatch: pytest.MonkeyPatch) 
     bench.servers.connections[0].link()
     owner.until(lambda: bool(kept))
     error = owner.ask(one, Create("/a", bytes(300)))
-    assert str(error) == f"TOO_MANY_PENDING: /a: operations that wait for {place} may have at most 300 bytes"
+    assert str(error) == f"TOO_MANY_PENDING: /a: operations waiting for {place} may take at most 300 bytes"
     assert owner.ask(one, Create("/a", bytes(150))) == Created("/a")
     assert owner.ask(one, Create("/b", bytes(150))) == Created("/b")
 
@@ -480,7 +480,7 @@ def test_a_refusal_while_the_connection_is_lost(bench: FakeBench) -> None:
     assert ended[0][1] == Created("/b")
 
 
-# Where, and as whom.
+# Addresses and identities.
 
 
 def test_it_says_where_it_is() -> None:
@@ -507,7 +507,7 @@ def test_a_missing_chroot_is_created(bench: FakeBench) -> None:
     two = ZooKeeperRegistry("a:1/c/d", owner.post)
     two.start()
     owner.ask(two, Exists("/"))
-    assert bench.servers.tree.zxid == count + 1  # that of the session
+    assert bench.servers.tree.zxid == count + 1  # one for the session
 
 
 def test_a_chroot_that_cannot_be_created(bench: FakeBench, caplog: pytest.LogCaptureFixture) -> None:
@@ -570,7 +570,7 @@ def test_a_callback_that_fails_does_not_stop_others(bench: FakeBench, caplog: py
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, asyncio.CancelledError])
 @pytest.mark.parametrize("place", ["done", "watcher", "listener"])
 def test_a_callback_that_fails_stops_nothing_else(place: str, error: type[BaseException], bench: FakeBench) -> None:
-    """Those after it are called, and operations go on, even if the error ends a turn of the owner's loop."""
+    """Later callbacks are called and operations continue, even if the error ends an iteration of the owner's loop."""
     one, owner = bench.registry(), bench.owner
     bench.connection_of(one)
     raised = []
@@ -651,7 +651,7 @@ def test_a_child_process(bench: FakeBench) -> None:
     owner.ask(one, Create("/a"))
     bench.servers.answers = False
     ended = owner.submit(one, Exists("/a"))
-    one._lock.acquire()  # a thread of the parent was in it
+    one._lock.acquire()  # a thread of the parent was holding it
     one.forked()
     assert (connection.is_forked, connection.is_closed, one.session_id) == (True, False, 0)
     sent = len(connection.queue)
@@ -668,7 +668,7 @@ def test_an_owner_whose_loop_has_ended(bench: FakeBench, caplog: pytest.LogCaptu
     one.start()
     one.submit([Exists("/")], lambda outcomes: None)
     one.close(1_000)
-    assert "nobody listens any more: Event loop is closed" in caplog.text
+    assert "the owner's event loop has ended: Event loop is closed" in caplog.text
 
 
 def test_the_session_of_an_owner_whose_loop_has_ended_is_closed(bench: FakeBench) -> None:

@@ -1,4 +1,4 @@
-"""A registry in a ZooKeeper is closed in time, with an answer or without one, and answers what waits.
+"""A registry in ZooKeeper is closed in time, with or without an answer, and ends waiting operations.
 
 Method: as in `test_zookeeper.py`.
 """
@@ -40,7 +40,7 @@ def test_closing(bench: FakeBench) -> None:
 
 
 def test_what_is_in_the_inbox_when_the_registry_is_closed(bench: FakeBench) -> None:
-    """An answer is reported, but it opens no session and sets no watch."""
+    """An answer is reported, but opens no session and sets no watch."""
     bench.servers.accepts = False
     opening = bench.registry()
     bench.servers.connections[0].link()
@@ -77,12 +77,12 @@ def test_closing_without_an_answer(bench: FakeBench, caplog: pytest.LogCaptureFi
     one = bench.registry()
     bench.connection_of(one).closes_in_time = False
     one.close(50)
-    assert "has not answered within 50 ms; the session ends there by its timeout of 18000 ms" in caplog.text
+    assert "has not answered within 50 ms; the session there will end after its timeout of 18000 ms" in caplog.text
 
 
 @pytest.mark.parametrize("answers", [True, False])
 def test_beginning_to_close(bench: FakeBench, caplog: pytest.LogCaptureFixture, answers: bool) -> None:
-    """Another thread waits, and calls back once; also for a registry that is closed."""
+    """Another thread waits, and calls back once, even for a registry that is already closed."""
     one, closed = bench.registry(), queue.SimpleQueue[str]()
     connection = bench.connection_of(one)
     connection.closes_in_time = answers
@@ -101,7 +101,7 @@ def test_beginning_to_close(bench: FakeBench, caplog: pytest.LogCaptureFixture, 
 def test_closing_after_the_loop_of_the_owner_has_ended(
     bench: FakeBench, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody is told what waits, nobody is warned, and the session is ended once."""
+    """No outcomes are reported, no warning is logged, and the session is ended once."""
 
     def ended(function: Callable[[], None]) -> None:
         raise RuntimeError("Event loop is closed")
@@ -114,7 +114,7 @@ def test_closing_after_the_loop_of_the_owner_has_ended(
     one.close(1_000)
     assert connection.is_closed
     assert not threads
-    assert "nobody listens" not in caplog.text
+    assert "event loop has ended" not in caplog.text
 
 
 def test_beginning_to_close_without_a_thread(bench: FakeBench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What a connection to a ZooKeeper has, and what of it is shown."""
+"""How a connection to ZooKeeper is secured, and which parts of that are shown."""
 
 from __future__ import annotations
 

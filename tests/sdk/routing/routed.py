@@ -1,4 +1,4 @@
-"""Calls for the router, options of a broker that calls others, and coordinators that refuse the first requests."""
+"""Calls for the router, options of a broker that calls others, and coordinators that refuse their first requests."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ TRANSACTION = Coordinator(CoordinatorType.TRANSACTION, "orders")
 
 
 def answer(request: Any, version: int) -> FindCoordinatorResponse:
-    """Node 2 coordinates groups, node 7 transactional ids; the metadata does not list node 7."""
+    """Node 2 coordinates groups, and node 7, which the metadata does not list, transactional ids."""
     node = 2 if request.key_type == CoordinatorType.GROUP else 7
     if version < 4:
         return FindCoordinatorResponse(node_id=node, host=address(node).host, port=9092)
@@ -36,7 +36,7 @@ def answer(request: Any, version: int) -> FindCoordinatorResponse:
 
 
 def looked_up_by(simulation: Simulation) -> Coordinators:
-    """Return separate coordinators, for which no call waits."""
+    """Return separate coordinators that no call is waiting for."""
     return Coordinators(simulation.router.submit, lambda *_: None, 60_000)
 
 
@@ -86,7 +86,7 @@ def test_only_the_coordinators_at_an_address_are_forgotten(simulation: Simulatio
 
 
 def test_a_refusal_ends_the_calls_that_wait_and_no_later_one(simulation: Simulation) -> None:
-    """It ends calls of every connection; once those are gone, it fails no later call."""
+    """It ends calls of every purpose; once those are gone, it fails no later call."""
     refused = FindCoordinatorResponse.Coordinator("orders", error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     simulation.handlers[FindCoordinatorRequest] = lambda *_: FindCoordinatorResponse(coordinators=[refused])
     simulation.handlers[HeartbeatRequest] = lambda *_: HeartbeatResponse()

@@ -1,6 +1,6 @@
-"""A fetch session names what changed, with the next epoch; after any fault it starts over.
+"""A fetch session names the changes with the next epoch; after any fault, it starts over.
 
-Method: a session alone, given the wanted partitions and the broker's answers.
+Method: just a session, which is given the wanted partitions and the broker's answers.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def planned(session: FetchSession, *wanted: Partition) -> tuple[int, int, list[i
 
 
 def begun(*wanted: Partition) -> FetchSession:
-    """Return a session 9 that has these partitions."""
+    """Return session 9 with these partitions."""
     session = FetchSession()
     for each in wanted:
         session.change(each.partition)

@@ -1,4 +1,4 @@
-"""A router that is told its brokers asks nothing, and sends calls only to listed brokers.
+"""A router that is given its brokers asks for nothing, and only sends calls to listed brokers.
 
 Method: a simulated cluster that fails the test if it is asked for metadata; lists are given at chosen times, and calls
 are answered, lost or left waiting.
@@ -32,7 +32,7 @@ OWNER = Owner("broker", logging.getLogger("kafkawire.broker"), logging.getLogger
 
 
 class Told:
-    """A router that is told the brokers, and simulated brokers."""
+    """A router that is given its brokers, and simulated brokers."""
 
     def __init__(self) -> None:
         self.given = GivenMetadata()
@@ -41,7 +41,7 @@ class Told:
         self.simulation.handlers[HeartbeatRequest] = lambda request, version: HeartbeatResponse()
 
     def tell(self, *nodes: int, controller_id: int | None = None, moved: dict[int, int] | None = None) -> None:
-        """Give a list of brokers; `moved` names those with the address of another node."""
+        """Give a list of brokers; `moved` names brokers with the address of another node."""
         places = moved or {}
         brokers = [ClusterBroker(node, address(places.get(node, node))) for node in nodes]
         self.given.set(brokers, controller_id, self.simulation.now_ms)
@@ -73,7 +73,7 @@ def test_calls_reach_listed_brokers_and_nothing_is_asked(told: Told) -> None:
 
 @pytest.mark.parametrize("target", [ANY_BROKER, CONTROLLER, Node(1)])
 def test_without_a_known_broker_calls_wait_for_a_list(told: Told, target: Target) -> None:
-    """There is neither a bootstrap server nor a listed broker, so no link that could be opened."""
+    """There is neither a bootstrap server nor a listed broker, so no link can be opened."""
     call = told.submit(target)
     told.simulation.run(5_000)
     assert not call.done
@@ -92,7 +92,7 @@ def test_without_a_known_broker_calls_end_by_their_deadline(told: Told, target: 
 def test_a_broker_that_the_next_list_lacks_ends_calls_that_do_not_retry(told: Told) -> None:
     patient, impatient = told.submit(Node(2)), told.submit(Node(2), retries=False)
     told.simulation.run(1_000)
-    assert not impatient.done, "the next list may have the broker"
+    assert not impatient.done, "the next list may contain the broker"
     told.tell(1)
     told.simulation.run(10)
     assert isinstance(impatient.error, ConnectFailed)

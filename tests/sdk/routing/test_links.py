@@ -1,6 +1,6 @@
-"""Goal: links open when they are wanted, close when nobody uses them, and are checked only when that can matter.
+"""Goal: links open when they are wanted, close when they are unused, and are only checked when that can matter.
 
-A link takes calls only while it is ready, has room and is not muted, and it has a connection as long as it is ready.
+A link only takes calls while it is ready, has room and is not muted, and it has a connection as long as it is ready.
 Method: the links of a client whose metadata names no broker; the test moves the clock and the states.
 """
 
@@ -145,7 +145,7 @@ def test_a_dropped_link_that_ends_by_itself_is_forgotten() -> None:
     assert list(found.tend(1)) == []
     link.moves_to(LinkState.OPENING, 2)
     link.moves_to(LinkState.READY, 2)
-    assert list(found.tend(2)) == [], "no list has it any more"
+    assert list(found.tend(2)) == [], "no list contains it any more"
 
 
 def test_bootstrap_servers_are_candidates_while_no_broker_is_known() -> None:

@@ -1,4 +1,4 @@
-"""Requests for offsets contain the leader epochs that are known; responses are split by partition."""
+"""Requests for offsets contain the known leader epochs; responses are split by partition."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The cache adopts newer leaders, keeps topics that a response does not mention, and knows why a topic is missing.
 
-Method: hand-made Metadata responses, one after the other.
+Method: handmade Metadata responses, one after another.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def test_contents_of_a_response() -> None:
     [(2, 6, ID, 2), (2, 5, ID, 2), (2, 4, ID, 1), (2, 0, OTHER_ID, 2), (-1, 6, ID, None), (3, 6, ID, None)],
 )
 def test_newer_leaders_replace_older_ones(leader: int, epoch: int, topic_id: bytes, expected: int | None) -> None:
-    """An older epoch is ignored unless the topic was recreated; a leader that is not a known broker counts as none."""
+    """An older epoch is ignored unless the topic was recreated; an unknown broker does not count as a leader."""
     metadata = filled()
     metadata.update(metadata_response(topic("t", leader, epoch, topic_id)), now_ms=1)
     assert metadata.leader(T0) == expected
@@ -105,7 +105,7 @@ def test_the_id_of_a_missing_topic_is_known_until_it_is_back_or_forgotten() -> N
     metadata.update(metadata_response(topic("u", 2, 1)), now_ms=3, is_complete=True)
     assert metadata.last_topic_id("t") == OTHER_ID
     metadata.update(metadata_response(topic("u", 2, 1)), now_ms=4, is_complete=True)
-    assert metadata.last_topic_id("t") == ZERO_UUID, "a cluster's topics come and go; what is kept has a limit"
+    assert metadata.last_topic_id("t") == ZERO_UUID, "a cluster's topics come and go, so the memory is limited"
     metadata.drop("u")
     assert metadata.last_topic_id("u") == ZERO_UUID
 
@@ -188,7 +188,7 @@ def test_a_leader_named_in_another_response(partition: TopicPartition, leader: i
 
 
 def test_a_response_without_brokers_changes_nothing() -> None:
-    """A broker sends such a response while it starts."""
+    """A broker may send such a response while it starts."""
     metadata = filled()
     changes = metadata.changes
     for is_complete in (False, True):
@@ -226,7 +226,7 @@ def test_a_response_that_is_an_error_changes_nothing_unless_it_asks_to_bootstrap
 def test_an_address_counts_if_its_broker_is_a_newer_leader(
     leader: int, epoch: int, host: str, expected: str | None
 ) -> None:
-    """A delayed response must not bring back an address that its broker has left."""
+    """A delayed response must not bring back an address that its broker no longer has."""
     metadata = filled()
     endpoints = [FetchResponse.NodeEndpoint(leader, host, 1, "rack"), FetchResponse.NodeEndpoint(1, "other", 1)]
     assert metadata.move_leader(T0, leader, epoch, endpoints) is (epoch == 6)
@@ -260,7 +260,7 @@ def test_an_older_leader_from_a_broker_without_topic_ids(caplog: pytest.LogCaptu
 def test_a_topic_without_an_id_that_is_created_again(
     answers: list[tuple[int, int | None]], expected: tuple[int, int]
 ) -> None:
-    """Its leader epochs start again from 0; those of a lagging broker look the same for a while."""
+    """Its leader epochs restart from 0; for a while, a lagging broker's epochs look the same."""
     metadata = Metadata()
     metadata.update(metadata_response(topic("t", 1, 5, ZERO_UUID)), now_ms=0)
     for now_ms, epoch in answers:

@@ -1,4 +1,4 @@
-"""Metadata is requested when it is stale, by one request at a time, and at most once in each pause.
+"""Stale metadata is requested with one request at a time, and at most once per pause.
 
 Method: simulated brokers that contradict each other for minutes; the requests are counted.
 """
@@ -64,7 +64,7 @@ def test_a_topic_that_is_wanted_anew_does_not_wait(simulation: Simulation) -> No
 
 
 def test_a_new_topic_that_is_being_created_is_asked_for_after_the_first_pause(simulation: Simulation) -> None:
-    """That holds whatever earlier requests found missing: the broker has the topic a moment after its first answer."""
+    """This holds whatever earlier requests found missing: the broker has the topic a moment after its first answer."""
     metadata = simulation.router.metadata
     for _ in range(5_000):
         metadata.invalidate()
@@ -82,7 +82,7 @@ def test_a_new_topic_that_is_being_created_is_asked_for_after_the_first_pause(si
 
 
 def test_a_topic_that_was_not_wanted_for_a_while_does_not_wait_either(simulation: Simulation) -> None:
-    """The topic may have got more partitions while requests named only other topics."""
+    """The topic may have gained partitions while requests only named other topics."""
     metadata = simulation.router.metadata
     metadata.wanted = {"a", "b"}
     simulation.run(10)
@@ -148,12 +148,12 @@ def test_one_request_at_a_time(simulation: Simulation) -> None:
 
 
 @pytest.mark.parametrize(
-    ("event", "requests"), [("an error", 2), ("somebody asks", 2), ("something is missing", 1), ("nothing", 1)]
+    ("event", "requests"), [("an error", 2), ("a caller asks", 2), ("a topic is missing", 1), ("nothing", 1)]
 )
 def test_what_happens_while_a_request_is_under_way_is_made_up_for_by_another(
     simulation: Simulation, event: str, requests: int
 ) -> None:
-    """A broker that answered before a topic grew must not have the last word, unless it names what is missing."""
+    """A broker that answered before a topic grew must not have the last word, unless it names the missing topic."""
     metadata = simulation.router.metadata
     metadata.wanted = {"a"}
     simulation.run(10_000)
@@ -167,9 +167,9 @@ def test_what_happens_while_a_request_is_under_way_is_made_up_for_by_another(
     match event:
         case "an error":
             metadata.invalidate()
-        case "somebody asks":
+        case "a caller asks":
             simulation.router.refresh(errors.append)
-        case "something is missing":
+        case "a topic is missing":
             metadata.expire()
     older = usual(MetadataRequest([MetadataRequest.MetadataRequestTopic(name="a")]), 13)
     assert isinstance(older, MetadataResponse)
@@ -179,7 +179,7 @@ def test_what_happens_while_a_request_is_under_way_is_made_up_for_by_another(
     assert errors == []
     simulation.run(30_000)
     assert len(asked(simulation)) - before == len(metadata.topics["a"].partitions) == requests
-    assert errors == ([None] if event == "somebody asks" else [])
+    assert errors == ([None] if event == "a caller asks" else [])
 
 
 def test_a_silent_broker_is_given_up_and_the_other_one_is_asked(simulation: Simulation) -> None:
@@ -200,7 +200,7 @@ def test_a_silent_broker_is_given_up_and_the_other_one_is_asked(simulation: Simu
 
 
 def test_a_broker_that_lists_no_brokers_is_asked_again_after_pauses(simulation: Simulation) -> None:
-    """The known metadata stays, and callers who wait for a refresh learn that there was none."""
+    """The known metadata stays, and callers that wait for a refresh learn that there was none."""
     simulation.router.metadata.wanted = {"a"}
     simulation.run(1_000)
     usual = simulation.handlers[MetadataRequest]
@@ -277,7 +277,7 @@ def test_a_login_that_succeeds_ends_the_caution() -> None:
 def test_a_machine_that_keeps_asking_for_a_dead_broker_does_not_keep_the_metadata_from_another(
     simulation: Simulation,
 ) -> None:
-    """A consumer of one partition knows one broker; its leader dies, and another broker knows the new leader."""
+    """A consumer of one partition only knows one broker; its leader dies, and another broker knows the new leader."""
 
     class Reader:
         def poll(self, now_ms: int) -> None:

@@ -1,6 +1,6 @@
 """A router accepts the options of any owner with the required attributes, not only those of a client.
 
-Method: the first action of a router, with options of its own and with those of every client.
+Method: the first action of a router, with separate options and with the options of every client.
 """
 
 from __future__ import annotations

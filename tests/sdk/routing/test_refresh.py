@@ -1,6 +1,6 @@
 """A router works with any object that keeps its metadata fresh, and tells it what it needs to know.
 
-Method: a router whose refresh records what is asked of it and does what the test says.
+Method: a router whose refresh records its calls and does what the test says.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def test_a_refusal_ends_calls_to_unknown_brokers() -> None:
     call = heartbeat(Node(1))
     router.submit(call, 7)
     router.poll(7)
-    assert (call.done, refresh.forgotten) == (False, 1), "a new call needs the metadata, whatever happened before"
+    assert (call.done, refresh.forgotten) == (False, 1), "a new call needs the metadata, no matter what happened before"
     refresh.refusal, refresh.ended_ms = AuthenticationFailed(address(1), "no"), 8
     router.poll(8)
     assert call.error is refresh.refusal

@@ -1,6 +1,6 @@
 """Connections, requests and their latencies are counted by client and by node.
 
-Method: a simulated cluster with a latency of its own; a connection in memory for the bytes.
+Method: a simulated cluster with its own latency; an in-memory connection for the bytes.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def test_lengths_of_requests_and_responses_count() -> None:
 
 @pytest.mark.parametrize("io", ["loop", "thread"])
 def test_bytes(io: str) -> None:
-    """The lengths of requests and responses are counted, except those before the login."""
+    """The lengths of requests and responses are counted, except before the login."""
 
     async def run() -> None:
         broker = ScriptedBroker({"t": 3})

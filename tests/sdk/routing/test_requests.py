@@ -1,6 +1,6 @@
-"""Requests whose shape changed are built for each version, and responses of all shapes are read alike.
+"""Requests whose shape has changed are built for each version, and responses of all shapes are read alike.
 
-Method: each request is encoded in every existing version; responses are hand-made in the old and the new shape.
+Method: each request is encoded in every existing version; responses are handmade in the old and the new shape.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def test_a_metadata_question_says_whether_to_rely_on_the_epochs() -> None:
 
 
 def test_an_answer_to_a_question_that_was_sent_before_an_invalidation_leaves_the_metadata_stale() -> None:
-    """Its topics are adopted all the same. If a request was sent several times, the last time counts."""
+    """Its topics are still adopted. If a request was sent more than once, the last time counts."""
     metadata, connection = Metadata(max_age_ms=1_000), Connection({})
     metadata.wanted = {"t"}
     question = MetadataQuestion(metadata, MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name="t")]))
@@ -106,8 +106,8 @@ def test_by_topic() -> None:
 
 def test_check() -> None:
     check(ErrorCode.NONE, "all well")
-    with pytest.raises(BrokerError, match="NOT_CONTROLLER: what was asked"):
-        check(ErrorCode.NOT_CONTROLLER, "what was asked")
+    with pytest.raises(BrokerError, match="NOT_CONTROLLER: the subject"):
+        check(ErrorCode.NOT_CONTROLLER, "the subject")
 
 
 def test_what_a_broker_says_follows_what_was_asked() -> None:

@@ -1,7 +1,7 @@
-"""Pauses double, stay within 20 % of jitter, and never exceed the maximum; attempts end when they must.
+"""Pauses double, stay within 20 % jitter, and never exceed the maximum; attempts end when they must.
 
-Method: a table of failures and random numbers, worked out from KIP-580; attempts on a clock that the test sets; the
-imports of the SDK, read from its source.
+Method: a table of failures and random numbers, derived from KIP-580; attempts on a clock that the test sets; the SDK's
+imports, read from its source.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def test_attempts_end(attempts: Attempts, error: KafkaWireError, goes_on: bool) 
 
 
 def test_an_error_that_is_mended_counts_as_an_attempt() -> None:
-    """That holds for any error; neither the deadline nor the number of retries changes for it."""
+    """This holds for any error, and changes neither the deadline nor the number of retries."""
     attempts = Attempts(BACKOFF, deadline_ms=1_350, retries=2)
     assert attempts.failed(FINAL, 1_000, is_mended=True)
     assert attempts.failed(FINAL, 1_100, is_mended=True)

@@ -1,4 +1,4 @@
-"""The deadlines of ended calls keep nothing in memory, and the time of the next check follows the findings of `poll`.
+"""Deadlines of ended calls keep nothing in memory, and the time of the next check reflects what `poll` finds.
 
 Method: as in `test_router.py`.
 """
@@ -28,7 +28,7 @@ def heartbeat(node_id: int, deadline_ms: int) -> Watched:
 
 
 def simulated() -> Simulation:
-    """Return a cluster of two nodes that are connected."""
+    """Return a cluster of two connected nodes."""
     simulation = Simulation(Router(options(), backoff()))
     simulation.handlers[MetadataRequest] = cluster([1, 2], {})
     simulation.handlers[HeartbeatRequest] = lambda request, version: HeartbeatResponse()

@@ -1,11 +1,11 @@
-"""Soon after any fault a router works again, and behaves like a new one.
+"""Soon after any fault, a router works again, and behaves like a new one.
 
-Goal: a failure, a refused login, a pause and a broker that moved leave no trace after the next success, neither in the
-router nor in its parts: metadata and its refresh, links, coordinators, calls and their attempts.
+Goal: after the next success, a failure, a refused login, a pause or a moved broker leaves no trace in the router or in
+its parts: metadata and its refresh, links, coordinators, calls and their attempts.
 
-Method: stories of faults on a simulated cluster. After each step no call is overdue, and no call has ended with an
+Method: stories of faults on a simulated cluster. After each step, no call is overdue, and no call has ended with an
 error from before its turn. Once all faults are mended, every broker can be reached within the longest pause. Then a new
-router with the same knowledge runs one more story beside the used one.
+router with the same knowledge runs one more story alongside the used one.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ TARGETS: dict[str, Target] = {
 }
 PURPOSES = (Purpose.DATA, Purpose.GROUP)
 
-#: A code with a pause of its own: the test knows when the next attempt of a call refused with it begins.
+#: A code with its own pause: the test knows when the next attempt of a call that is refused with it begins.
 PAUSED, PAUSE_MS = ErrorCode.CONCURRENT_TRANSACTIONS, 700
 
 #: The timeout of one response to a call; the router's own requests have a longer one.
@@ -62,10 +62,10 @@ TIMEOUT_MS = 2_000
 #: The longest pause, the requests in flight around it, and a second attempt if the first began with stale metadata.
 PROMPT_MS = 2_500
 
-#: This long after a refresh of the metadata, the next reason to refresh takes effect at once.
+#: This long after a metadata refresh, the next reason to refresh takes effect immediately.
 CALM_MS = 2_500
 
-#: How long the router avoids a broker that has refused a login, unless a call needs that broker.
+#: How long the router avoids a broker that has refused a login, unless a call needs the broker.
 AGE_MS = 20_000
 
 IDLE_MS = 15_000
@@ -97,7 +97,7 @@ class Scene:
     """A router and its cluster.
 
     Args:
-        now_ms: the time at which it begins.
+        now_ms: the start time.
         wanted: the topics.
     """
 
@@ -171,7 +171,7 @@ class Scene:
             return BrokerError(response.error_code, "heartbeat") if response.error_code else None
 
         def done(call: Call, now_ms: int) -> None:
-            del self.open[label]  # fails if the call ended before
+            del self.open[label]  # fails if the call has already ended
             assert now_ms == self.simulation.now_ms
             error = call.error
             if isinstance(error, ConnectFailed) and " at " in str(error) and ";" not in str(error):
@@ -251,7 +251,7 @@ class Scene:
         assert len(router._unsettled) <= len(router._deadlines) <= 2 * len(router._unsettled) + 200
 
     def outage(self) -> None:
-        """Stop all brokers for as long as a refusal counts: soon afterwards the metadata is refreshed unasked."""
+        """Stop all brokers for as long as a refusal counts; soon afterwards, the metadata is refreshed unasked."""
         self.metadata = "good"
         self.refused.clear()
         self.simulation.stalled.clear()
@@ -262,7 +262,7 @@ class Scene:
         self.simulation.down.clear()
         begun_ms = self.simulation.now_ms
         self.simulation.run(PROMPT_MS)
-        assert self.router.metadata.refreshed_ms > begun_ms, "the metadata were not refreshed"
+        assert self.router.metadata.refreshed_ms > begun_ms, "the metadata was not refreshed"
 
     def mend(self) -> None:
         """Mend all faults; a request to a stalled broker waits until it times out."""
@@ -280,7 +280,7 @@ class Scene:
         self.simulation.run(900)  # a throttled client waits
 
     def greet(self) -> None:
-        """Reach every broker through every connection, promptly."""
+        """Reach every broker promptly through every connection."""
         errors: list[KafkaWireError | None] = []
         self.router.refresh(errors.append)
         for name in TARGETS:
@@ -292,11 +292,11 @@ class Scene:
         assert errors == [None], "the metadata was not refreshed in time"
         ends = {text for _, text in self.outcomes[seen:]}
         assert {f"{label}: None" for label in greeted if label not in self.open} <= ends
-        assert not greeted & self.open.keys(), "a call to a broker that can be reached has not ended"
+        assert not greeted & self.open.keys(), "a call to a reachable broker has not ended"
         self.check()
 
     def settle(self) -> None:
-        """Reach a state without requests in flight in which every broker is known."""
+        """Reach a state where no requests are in flight and every broker is known."""
         for label in list(self.open):
             self.open.pop(label).cancel()
         self._calls = 0
@@ -330,7 +330,7 @@ class Scene:
 @example(  # the mark of a refused login, which an ordinary failure removes
     [("pass", 400), *(("refuse", node) for node in (3, 2, 1)), ("pass on", 1_000), ("outage",)], []
 )
-@example(  # another call meets a refusal during the pause of a call, which makes its own attempt afterwards
+@example(  # another call is refused during a call's pause; the call still makes its own attempt afterwards
     [
         *(("call", "node 3", 60_000, True), ("codes", [PAUSED]), ("pass", 60), ("refuse", 3)),
         *(("call", "node 3", 60_000, True), ("call", "node 3", 60_000, True), ("pass", 1_000)),

@@ -1,4 +1,4 @@
-"""A router knows why a broker or a coordinator cannot be reached, and says so after it has ended.
+"""A router knows why a broker or a coordinator cannot be reached, and says so even after it has ended.
 
 Method: a simulated cluster whose brokers are down.
 """
@@ -48,12 +48,12 @@ def test_the_trouble_of_one_broker_is_its_own(simulation: Simulation) -> None:
     simulation.run(1_000)
     assert isinstance(simulation.router.trouble(2), ConnectFailed)
     assert simulation.router.trouble(1) is None
-    assert simulation.router.trouble(3) is None, "nobody knows it"
+    assert simulation.router.trouble(3) is None, "the node is unknown"
     assert simulation.router.trouble() is None, "not all are down"
 
 
 def test_nobody_can_be_reached_if_all_are_down(simulation: Simulation) -> None:
-    assert simulation.router.trouble() is None, "nothing was tried yet"
+    assert simulation.router.trouble() is None, "nothing has been tried yet"
     simulation.down |= {1, 2}
     simulation.run(5_000)
     assert isinstance(simulation.router.trouble(), ConnectFailed)
@@ -144,13 +144,13 @@ def test_whether_any_broker_takes_calls(simulation: Simulation) -> None:
     simulation.handlers[HeartbeatRequest] = lambda request, version: HeartbeatResponse(throttle_time_ms=5_000)
     beating(simulation, ANY_BROKER)
     simulation.run(100)
-    assert not router.takes_calls(simulation.now_ms), "the only one that is connected throttles this client"
+    assert not router.takes_calls(simulation.now_ms), "the only connected broker throttles this client"
     simulation.run(5_000)
     assert router.takes_calls(simulation.now_ms)
 
 
 def test_a_call_fails_once_every_broker_has_been_tried_since_it_was_made(simulation: Simulation) -> None:
-    """One broker refuses at once, the other after a while: a call that is made in between waits for both."""
+    """One broker refuses immediately, the other after a while; a call made in between waits for both."""
     simulation.down.add(1)
     simulation.stalled.add(2)
     ends: list[tuple[int, int]] = []
@@ -214,7 +214,7 @@ class Refused(ConnectFailed):
 
 
 def test_a_refusal_of_one_broker_ends_no_call_while_another_throttles(simulation: Simulation) -> None:
-    """The call waits for the throttling broker, and the refused login is not repeated meanwhile."""
+    """The call waits for the throttling broker, and the refused login is not repeated in the meantime."""
     simulation.handlers[1, HeartbeatRequest] = lambda request, version: HeartbeatResponse(throttle_time_ms=5_000)
     simulation.run(100)
     simulation.refusal = Refused

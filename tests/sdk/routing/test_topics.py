@@ -1,4 +1,4 @@
-"""Names that no topic can have are refused with the reason, and errors about common mistakes say what to do.
+"""Names that no topic can have are refused with a reason, and errors about common mistakes say what to do.
 
 Method: a table of names.
 """

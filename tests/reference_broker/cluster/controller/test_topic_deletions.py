@@ -11,7 +11,13 @@ import pytest
 
 from kafkawire.reference_broker.cluster.controller import topic_deletions
 from kafkawire.reference_broker.cluster.controller.broker_requests import RETRY_BACKOFF_MS
-from kafkawire.sdk.protocol.tables.znodes import TOPIC, TOPIC_DELETION
+from kafkawire.sdk.protocol.tables.znodes import (
+    PARTITION_REASSIGNMENTS,
+    TOPIC,
+    TOPIC_DELETION,
+    PartitionReassignments,
+    PartitionReplicas,
+)
 from kafkawire.sdk.registry.registry import Create, Delete, Operation, Outcome, RegistryCode
 from kafkawire.sdk.routing.partitions import TopicPartition
 from tests.reference_broker.cluster.controller.scripted_cluster import Cluster
@@ -116,6 +122,22 @@ def test_a_deletion_waits_for_a_reassignment() -> None:
     cluster.alter("t", [0, 1])
     assert TOPIC.path("t") not in cluster.tree.nodes
     assert not cluster.brokers[0].states
+
+
+def test_a_deletion_still_waits_for_a_reassignment_to_a_broker_that_starts() -> None:
+    """Otherwise the order of the move would outlive the topic, and keep out later ones."""
+    cluster = Cluster(0, 1)
+    cluster.create("t", (0,))
+    path = PARTITION_REASSIGNMENTS.path()
+    order = PartitionReassignments((PartitionReplicas("t", 0, (2,)),))
+    cluster.tree.change(Create(path, PARTITION_REASSIGNMENTS.encode(order)), 0)
+    cluster.settle()
+    cluster.tree.change(Create(TOPIC_DELETION.path("t")), 0)
+    cluster.settle()
+    cluster.start(2)
+    assert TOPIC.path("t") in cluster.tree.nodes
+    cluster.sync("t")
+    assert not {path, TOPIC.path("t"), TOPIC_DELETION.path("t")} & cluster.tree.nodes.keys()
 
 
 def test_a_broker_that_dies_meanwhile() -> None:

@@ -40,11 +40,11 @@ class Group(NamedTuple):
 
 @st.composite
 def groups(draw: st.DrawFn, equal: bool | None = None) -> Group:
-    """Return a new group: no member owns anything, every member subscribes to at least one topic, which may not exist.
+    """Return a new group: no member owns anything, and each subscribes to at least one topic, which may not exist.
 
     Args:
-        draw: given by hypothesis.
-        equal: whether all members have the same subscription; None for either.
+        draw: passed by hypothesis.
+        equal: whether all members have the same subscription; None if it does not matter.
     """
     counts = draw(st.dictionaries(st.sampled_from(TOPICS), st.integers(0, 9), min_size=1))
     wanted = st.sets(st.sampled_from([*TOPICS, "missing"]), min_size=1).map(lambda topics: tuple(sorted(topics)))
@@ -70,7 +70,7 @@ def partition(text: str) -> TopicPartition:
 
 
 def partitions(text: str) -> list[TopicPartition]:
-    """Return the partitions of a text such as `a-0 a-1 b-0`."""
+    """Return the partitions in a text like `a-0 a-1 b-0`."""
     return [partition(part) for part in text.split()]
 
 
@@ -82,7 +82,7 @@ def sizes(assignment: Assignment) -> dict[str, int]:
 def assert_valid(
     assignment: Mapping[str, Sequence[TopicPartition]], subscriptions: Subscriptions, partition_counts: PartitionCounts
 ) -> None:
-    """Assert that each partition with a subscriber went to exactly one of its subscribers."""
+    """Assert that each partition with subscribers went to exactly one of them."""
     assert assignment.keys() == subscriptions.keys()
     given = [each for assigned in assignment.values() for each in assigned]
     wanted = {topic for subscription in subscriptions.values() for topic in subscription.topics}
@@ -104,7 +104,7 @@ def assert_balanced(assignment: Assignment, subscriptions: Subscriptions) -> Non
 def member_after(
     assignor: Assignor, subscription: MemberSubscription, assigned: Iterable[TopicPartition], generation_id: int
 ) -> MemberSubscription:
-    """Return the subscription that a member sends after it got an assignment."""
+    """Return the subscription that a member sends after it has received an assignment."""
     owned = tuple(assigned)
     user_data = assignor.user_data(owned, generation_id)
     return subscription._replace(owned_partitions=owned, generation_id=generation_id, user_data=user_data)

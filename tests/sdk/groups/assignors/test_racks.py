@@ -1,6 +1,6 @@
-"""Racks match where member and replica share one, and matter where they make a difference.
+"""Racks match where a member and a replica share one, and matter where they make a difference.
 
-Method: one table of clusters for `matter`; one cluster by hand for the rest.
+Method: a table of clusters for `matter`; one handmade cluster for the rest.
 """
 
 from __future__ import annotations

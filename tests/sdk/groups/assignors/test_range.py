@@ -1,6 +1,6 @@
-"""Each topic is assigned in ranges, alike for co-partitioned topics, and within racks where racks matter.
+"""Each topic is assigned in ranges, identically for co-partitioned topics, and within racks where racks matter.
 
-Method: Kafka's vectors; hypothesis for the sizes of the ranges; groups by hand for co-partitioned topics and racks.
+Method: Kafka's vectors; hypothesis for the sizes of the ranges; handmade groups for co-partitioned topics and racks.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def test_ranges() -> None:
 
 
 def test_co_partitioned_topics_are_assigned_alike_within_racks() -> None:
-    """Partition 0 of both topics has a replica in the rack of the second member only, partition 1 in the first's."""
+    """Partition 0 of both topics only has a replica in the second member's rack, partition 1 only in the first's."""
     subscriptions = {
         "x": MemberSubscription(("a", "b"), rack_id="r0"),
         "y": MemberSubscription(("a", "b"), rack_id="r1"),

@@ -1,6 +1,6 @@
 """Partitions are assigned one by one, as in Apache Kafka.
 
-Method: Kafka's vectors; hypothesis for balance; one group by hand.
+Method: Kafka's vectors; hypothesis for balance; one handmade group.
 """
 
 from __future__ import annotations

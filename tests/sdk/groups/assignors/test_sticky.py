@@ -1,7 +1,7 @@
-"""Members keep what they owned as far as balance allows, and their user data may hold anything.
+"""Members keep their partitions as far as balance allows, and their user data may contain anything.
 
-Method: Kafka's vectors (three rebalances each); hypothesis for groups that stay, shrink and grow; user data cut and
-made up.
+Method: Kafka's vectors (three rebalances each); hypothesis for groups that stay, shrink and grow; truncated and made-up
+user data.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def test_a_new_member_gets_a_share_and_nothing_else_moves(group: Group) -> None:
 
 @given(group=groups(), racks=st.booleans(), data=st.data())
 def test_any_change_gives_a_valid_assignment(group: Group, racks: bool, data: st.DataObject) -> None:
-    """Members change their subscription, come and go, miss a generation or claim what others own."""
+    """Members change their subscription, come and go, miss a generation, or claim partitions that others own."""
     said = after(group)
     for member in data.draw(st.sets(st.sampled_from(sorted(said)))):
         other = data.draw(groups())
@@ -100,7 +100,7 @@ def test_user_data() -> None:
 
 
 def claimed(user_data: bytes | None) -> bool:
-    """Return whether member `y` keeps a-0, which would go to `x` if nobody claimed it."""
+    """Return whether member `y` keeps a-0, which would go to `x` if no one claimed it."""
     subscriptions = {"x": MemberSubscription(("a",)), "y": MemberSubscription(("a",), user_data=user_data)}
     assignment = ASSIGNOR.assign(subscriptions, {"a": 2})
     assert_valid(assignment, subscriptions, {"a": 2})

@@ -1,6 +1,6 @@
-"""Equal subscriptions get the constrained builder, others the general one, and moved partitions are reported.
+"""Equal subscriptions use the constrained builder, others the general one, and moved partitions are reported.
 
-Method: small groups by hand for the choice between the two and for moved partitions.
+Method: handmade small groups for the choice between the two and for moved partitions.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def test_order_of_topics_and_missing_topics_make_no_difference() -> None:
 
 
 def test_leading_members_with_empty_subscriptions() -> None:
-    """Apache Kafka ignores such members when it compares subscriptions; a group of mixed clients must agree on that."""
+    """Apache Kafka ignores such members when it compares subscriptions, and a group of mixed clients must agree."""
     first = {"x": MemberSubscription(()), "y": MemberSubscription(("a",))}
     assert assign_sticky(first, {"a": 2}, None, dict.fromkeys(first, NOTHING)).assignment == {
         "x": partitions("a-0"),

@@ -87,7 +87,7 @@ def test_options_of_members_have_no_effect() -> None:
         ({**SERVERS, **LOGIN, "sasl.pasword": "y"}, "kafka.sasl.pasword=<hidden>: no such option"),
         (
             {**SERVERS, **LOGIN, "sasl.password": ""},
-            "kafka.sasl.password=<hidden>: expected a string that is not",
+            "kafka.sasl.password=<hidden>: expected a non-empty string",
         ),
     ],
 )

@@ -16,7 +16,7 @@ def test_what_it_says(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_damage(caplog: pytest.LogCaptureFixture) -> None:
     assert offsets_in(b"0\n1\nt 0 20", "/data/c") == {}
-    assert "/data/c is damaged and ignored: its last line has no end" in caplog.text
+    assert "/data/c is damaged and ignored: its last line is incomplete" in caplog.text
 
 
 def test_where_it_is() -> None:
