@@ -91,7 +91,7 @@ class Worker:
                             auto_offset_reset="earliest",
                             enable_auto_commit=False,
                             isolation_level="read_committed",
-                            **session,  # not for KIP-848 groups
+                            **session,  # type: ignore[arg-type]  # not for KIP-848 groups
                         )
                     )
                     producer = await stack.enter_async_context(
