@@ -1,4 +1,4 @@
-"""A client for custom requests, for use in a `with`: it connects and disconnects, blocking the thread for both."""
+"""A client for custom requests, for use in a `with` statement; connecting and disconnecting block the thread."""
 
 from __future__ import annotations
 

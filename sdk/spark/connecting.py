@@ -68,7 +68,7 @@ def connect(start: Callable[[], object], limit_ms: int) -> None:
     Raises:
         ConnectFailed: the reason for the last attempt's failure; raised immediately if not retriable, such as a refused
             login.
-        KafkaWireError: another error, which the client has already retried if that might help.
+        KafkaWireError: another error, which the client has already retried if retrying could help.
     """
     attempts = Attempts(Backoff(_PAUSE_MS, _PAUSE_MAX_MS, random_fraction), monotonic_ms() + limit_ms)
     while True:

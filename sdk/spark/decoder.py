@@ -1,8 +1,8 @@
 """Decode batches and damaged bytes into Arrow batches with the columns that Spark receives.
 
-Rows from many batches, files and values share an Arrow batch, whose size is about `ROWS_BYTES_MAX` for any record
-batches. Values common to all records of a batch are written once per run of batches, and Arrow spreads them over the
-rows.
+Rows from many batches, files and values share an Arrow batch, whose size is about `ROWS_BYTES_MAX` whatever the size of
+the record batches. Values common to all records of a batch are written once per run of batches, and Arrow spreads them
+over the rows.
 
 Source: `KafkaRecordToRowConverter` in Apache Spark.
 """
@@ -287,7 +287,7 @@ class Decoder:
             yield pyarrow.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def _spread(self, name: str, values: Sequence[Any], ends: memoryview[int] | array[int]) -> pyarrow.Array:
-        """Return a column of values of batches or origins, each up to a given row; one value applies to all rows."""
+        """Return a column of batch or origin values, each valid up to a row; a single value applies to all rows."""
         kind, count = COLUMNS[name].arrow, ends[-1]
         if len(values) == 1:
             value, (kept, column) = values[0], self._repeated.get(name, (None, None))

@@ -111,7 +111,7 @@ class AbortedByResponse:
         self._producers: set[int] = set()
 
     def is_visible(self, batch: Batch) -> bool:
-        """Return whether the next batch in order is visible; control batches must be passed, too.
+        """Return whether the next batch in order is visible; control batches must also be passed.
 
         Raises:
             DecodeError: a control record is damaged.

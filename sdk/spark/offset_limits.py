@@ -1,7 +1,7 @@
 """A limit on the number of offsets in a micro-batch.
 
 It is distributed over the partitions in proportion to the offsets they have available. As in Spark's connector, a
-partition with data gets at least one offset; otherwise it might never advance while others are much larger.
+partition with data gets at least one offset; otherwise it might never advance while other partitions are much larger.
 
 Source: `KafkaMicroBatchStream.rateLimit` in Apache Spark.
 """

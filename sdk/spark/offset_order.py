@@ -25,7 +25,7 @@ _PARTITION_SPAN: Final = 2**63
 
 
 def first_offset(batch: Batch) -> int:
-    """Return the first offset of a batch; for a wrapper of magic 0 or 1, the last one, the only one in its header."""
+    """Return the first offset of a batch; for a wrapper of magic 0 or 1, the last, which alone is in its header."""
     return batch.base_offset if batch.magic == BATCH_MAGIC else batch.last_offset
 
 

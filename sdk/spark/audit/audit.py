@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["AuditResult", "audit", "audit_brokers"]
 
-#: Most tables are small, and planning one takes Spark as long as building it, so other tables are built in the
-#: meantime.
+#: Most tables are small, and Spark spends as long planning a table as building it, so several tables are built
+#: concurrently.
 _TABLES_AT_A_TIME: Final = 4
 
 #: Maximum number of facts for a single task. Beyond that, one task would take longer than passing the facts between
@@ -248,7 +248,7 @@ def _check_report(with_report: bool) -> None:
     """Refuse to write a report if that is impossible, before spending hours on its content.
 
     Raises:
-        ConfigurationError: the package that reads its templates is not installed.
+        ConfigurationError: the package that renders its templates is not installed.
     """
     if with_report and find_spec("jinja2") is None:
         raise ConfigurationError("with_report", True, "jinja2 is not installed (pip install 'kafkawire[spark]')")

@@ -102,7 +102,7 @@ def broker_input(
 def partition_facts_of_brokers(
     settings: Mapping[str, str], texts: Mapping[str, str], log_starts: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, PartitionFacts]:
-    """Return facts from brokers other than batches: where partitions begin, and up to which offset they are compacted.
+    """Return what brokers know besides batches: where partitions begin, and up to which offset they are compacted.
 
     Args:
         settings: client options.

@@ -1,8 +1,8 @@
 """Check that partitions in files are still the ones that an earlier audit read; does not need Spark.
 
 In each partition, find the last batch that was read, by its header, starting from the index entry before it. If a topic
-was deleted and recreated, the files are an older backup, or the log was truncated, there is no batch at that position,
-or a different one. The tables would then mix old and new data, so such a partition is refused.
+was deleted and recreated, if the files are an older backup, or if the log was truncated, that position has no batch or
+a different one. The tables would then mix old and new data, so such a partition is refused.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Facts: the audit notes them in one pass over the segments, and builds all tables from them.
 
 There are four kinds. Facts of every kind can be added up or concatenated, so the facts of a later run extend earlier
-ones, and it does not matter how a run is split into tasks. They share one wide table, because a Spark data source has
-only one: the columns of other kinds are null.
+ones, and it does not matter how a run is split into tasks. All kinds share one wide table, because a Spark data source
+has only one table; the columns of other kinds are null.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["COLUMNS_OF", "FACTS", "NOTED_RUN", "FactKind", "fact_ddl", "fact_row
 
 
 class FactKind(StrEnum):
-    """What a row describes."""
+    """The kind of thing that a row describes."""
 
     #: A batch, or bytes that are not a valid batch.
     BATCH = "batch"

@@ -53,7 +53,7 @@ class Finding(NamedTuple):
         severity: its severity; also a string: `"bad"`, `"warning"` or `"note"`.
         text: a one-line description: `1 corrupt region, 2.00 KiB`.
         detail: the location and a possible meaning: `orders-3: a wrong checksum, or no batch at all`. It names at most
-            three partitions, groups or topics, and counts the others; the tables list all of them.
+            three partitions, groups or topics, and counts the rest; the tables list all of them.
     """
 
     severity: Severity
@@ -274,7 +274,7 @@ def _names(rows: Sequence[Row]) -> str:
 
 
 def _listed(names: Sequence[str], count: int | None = None) -> str:
-    """Return the first names, and the number of the others.
+    """Return the first names, and the number of further names.
 
     Args:
         names: some or all names.

@@ -24,7 +24,7 @@ _PARTITION: Final = ("topic", "partition")
 
 
 def applied(commits: DataFrame, batches: DataFrame) -> DataFrame:
-    """Return the commits that count; one in a transaction counts once a `COMMIT` marker has ended the transaction."""
+    """Return the commits that count; transactional ones count once a `COMMIT` marker has ended their transaction."""
     is_transactional = f.coalesce("isTransactional", f.lit(False))
     ends = sound(batches.where(f.col("topic") == OFFSETS_TOPIC)).where(f.col("controlType").isin("COMMIT", "ABORT"))
     both = commits.where(is_transactional).unionByName(

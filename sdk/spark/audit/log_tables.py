@@ -36,7 +36,7 @@ _PARTITION: Final = ("topic", "partition")
 #: Lower bounds of the lateness of batches, in ms: the rows of `lateness`.
 LATE_MS: Final = (1, 1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000)
 
-#: The times that Spark can represent: the microseconds fit in 64 bits.
+#: The times that Spark can represent: those whose microseconds fit in 64 bits.
 _TIME_MS_MAX: Final = 9_000_000_000_000_000
 
 
@@ -131,7 +131,7 @@ def duplicates(batches: DataFrame) -> DataFrame:
         .where((f.col("producerId") >= 0) & (f.col("baseSequence") >= 0) & ~f.col("isControl"))
         .where(~f.col("topic").isin(*sorted(INTERNAL_TOPICS)))
         .withColumn("step", f.when(goes_back, ahead - SEQUENCES).otherwise(ahead))
-        # As if the numbers never wrapped: all others are counted from the first known number.
+        # As if the numbers never wrapped: each is counted from the first known number.
         .withColumn("first", f.first("baseSequence").over(upwards) + f.coalesce(f.sum("step").over(upwards), f.lit(0)))
         .withColumn("last", f.col("first") + f.col("lastOffset") - f.col("baseOffset"))
         .withColumn("used", f.max(f.struct("last", "lastOffset")).over(before))

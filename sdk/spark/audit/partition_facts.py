@@ -1,4 +1,4 @@
-"""Start and reached offsets of partitions, from the files next to their segments; does not need Spark.
+"""Where partitions begin and what they have reached, from the files next to their segments; does not need Spark.
 
 A log that has lost a segment, or its end, looks like one that retention has shortened. But a broker records the extent
 of a log elsewhere: `replication-offset-checkpoint`, `recovery-point-offset-checkpoint` and the names of producer
@@ -104,7 +104,7 @@ class PartitionFacts(NamedTuple):
 
 
 class Cause(StrEnum):
-    """How a loss shows."""
+    """How a loss was detected."""
 
     #: The partition no longer has a segment.
     PARTITION = "partition"
@@ -114,7 +114,7 @@ class Cause(StrEnum):
     GAP = "gap"
     #: The batches that had these offsets are damaged.
     DAMAGE = "damage"
-    #: The log once reached beyond its last batch.
+    #: The log once extended beyond its last batch.
     END = "end"
 
 
@@ -124,7 +124,7 @@ class Loss(NamedTuple):
     Attributes:
         start: the first offset.
         end: the offset after the last lost one.
-        cause: how the loss shows.
+        cause: how the loss was detected.
         file: the name of the file that reveals it; empty if the segments alone do.
     """
 
@@ -200,7 +200,7 @@ def read_partition_facts(
     epochs = _epochs(files, layout)
     found: dict[TopicPartition, PartitionFacts] = {}
     for path, folder in layout.folders.items():
-        # A partition may be in two data directories while it is being moved: the one with segments counts.
+        # A partition may be in two data directories while it is being moved: the copy with segments counts.
         if folder.partition not in found or of_path[path]:
             facts = checkpoints[folder.directory].facts(folder.partition)
             found[folder.partition] = _with_folder(facts, folder, of_path[path], epochs.get(path, []))

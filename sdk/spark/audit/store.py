@@ -182,7 +182,7 @@ class AuditStore:
         return manifest._replace(runs=tuple(manifest.runs))
 
     def _own_names(self) -> set[str]:
-        """Return the names that killed runs may have left behind before the first version; none without a mark."""
+        """Return the names that killed runs may have left before the first version; empty if the folder has no mark."""
         mark = _Lock.mark_of(self.folder)
         if mark == _Lock.MARK:
             return {_LOCK, _VERSIONS, _FACTS, *(f".{name}.new" for name in (_CURRENT, *_LINKS))}

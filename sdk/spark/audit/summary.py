@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GROUPS_SHOWN", "ROWS_SHOWN", "TOPICS_SHOWN", "Row", "Summary", "frame_of", "shown_topics", "summary_of"]
 
-#: Number of topics with plots of their own, which are the largest.
+#: Only this many topics, the largest, have plots of their own.
 TOPICS_SHOWN: Final = 12
 
 #: The maximum number of lines in a list, for example of gaps; the tables have all of them.
@@ -263,7 +263,7 @@ def _lags(commits: DataFrame, frame: TimeFrame) -> list[Row]:
         .groupBy("group", "topic", "partition", (ms - f.pmod(ms, step)).alias("time"))
         .agg(f.max_by("lag", f.struct("timestamp", "logOffset")).cast("decimal(38)").alias("lag"))
     )
-    # The change that a partition makes to the total lag, so that its last lag counts until its next one.
+    # How much a partition changes the total lag, so that its latest lag counts until the next one.
     before = f.lag("lag", 1, 0).over(Window.partitionBy("group", "topic", "partition").orderBy("time"))
     changes = last.select("group", "topic", "time", (f.col("lag") - before).alias("change"))
     upwards = Window.partitionBy("group", "topic").orderBy("time")

@@ -1,8 +1,8 @@
 """Sums over the records of one partition, by key and by minute, using only Arrow.
 
-Records with equal keys are added up here, before rows are passed to Spark, so the output grows with the number of keys,
-not of records. Once there are many keys, their sums are passed to Spark, which continues the work, on disk if
-necessary.
+Records with equal keys are aggregated here, before rows are passed to Spark, so the output grows with the number of
+keys, not with the number of records. Once there are many keys, their sums are passed to Spark, which continues the
+work, on disk if necessary.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["KEY_BYTES_MAX", "Sums", "short_key"]
 KEY_BYTES_MAX: Final = 128
 _KEY_BYTES_KEPT: Final = 64
 
-#: The maximum number of rows waiting to be added up, and of keys held; each takes about 100 bytes.
+#: The maximum number of rows waiting to be aggregated, and of keys held; each takes about 100 bytes.
 _ROWS_MAX: Final = 256 * 1024
 _HELD_MAX: Final = 64 * 1024
 
@@ -39,10 +39,10 @@ _MINUTE_SUMS = (("records", "sum"), ("recordBytes", "sum"))
 
 
 class Sums:
-    """The records of one partition, summed up.
+    """Aggregates the records of one partition.
 
     Args:
-        rows_max: the maximum number of rows waiting to be added up.
+        rows_max: the maximum number of rows waiting to be aggregated.
         held_max: the maximum number of keys, or minutes, to hold.
     """
 
@@ -112,7 +112,7 @@ def _joined(held: list[pyarrow.Table], name: str, sums: tuple[tuple[str, str], .
 
 
 def _summed(rows: pyarrow.Table, name: str, sums: tuple[tuple[str, str], ...]) -> pyarrow.Table:
-    """Sum rows with equal keys or minutes; with threads, their order would be lost."""
+    """Aggregate rows with equal keys or minutes, without threads, which would lose their order."""
     found = rows.group_by(name, use_threads=False).aggregate(list(sums))
     return found.select([name, *(f"{column}_{how}" for column, how in sums)]).rename_columns(rows.schema.names)
 

@@ -37,7 +37,7 @@ _KEY_CHARACTERS: Final = 40
 
 
 class Card(NamedTuple):
-    """A plot with its title, or a text in its place.
+    """A plot with its title, or text in its place.
 
     Attributes:
         title: the title.

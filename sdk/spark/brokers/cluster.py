@@ -82,7 +82,7 @@ class Cluster:
 
         Args:
             partitions: the partitions.
-            known: offsets that existed before: a broker that has just become the leader may not know them yet, and is
+            known: offsets that existed earlier: a broker that has just become the leader may not know them yet, and is
                 then asked again.
 
         Raises:

@@ -86,7 +86,7 @@ def together(
     task_records_max: int | None = None,
     task_ranges_max: int | None = None,
 ) -> list[list[PartitionRange]]:
-    """Group consecutive small ranges into one task, as long as it has no more than its share of all offsets.
+    """Group consecutive small ranges into one task, as long as the task has no more than its share of all offsets.
 
     Args:
         ranges: in the order in which they are read.
@@ -114,7 +114,7 @@ def _parts(size: int, total: int, tasks: int) -> int:
 
 
 def _cut(whole: PartitionRange, parts: int) -> Iterator[PartitionRange]:
-    """Split a range into equal parts; the last ones also take the remainder."""
+    """Split a range into equal parts; the last parts also take the remainder."""
     start = whole.start
     for number in range(parts):
         end = start + (whole.end - start) // (parts - number)

@@ -1,8 +1,9 @@
 """Read ranges of offsets into Arrow batches; does not need Spark.
 
-A range ends at its last offset, even if there is no record: compaction, control batches and aborted transactions leave
-gaps, which the consumer's position skips. If the partition ends earlier, because it was recreated or its leader has
-lost the rest, that is a loss. Memory use is limited to a few fetches, the records of one batch, and one Arrow batch.
+A range ends at its last offset, even if no record has that offset: compaction, control batches and aborted transactions
+leave gaps, which the consumer's position skips. If the partition ends earlier, because it was recreated or its leader
+has lost the rest, that is a loss. Memory use is limited to a few fetches, the records of one batch, and one Arrow
+batch.
 
 Source: `KafkaDataConsumer` in Apache Spark.
 """
@@ -51,7 +52,7 @@ class ReadOptions(NamedTuple):
         names: the column names; see `schema.py`.
         poll_timeout_ms: how long to wait for the next record.
         fails_on_loss: whether it is an error if records to be read are gone.
-        attempts: how many times the partition must be reported to end before the range does until this is accepted.
+        attempts: how many look-ups must agree that the partition ends too early before this is accepted.
         retry_interval_ms: how long to wait without data before looking up the end, and between such look-ups.
     """
 

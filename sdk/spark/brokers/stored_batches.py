@@ -39,7 +39,8 @@ __all__ = ["StoredBatches"]
 #: How long a broker waits for missing records; a follower that has just become the leader may lack some.
 _WAIT_MS: Final = 500
 
-#: After this many consecutive responses that the partition ends before the range, it is not just a follower's delay.
+#: After this many consecutive responses saying that the partition ends before the range, a follower's delay is no
+#: longer a plausible cause.
 _TOO_SHORT_MAX: Final = 6
 
 #: The broker itself finds no batch in its file, so a retry would fail in the same way.

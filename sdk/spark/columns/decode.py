@@ -65,7 +65,7 @@ def decode_batches(
             counts as damaged.
 
     Returns:
-        The connector's columns, so a query works on either: `key: binary`, `value: binary`, `topic: string`,
+        The connector's columns, so the same query works on both: `key: binary`, `value: binary`, `topic: string`,
         `partition: int`, `offset: bigint`, `timestamp: timestamp`, `timestampType: int`; and those that were requested:
         `headers: array<struct<key: string, value: binary>>`; `leaderEpoch`, `producerEpoch`, `sequence: int`;
         `producerId`, `batchOffset`, `batchPosition: bigint`; `isTransactional: boolean`; `compression: string`; `path:
@@ -109,7 +109,7 @@ def _column(column: str | Column | None) -> Column:
 def _aborted(df: DataFrame, column: Column) -> Column:
     """Return a column of aborted transactions with the fields in the expected order.
 
-    A cast would go by the position of fields, and mistake a producer id for an offset.
+    A cast would match fields by position, and mistake a producer id for an offset.
 
     Raises:
         ConfigurationError: the column is not a list of structs with these fields.

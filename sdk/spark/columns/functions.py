@@ -51,7 +51,7 @@ def decode_records(
     Returns:
         `array<struct<key: binary, value: binary, offset: bigint, timestamp: timestamp, timestampType:
         int>>`, with a field for each further column, with the types of `decode_batches`; null for a null. A task fails
-        with a `LocalProtocolError` if the arrays of the values that it gets at once take more than 256 MiB.
+        with a `LocalProtocolError` if the arrays for one Arrow batch of values take more than 256 MiB.
 
     Raises:
         ConfigurationError: an unknown mode, isolation level or extra column, or the limit is not a number from 1.
@@ -144,7 +144,7 @@ def decode_message(column: str | Column, name: str, version: int, *, mode: str =
 
     Returns:
         `struct<message: string, error: string>`, null for a null: JSON text as Apache Kafka's converters print it, and
-        null beside an error.
+        null if there is an error.
 
     Raises:
         ConfigurationError: an unknown mode, message or version.
@@ -171,8 +171,8 @@ def decode_request(column: str | Column, *, mode: str = "FAILFAST") -> Column:
 
     Returns:
         `struct<api: string, version: int, correlationId: int, clientId: string, message: string, error: string>`, null
-        for a null: `message` is JSON text without the header (see `decode_message`); beside an error all others are
-        null.
+        for a null: `message` is JSON text without the header (see `decode_message`); if there is an error, all other
+        fields are null.
 
     Raises:
         ConfigurationError: an unknown mode.
@@ -200,7 +200,7 @@ def decode_response(column: str | Column, api: str, version: int, *, mode: str =
 
     Returns:
         `struct<correlationId: int, message: string, error: string>`, null for a null: `message` is JSON text without
-        the header (see `decode_message`); beside an error all others are null.
+        the header (see `decode_message`); if there is an error, all other fields are null.
 
     Raises:
         ConfigurationError: an unknown mode, API or version.
@@ -233,7 +233,7 @@ def decode_internal_record(
         `struct<type: int, name: string, key: string, version: int, value: string, error: string>`, null for records of
         other topics: number and name of the kind of record, such as `OffsetCommit`; the key as JSON text, null in
         `__cluster_metadata` and `__remote_log_metadata`; the version of the value, and the value as JSON text, both
-        null for a tombstone. Beside an error all others are null.
+        null for a tombstone. If there is an error, all other fields are null.
 
     Raises:
         ConfigurationError: an unknown mode.

@@ -159,7 +159,7 @@ def internal_records(
         mode: see `messages`.
 
     Raises:
-        ConfigurationError: the topics are not strings, or the others are not binary.
+        ConfigurationError: the topics are not strings, or the keys or values are not binary.
         DecodeError: the mode is FAILFAST, and a record is unreadable.
     """
     check_text("topic", topics)

@@ -30,7 +30,7 @@ from kafkawire.sdk.spark.schema import arrow_schema, chosen
 __all__ = ["DecodeOptions", "decode_options", "decoded", "decoded_lists", "outcomes_of", "raw_columns"]
 
 
-#: Limit for the lists built from the values of an Arrow batch, all of which must be in memory together.
+#: Limit for the lists built from the values of an Arrow batch, all of which must be in memory at the same time.
 LISTS_BYTES_MAX = 256 * 1024 * 1024
 
 

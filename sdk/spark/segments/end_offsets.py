@@ -1,8 +1,8 @@
 """The end offsets and last stable offsets of partitions.
 
-The end is looked for only in the last segment, starting from the last entry of its index. Transactions are followed
-from the start of the query by reading headers; no batch is read twice, unless a broker has replaced it since: cleaning
-merges one or more segments into one, and a new leader truncates records that only its predecessor had.
+The search for the end covers only the last segment, starting from the last entry of its index. Transactions are
+followed from the start of the query by reading headers; no batch is read twice, unless a broker has replaced it since:
+cleaning merges one or more segments into one, and a new leader truncates records that only its predecessor had.
 
 Source: `UnifiedLog.logEndOffset`, `lastStableOffset` in Apache Kafka.
 """
@@ -50,7 +50,7 @@ class _Followed:
         start_offset: all transactions before it have been decided.
 
     Attributes:
-        segment: the next segment to read, in the state in which it was last read.
+        segment: the next segment to read, as it was when it was last read.
         position: the position in it, in bytes.
         start_offset: all transactions before it have been decided.
         last: the last batch read from that segment; None if there is none.

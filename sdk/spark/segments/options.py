@@ -1,4 +1,4 @@
-"""The options of the data source. Options that exist in Spark's Kafka connector, too, have the same names and meanings.
+"""The options of the data source. Options shared with Spark's Kafka connector have the same names and meanings.
 
 Source: `KafkaSourceProvider` in Apache Spark.
 """

@@ -56,7 +56,7 @@ class Cut(NamedTuple):
     """The start of a batch according to an index.
 
     Brokers write the last offset of the batch into the entry; if several batches were appended together, older brokers
-    write the last offset of the last or the first of them.
+    write the last offset of the last or the first batch.
 
     Attributes:
         position: the position of the batch, in bytes.

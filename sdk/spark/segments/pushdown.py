@@ -48,7 +48,7 @@ class PushedFilters(NamedTuple):
     offsets: Wanted = Wanted()
 
     def narrowed(self, folder: TopicPartition, wanted: Wanted | None) -> Wanted | None:
-        """Return the wanted records of a partition that remain; None if none do."""
+        """Return which wanted records of a partition remain; None if none do."""
         if self.topics is not None and folder.topic not in self.topics:
             return None
         if self.partitions is not None and folder.partition not in self.partitions:

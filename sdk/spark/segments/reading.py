@@ -79,7 +79,7 @@ class BatchRows(Protocol):
 
     Attributes:
         dropped: damage without a row.
-        takes_control: whether control batches are added, too.
+        takes_control: whether control batches are also added.
     """
 
     dropped: DamageLog
@@ -341,7 +341,7 @@ class _Reading:
             yield from self._rows.add_damage(self._place, damage_of(batch, position, error), batch.base_offset)
 
     def _add_damage(self, damaged: Iterable[Damage], end_offset: int | None) -> Iterator[pyarrow.RecordBatch]:
-        """Add damage, unless another reader does, or nothing in it was wanted.
+        """Add damage, unless another reader adds it, or nothing in it was wanted.
 
         Args:
             damaged: the damage after the last batch.

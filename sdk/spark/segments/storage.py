@@ -33,7 +33,7 @@ __all__ = ["FILES_AT_A_TIME", "OpenFile", "SegmentFiles", "data_folder", "offset
 
 _log = logging.getLogger("kafkawire.spark")
 
-#: Number of bytes to read at a time for callers that only need headers, and skip through a file on a disk. On other
+#: Number of bytes to read at a time for callers that need only headers and skip through a file on a disk. On other
 #: file systems, a header takes as long to read as a whole window.
 LEAP_BYTES: Final = 4096
 

@@ -48,7 +48,7 @@ class Transactions:
         self._steps: Iterator[None] | None = None
 
     def is_visible(self, batch: Batch, position: int) -> bool:
-        """Return whether a batch is committed; batches must be passed in order.
+        """Return whether a batch is committed; pass batches in order.
 
         Args:
             batch: a batch that is not a control batch.

@@ -46,7 +46,7 @@ class Fingerprint(NamedTuple):
     total: int = 0
 
     def with_rows(self, rows: pyarrow.RecordBatch, names: Iterable[str]) -> Self:
-        """Return the fingerprint of these rows and some more, for which only the named columns count."""
+        """Return the fingerprint of these rows plus more rows, of which only the named columns count."""
         numbers = numpy.zeros(rows.num_rows, numpy.uint64)
         for name in names:
             numbers = _mixed(numbers ^ _checksums(rows.column(name)))

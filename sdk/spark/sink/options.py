@@ -1,6 +1,6 @@
 """The options of the sink: names as Spark spells them, in any case, and values as text.
 
-Options that exist in Spark's Kafka connector, too, have the same names and meanings. Options that begin with `kafka.`
+Options shared with Spark's Kafka connector have the same names and meanings. Options that begin with `kafka.`
 are producer options.
 
 Source: `KafkaSourceProvider` in Apache Spark.

@@ -22,7 +22,7 @@ __all__ = ["Refusals"]
 #: Most of its functions are created at import time, where type checkers do not see them.
 _COMPUTE: Any = pyarrow.compute
 
-#: The maximum number of causes to follow, which is more than any error of a client has.
+#: The maximum number of causes to follow, more than any client error has.
 _CAUSES_MAX: Final = 10
 
 

@@ -1,7 +1,7 @@
 """A header that identifies each row, so that readers can drop rows that a repeated task has written again.
 
-The id is `query/micro-batch/task/row`: it is the same in each attempt at a task, as long as the order of the rows stays
-the same.
+The id is `query/micro-batch/task/row`: every attempt at a task yields the same ids as long as the order of the rows
+does not change.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def write(
         batches: the rows.
 
     Raises:
-        KafkaWireError: a row could not be written; others may be stored.
+        KafkaWireError: a row could not be written; other rows may have been stored.
     """
     given: dict[str, Any] = dict(options.producer)
     with Refusals(options, batches) as rows, connected(Producer(**given), connect_limit_ms(given)) as producer:

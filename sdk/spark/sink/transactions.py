@@ -103,7 +103,7 @@ def commit(options: WriteOptions, prepared: Sequence[Prepared]) -> None:
 
     Raises:
         LocalProtocolError: part of the micro-batch has already been committed with a different number of tasks.
-        KafkaWireError: a transaction was not committed; others may have been.
+        KafkaWireError: a transaction was not committed; other transactions may have been.
     """
     left = _uncommitted(prepared)
     if not left:

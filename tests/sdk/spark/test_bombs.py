@@ -1,4 +1,4 @@
-"""However large a batch becomes, a Spark worker uses less than 1 GiB, and a batch that is too large is reported.
+"""However large a batch becomes, a Spark worker uses less than 1 GiB, and a batch over the limit is reported.
 
 Method: batches of a few KB that expand to 100 MiB, or to millions of objects, go through each path to rows in a small
 local Spark, several in a row; the kernel reports a worker's peak memory.

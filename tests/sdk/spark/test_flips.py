@@ -1,7 +1,7 @@
 """A flipped bit in a column or a segment never silently removes or changes a record.
 
 Method: a hundred batches of every compression type form one value, and one segment; one bit at a time is flipped, in
-each mode: in each byte of one header, and in as many others as KAFKAWIRE_SPARK_FLIPS says.
+each mode: in each byte of one header, and in as many further bytes as KAFKAWIRE_SPARK_FLIPS says.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def test_damaged_markers(key: bytes) -> None:
 
 
 def test_a_marker_that_compaction_has_removed() -> None:
-    """Its batch is kept without the record, for the producer state; it no longer ends a transaction."""
+    """The marker's batch is kept without the record, for the producer state; it no longer ends a transaction."""
     data = empty_batch(base_offset=4, last_offset_delta=0, producer_id=1, producer_epoch=0, is_control=True)
     (empty,) = walk(data)
     outcomes = Outcomes()

@@ -42,7 +42,7 @@ def test_declarations() -> None:
 
 
 def test_types_of_a_users_schema() -> None:
-    """They are compared as Spark prints them, which may differ from their declaration."""
+    """Types are compared as Spark prints them, which may differ from how they were declared."""
     assert checked([("timestamp", "timestamp", True), (HEADERS, "array<struct<key:string,value:binary>>", True)]) == (
         "timestamp",
         "headers",

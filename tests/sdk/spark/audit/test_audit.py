@@ -163,7 +163,7 @@ def test_from_brokers(spark: Any, whole: dict[str, list[Any]], tmp_path: Path) -
 
 
 def test_a_time_from_brokers(spark: Any, tmp_path: Path) -> None:
-    """The end is exclusive; the client gets its options; a recreated topic is refused."""
+    """The end of a time range is exclusive; the client gets its options; a recreated topic is refused."""
     with stored(tmp_path / "data", *(batch(first) for first in range(0, 50, 10))) as broker:
         options: dict[str, Any] = {"since_ms": TIME_MS + 19, "until_ms": TIME_MS + 39}
         options["client"] = {"client.id": "auditor"}
@@ -269,7 +269,7 @@ def test_segments_without_those_of_topics_that_were_deleted(tmp_path: Path) -> N
 
 
 def test_a_topic_of_which_no_segment_is_left(tmp_path: Path) -> None:
-    """The topic must still be audited: the audit has to report the loss."""
+    """A topic without a segment must still be audited, because the audit has to report the loss."""
     write_segment(tmp_path / "a-0", [batch(0)]).unlink()
     texts = {"path": str(tmp_path), "topics": "a"}
     _, found, noted = module._segments(texts, ["a"], Manifest())
@@ -346,7 +346,7 @@ def test_a_time_and_topics(spark: Any, folder: Path, tmp_path: Path) -> None:
     ],
 )
 def test_options_that_are_refused(folder: Path, tmp_path: Path, options: dict[str, Any], reason: str) -> None:
-    """They are refused before anything is read, and leave nothing behind."""
+    """Invalid options are refused before anything is read, and leave nothing behind."""
     with pytest.raises(ConfigurationError, match=reason):
         audit(MagicMock(), folder, tmp_path / "audit", **options)
     assert not (tmp_path / "audit" / "current").exists()

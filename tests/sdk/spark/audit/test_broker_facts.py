@@ -47,7 +47,7 @@ def facts(texts: dict[str, str]) -> list[list[dict[str, Any]]]:
 
 
 def test_what_is_read(tmp_path: Path) -> None:
-    """It reads from the end of the previous run up to the end at planning time, including internal topics."""
+    """A run reads from the end of the previous run up to the end at planning time, including internal topics."""
     with stored(tmp_path, batch(0, 5)) as broker:
         create(broker, other=2)
         produce(broker, "other", 1, 7)
@@ -67,7 +67,7 @@ def test_what_is_read(tmp_path: Path) -> None:
 
 
 def test_topic_that_was_made_anew(tmp_path: Path) -> None:
-    """It is refused whatever its length. A deleted topic, or one on a broker without topic ids, is not refused."""
+    """A recreated topic is refused, whatever its length; deleted topics, and brokers without topic ids, are not."""
     with Broker(tmp_path) as broker, Admin(broker.bootstrap) as admin:
         create(broker, a=1, b=1)
         settings = {"bootstrap.servers": broker.bootstrap}
@@ -149,7 +149,7 @@ def test_a_task_of_nothing(tmp_path: Path) -> None:
 
 
 def test_a_task_of_several_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They share one client, and produce the same facts as separate tasks."""
+    """Partitions in one task share a client, and produce the same facts as in separate tasks."""
     clients = []
 
     class Counted(StoredBatches):

@@ -99,7 +99,7 @@ def test_an_empty_segment(tmp_path: Path) -> None:
 
 
 def test_topics_that_were_deleted_since(caplog: pytest.LogCaptureFixture) -> None:
-    """They are omitted if they were read before; any other missing topic is a mistake, which other code reports."""
+    """Deleted topics are omitted if they were read before; any other missing topic is a mistake, reported elsewhere."""
     before = {"a": {"0": 5}, "b": {"0": 5}}
     assert still_there(["a", "b", "c"], {"b"}, before) == ["b", "c"]
     assert "deleted since the last audit, their facts are kept: a" in caplog.text

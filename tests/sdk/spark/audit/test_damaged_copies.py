@@ -1,6 +1,6 @@
 """An audit reports a damaged copy and the extent of its loss, and finds nothing wrong in an undamaged one.
 
-Method: a partition of four segments with its checkpoints is damaged in the ways that people, disks and tools do it, and
+Method: a partition of four segments with its checkpoints is damaged as people, disks and tools damage copies, and is
 read as Spark's workers read it; the facts and the files next to the segments give the findings. Damage that only those
 files reveal is in `test_partition_facts.py`. Spark is not needed: gaps are computed here as its tables compute them.
 """

@@ -106,7 +106,7 @@ def test_sums_are_of_one_partition(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.ZSTD])
 def test_records_that_were_deleted_in_the_middle_of_a_batch(tmp_path: Path, compression: Compression) -> None:
-    """They are on disk, but no reader gets them; the batch does not count as thinned out by compaction."""
+    """Deleted records are on disk, but no reader gets them; the batch does not count as thinned out by compaction."""
     write_segment(tmp_path / "t-0", [batch(0), batch(10, compression=compression), batch(20)])
     (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nt 0 14\n")
     found = facts(tmp_path)
@@ -181,7 +181,7 @@ def test_rows_of_batches_do_not_pile_up(tmp_path: Path) -> None:
 
 
 def test_rows_of_damage_do_not_pile_up(tmp_path: Path) -> None:
-    """This holds with and without batches in between."""
+    """Rows of damage do not pile up, with or without batches in between."""
     broken = [bytearray(batch(number, 1)) for number in range(50)]
     for each in broken:
         each[-1] ^= 1
@@ -194,7 +194,7 @@ def test_rows_of_damage_do_not_pile_up(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("before", [[], [batch(0)]])
 def test_where_damage_was_expected(tmp_path: Path, before: list[bytes]) -> None:
-    """It is the end of the previous batch; without one, it is the beginning of the partition, if known."""
+    """The expected offset is the end of the previous batch; without one, the beginning of the partition, if known."""
     broken = bytearray(batch(10))
     broken[-1] ^= 1
     write_segment(tmp_path / "s-0", [batch(0, 3)])
@@ -227,7 +227,7 @@ def test_damage_where_reading_begins(tmp_path: Path, kind: str, start_offset: in
 
 
 def test_old_formats_without_compression(tmp_path: Path) -> None:
-    """Their plain size is that of uncompressed message sets."""
+    """The plain size of old formats is that of uncompressed message sets."""
     sets = [MessageSetBuilder(1, compression) for compression in (Compression.NONE, Compression.GZIP)]
     for builder in sets:
         for number, key_ in enumerate((b"key", None, b"")):

@@ -102,7 +102,7 @@ def test_where_a_hot_key_is(partitions: int, where: str) -> None:
 
 @pytest.mark.parametrize(("records", "text"), [(100_000, None), (10_000, "One key has 61 % of the records of orders")])
 def test_a_hot_key_is_compared_with_all_records(records: int, text: str | None) -> None:
-    """This includes records without a key, which the share in the table does not cover."""
+    """The share counts records without a key, which the share in the table leaves out."""
     (row,) = summary().top_keys
     rows = [partition("orders", 0, records=records, sizeBytes=1000, plainBytes=3000, keys=20)]
     found = findings_of(summary(partitions=rows, top_keys=[{**row, "share": 1.0}], groups=[]))

@@ -1,4 +1,4 @@
-"""Merged facts produce the same tables, and there are fewer of them.
+"""Merged facts produce the same tables from fewer rows.
 
 Method: hand-made facts of two runs that found the same damage and the same keys.
 """

@@ -1,4 +1,4 @@
-"""The remaining files show what a data directory has lost; one that a broker has shortened shows no loss.
+"""The remaining files show what a data directory has lost; a log that a broker has shortened shows no loss.
 
 Method: a data directory as Kafka 4.3 leaves it (several segments, retention, deleted records, compaction, a topic that
 is being deleted, one that is being moved, one that was never written to), written by hand; then each kind of damage
@@ -285,7 +285,7 @@ def test_a_partition_that_is_named_by_its_folder_alone(data: Path) -> None:
 
 @pytest.mark.parametrize("path", ["orders-0/*100.log", "orders-0/*.log", f"orders-0/{100:020}.log"])
 def test_segments_that_are_named_themselves(data: Path, path: str) -> None:
-    """The query does not ask for the other segments, so facts about the whole partition do not apply."""
+    """A query that names segments does not ask for the rest, so facts about the whole partition do not apply."""
     found = read_partition_facts(files := SegmentFiles([str(data / path)]), *files.look())
     assert [losses(facts, 300) for facts in found.values()] == [[]]
     assert {(each.reached, each.start, each.is_named, each.unindexed) for each in found.values()} == {

@@ -203,6 +203,6 @@ def test_a_folder_that_spark_would_take_for_a_pattern(tmp_path: Path, name: str)
 
 
 def test_paths_as_spark_takes_them(tmp_path: Path) -> None:
-    """They have a scheme, because a cluster's default file system may be another one; nothing in them is encoded."""
+    """Paths get a scheme, because a cluster may have a different default file system; nothing in them is encoded."""
     store = AuditStore(tmp_path / "a b%20", {})
     assert store.uri(store.table("gaps")) == f"file://{tmp_path}/a b%20/versions/1/tables/gaps"

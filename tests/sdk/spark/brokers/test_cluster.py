@@ -138,7 +138,7 @@ def test_refused_places(broker: Broker, bound: Bound, reason: str) -> None:
 
 
 def test_nobody_answers() -> None:
-    """The limit is that for one call, however many attempts there are."""
+    """The time limit is that of one call, no matter how many attempts there are."""
     given = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "a", "kafka.default.api.timeout.ms": "50", **QUICK}
     with pytest.raises(ConnectFailed, match="Connection refused") as caught:
         Cluster(parse_options(given)).partitions()

@@ -197,7 +197,7 @@ def test_range_that_ends_behind_the_partition(
 
 
 def test_damage(tmp_path: Path) -> None:
-    """The records before it are read, and the error says where it is."""
+    """The records before the damage are read, and the error says where the damage is."""
     with stored(tmp_path, batch(0), batch(10)) as broker:
         path = tmp_path / "orders-0" / f"{0:020}.log"
         content = bytearray(path.read_bytes())
@@ -320,7 +320,7 @@ def test_where_to_go_on(first: int, end: int, sought: int) -> None:
 
 
 class Moving(Scripted):
-    """Its first offset advances as soon as it has been read."""
+    """A partition whose first offset advances as soon as it has been read."""
 
     def beginning_offsets(self, partitions: list[Any]) -> dict[Any, int]:
         found = super().beginning_offsets(partitions)

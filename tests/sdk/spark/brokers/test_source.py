@@ -189,7 +189,7 @@ def test_secrets(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_how_tasks_read(broker: Broker) -> None:
-    """Both readers pass the options on."""
+    """Batch and stream readers both pass on the options."""
     given = source(broker, failOnDataLoss="false", **{"kafkaConsumer.pollTimeoutMs": "77"})
     for reader in (given.reader(SCHEMA), given.streamReader(SCHEMA)):
         found = vars(reader)["_read_options"]
@@ -212,7 +212,7 @@ def test_a_stream_that_is_refused(broker: Broker, given: dict[str, str], reason:
 
 
 def test_nothing_stays_connected(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """This holds after planning and after a refused plan."""
+    """No connection stays open after planning or after a refused plan."""
     closed: list[Cluster] = []
 
     def close(self: Cluster) -> None:

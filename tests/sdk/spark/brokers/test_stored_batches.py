@@ -73,7 +73,8 @@ def test_all_batches(tmp_path: Path, fetch_bytes: int) -> None:
 
 @pytest.mark.parametrize("fetch_bytes", [1, 1 << 20])
 def test_damage(tmp_path: Path, fetch_bytes: int) -> None:
-    """Damage is reported once, and the batches around it are read, be it first, last or in the middle of a fetch."""
+    """Damage at the start, in the middle or at the end of a fetch is reported once, and the batches around it are
+    read."""
     log = [damaged(batch(0, 5)), batch(5, 5), damaged(batch(10, 5)), batch(15, 5), batch(20, 5)]
     with stored(tmp_path, *(batch(first, 5) for first in range(0, 25, 5))) as broker:
         path = tmp_path / "orders-0" / "00000000000000000000.log"

@@ -69,7 +69,7 @@ def test_all(broker: Broker) -> None:
     ],
 )
 def test_limits(broker: Broker, options: dict[str, str], sizes: list[int]) -> None:
-    """Each micro-batch stays near its limit, and takes from every partition; a new reader may plan any of them."""
+    """Each micro-batch stays near its limit, and reads from every partition; a new reader may plan any micro-batch."""
     query = Query(broker, **options)
     found = []
     while query.plan():
@@ -212,7 +212,7 @@ def test_lost_partition_that_was_assigned(broker: Broker, is_available_now: bool
 
 
 def test_topic_that_is_made_anew(broker: Broker) -> None:
-    """It has fewer records than were read before; like the connector, the query continues at its end."""
+    """The recreated topic has fewer records than were read; as in the connector, the query continues at its end."""
     query = Query(broker, assign='{"orders":[0]}')
     query.take_all()
     delete(broker, "orders")
@@ -241,7 +241,7 @@ def test_topic_that_goes_before_a_micro_batch_is_read(broker: Broker) -> None:
 
 
 def test_new_partition_that_begins_late(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The records that the topic had before it was noticed are lost."""
+    """Records that a new partition lost before the query noticed it count as a loss."""
     monkeypatch.setattr(Cluster, "earliest", lambda _, partitions: dict.fromkeys(partitions, 5))
     query = Query(broker)
     query.offsets = [{"orders": {"0": 100}}, {"orders": {"0": 100, "1": 20}}]
@@ -256,7 +256,7 @@ def test_new_partition_that_begins_late(broker: Broker, monkeypatch: pytest.Monk
 
 
 def test_offsets_are_text_as_the_connector_has_it() -> None:
-    """They are in numerical order, so that equal offsets are equal text."""
+    """Offsets are in numerical order, so that equal offsets have equal text."""
     positions = {TopicPartition(topic, number): 7 for topic, number in [("b", 10), ("b", 9), ("a-1", 0)]}
     named = stream._named(positions)
     assert json.dumps(named) == '{"a-1": {"0": 7}, "b": {"9": 7, "10": 7}}'

@@ -105,7 +105,7 @@ def test_segment_files(spark: Any, tmp_path: Path) -> None:
 
 
 def test_topic_and_partition(spark: Any) -> None:
-    """They come from columns or expressions, and the partition also from a number; otherwise, they are null."""
+    """Topic and partition come from columns or expressions, or a number for the partition; otherwise, both are null."""
     from pyspark.sql.functions import lit
 
     raw = spark.createDataFrame([(batch(0), "orders")], "raw binary, t string").cache()
@@ -174,7 +174,7 @@ def test_aborted_transactions(spark: Any) -> None:
     ],
 )
 def test_fields_of_aborted_transactions(spark: Any, aborted: str, count: int) -> None:
-    """The fields are found by name: an id is not an offset."""
+    """The fields are found by name, so an id is never taken for an offset."""
     from pyspark.sql.functions import expr
 
     builder = BatchBuilder(producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)

@@ -210,7 +210,7 @@ def test_damage(damaged: bytes, reason: str, caplog: pytest.LogCaptureFixture) -
 
 
 def test_a_timestamp_that_spark_cannot_hold() -> None:
-    """The record has a row without its timestamp, unless the mode is to fail."""
+    """The record has a row without its timestamp, unless the mode is FAILFAST."""
     late = batch(6, time_ms=2**61)
     with pytest.raises(DecodeError, match=r"timestamp 2305843009213693952 of a record is outside"):
         table(FIRST + late)
@@ -319,7 +319,7 @@ def test_aborted_transactions_of_a_response() -> None:
 
 
 def test_columns_of_other_types() -> None:
-    """They are refused by name and type; nulls without a type are nulls."""
+    """Columns of other types are refused by name and type; nulls without a type are accepted."""
     assert decoded_lists(pyarrow.nulls(2), options()).to_pylist() == [None, None]
     numbers = pyarrow.array([1 << 40])
     with pytest.raises(ConfigurationError, match="column='batches int64': it must be binary"):

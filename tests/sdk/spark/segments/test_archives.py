@@ -155,7 +155,7 @@ def test_names() -> None:
 
 
 def test_what_is_not_read_is_named() -> None:
-    """Otherwise, nothing would hint at them: a folder with only such files would look like one without records."""
+    """Unread files are named, because a folder with only such files would otherwise look like one without records."""
     names = [
         "0.log.xz",
         "backup.tar.gz",

@@ -18,7 +18,7 @@ SIZES = [len(batch(number * 10)) for number in range(20)]
 @pytest.mark.parametrize("has_index", [True, False])
 @pytest.mark.parametrize("limit", [1, 500, 1200, 3000, 7000, 1 << 30])
 def test_bytes(tmp_path: Path, limit: int, has_index: bool) -> None:
-    """It advances over several segments, from batch to batch, until nothing is left."""
+    """The position advances over several segments, from batch to batch, until nothing is left."""
     for base in (0, 50, 100):
         batches = [batch(number * 10) for number in range(base // 10, 20 if base == 100 else base // 10 + 5)]
         path = write_segment(tmp_path / "orders-0", batches)
@@ -32,8 +32,8 @@ def test_bytes(tmp_path: Path, limit: int, has_index: bool) -> None:
         assert end > reached
         assert end % 10 == 0
         taken = sum(SIZES[reached // 10 : end // 10])
-        # An index does not name the first batch, so bytes are counted from the beginning of a batch that the start is
-        # in.
+        # An index does not name the first batch, so bytes are counted from the beginning of the batch that contains the
+        # start.
         assert taken <= limit + SIZES[-1] or end == reached + 10
         steps.append(end)
         reached = end

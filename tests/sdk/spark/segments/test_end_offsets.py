@@ -60,7 +60,7 @@ def test_cache(files: SegmentFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_end_is_looked_for_again_where_no_file_says_when_it_changed(files: SegmentFiles, tmp_path: Path) -> None:
-    """Its size may include preallocated space."""
+    """The size of a segment may include preallocated space."""
     ends = PartitionEnds(files)
     path = write_segment(tmp_path / "orders-0", [batch(0), batch(10)])
     whole = path.read_bytes()

@@ -129,7 +129,7 @@ def test_refused(root: Path) -> None:
     "name", [f"orders-0/{40:020}.index", f"orders-0/{90:020}.log.deleted", "orders-0/99.log", f"{0:020}.log"]
 )
 def test_files_that_are_no_segments(root: Path, name: str) -> None:
-    """Named as a path, it is an error, because nothing would be read; in a folder or behind a `*`, it is ignored."""
+    """Naming such a file is an error, because nothing would be read; in a folder or behind a `*`, it is ignored."""
     path = write_names(root / "a", [name]) / name
     assert found(root / "a" / "orders-0" / "*") == ORDERS
     for paths in ([path], [root, path], [f"file://{path}"]):
@@ -154,7 +154,7 @@ def test_files_that_are_no_segments(root: Path, name: str) -> None:
     ],
 )
 def test_names_that_no_broker_gives(tmp_path: Path, name: str, reason: str) -> None:
-    """Skipping them would lose their records."""
+    """Skipping segments with such names would lose their records."""
     path = tmp_path / name
     path.parent.mkdir()
     path.write_bytes(b"")

@@ -256,7 +256,7 @@ def test_damage_with_the_file_system_of_spark(spark: Any, folder: Path, monkeypa
 
 
 def test_times_that_spark_cannot_hold(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are later than any time that Spark can hold, whichever way the files are read."""
+    """Such times count as later than any time that Spark can hold, whichever way the files are read."""
     builder = BatchBuilder()
     for time_ms in (1000, 2**62, 2000):
         builder.append(time_ms, None, b"v")

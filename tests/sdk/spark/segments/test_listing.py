@@ -86,7 +86,7 @@ def test_what_is_said(root: Path) -> None:
     [(["a"], []), (["a/*"], []), (["a/*/0.log"], []), (["a/x/", "d*/e/2.log", "a"], ["a/x", "d*/e/2.log"])],
 )
 def test_files_that_are_named(root: Path, paths: list[str], named: list[str]) -> None:
-    """They are the files that a path names without a pattern."""
+    """The named files are those that a path names without a pattern."""
     listed = list_files(pyarrow.fs.LocalFileSystem(), [f"{root}/{path}" for path in paths])
     assert listed.named == [f"{root}/{name}" for name in named]
 
@@ -131,7 +131,7 @@ def test_what_was_passed_over(root: Path, path: str, names: list[str]) -> None:
 
 @pytest.mark.parametrize("path", ["", "a", "*", "a/*", "a/orders-0/0.log"])
 def test_names_that_are_not_text(root: Path, path: str) -> None:
-    """They are skipped, because no segment has such a name; all other files are found as usual."""
+    """Names that are not UTF-8 are skipped, because no segment has one; all other files are found as usual."""
     expected = sorted(found(root, path))
     for folder in (root, root / "a", root / "a" / "orders-0"):
         os.mkdir(os.fsencode(folder) + b"/caf\xe9-0")

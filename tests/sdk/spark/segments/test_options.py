@@ -300,7 +300,7 @@ def test_limits_of_streams_in_a_batch_query(caplog: pytest.LogCaptureFixture) ->
     ],
 )
 def test_columns_where_none_are_read(given: dict[str, str], reason: str) -> None:
-    """This applies to rows that describe batches, which the audit reads."""
+    """Rows that describe batches, which the audit reads, have no record columns."""
     read_options(options(includeHeaders="false", mode="PERMISSIVE"), (), False)
     read_options(options(**given), ("offset",), False)
     with pytest.raises(ConfigurationError, match=reason):

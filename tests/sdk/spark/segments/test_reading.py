@@ -179,7 +179,7 @@ def test_bounds_beyond_all_numbers(files: SegmentFiles, wanted: Wanted) -> None:
 
 
 def test_a_part_begins_at_its_cut(files: SegmentFiles, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It reads nothing before the cut."""
+    """A part reads nothing before its cut."""
     part = planned(files, None, 1000)[2]
     read = noted_reads(monkeypatch)
     assert offsets_of([part], files)
@@ -349,7 +349,7 @@ def test_segments_that_overlap_after_a_crash(files: SegmentFiles) -> None:
 
 @pytest.fixture
 def transactions(tmp_path: Path) -> SegmentFiles:
-    """Return three segments: one transaction within the first, others over two or all of them, and an open one."""
+    """Return three segments: one transaction within the first, others across two or all three, and an open one."""
     folder = tmp_path / "orders-0"
     batches = [
         [batch(0, 1), records_of(1, 7), records_of(2, 8), marker(3, 7, False), records_of(4, 9), records_of(5, 7)],
@@ -387,7 +387,7 @@ def test_a_time_that_an_index_names(tmp_path: Path) -> None:
 
 
 def test_damage_has_no_time(files: SegmentFiles) -> None:
-    """It is reported for any time range, because it may have held a wanted record."""
+    """Damage is reported for any time range, because it may have held a wanted record."""
     content = bytearray(log_of(files).read_bytes())
     content[-1] ^= 1
     log_of(files).write_bytes(content)
@@ -398,7 +398,7 @@ def test_damage_has_no_time(files: SegmentFiles) -> None:
 
 @pytest.mark.parametrize("split_bytes", SPLITS)
 def test_times_that_spark_cannot_hold(tmp_path: Path, split_bytes: int) -> None:
-    """They are later than any time that Spark can hold, and are damage only if the column is requested."""
+    """Such times count as later than any time that Spark can hold, and are damage only if the column is requested."""
     builder = BatchBuilder()
     for time_ms in (1000, INT64_MAX // 1000 + 1, 2000, INT64_MAX):
         builder.append(time_ms, None, b"v")

@@ -119,7 +119,7 @@ def test_segment_that_is_put_into_the_one_before(
 
 
 def test_segment_that_was_cut_off(files: SegmentFiles) -> None:
-    """This is a loss even if the segment before it still exists or has grown since; later records are not damage."""
+    """A removed segment is a loss even if the one before it still exists or has grown; later records are not damage."""
     first, second = planned(files)
     log_of(files, 1).unlink()
     with pytest.raises(DecodeError, match="is gone: a broker removes old segments"):

@@ -80,7 +80,7 @@ def _nothing() -> Any:
 
 
 def test_nothing_to_read(folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Zero rows would suggest that there are no records, when they are compressed, or the folder is the wrong one."""
+    """Zero rows would suggest that there are no records, although they may be compressed, or in a different folder."""
     (tmp_path / "other" / "orders-0").mkdir(parents=True)
     (tmp_path / "other" / "orders-0" / f"{0:020}.log.xz").touch()
     reader = source(tmp_path / "other").reader(schema("offset bigint"))
@@ -179,7 +179,7 @@ def test_offsets_that_are_gone(
 
 @pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets"])
 def test_offsets_of_what_is_not_selected(folder: Path, option: str) -> None:
-    """Otherwise a topic whose name is mistyped would be read from its beginning."""
+    """Offsets of unselected topics are refused, or a topic with a mistyped name would be read from its beginning."""
     options = {option: '{"orders":{"0":5},"ordres":{"1":5}}', "topics": "orders", "failOnDataLoss": "false"}
     with pytest.raises(ConfigurationError, match=f"^{option}='ordres-1': expected only partitions that topics selects"):
         source(folder, **options).reader(schema("offset bigint"))

@@ -70,7 +70,7 @@ def test_all(folder: Path) -> None:
     ],
 )
 def test_limits(folder: Path, limit: dict[str, str]) -> None:
-    """Each micro-batch stays near its limit, and takes from every partition; a new reader may plan any of them."""
+    """Each micro-batch stays near its limit, and reads from every partition; a new reader may plan any micro-batch."""
     query = Query(folder, **limit)
     sizes = []
     while query.plan():
@@ -180,7 +180,7 @@ def test_starting_offsets(folder: Path, offsets: str, expected: Rows) -> None:
 
 
 def test_preallocated(folder: Path) -> None:
-    """Space after the last batch is not part of a micro-batch, and may be cut off before that runs."""
+    """Space after the last batch is not part of a micro-batch, and may be cut off before the micro-batch runs."""
     path = folder / "orders-1" / f"{0:020}.log"
     content = path.read_bytes()
     path.write_bytes(content + bytes(10_000))
@@ -281,7 +281,7 @@ def test_lost_partition(folder: Path) -> None:
 
 
 def test_each_loss_is_logged_once(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """It is logged once, however often micro-batches are planned, and again if the partition returns and disappears."""
+    """A loss is logged once, not with each micro-batch, and again if the partition returns and disappears."""
     query = Query(folder, failOnDataLoss="false")
     query.take_all()
     path = folder / "orders-1" / f"{0:020}.log"
@@ -394,7 +394,7 @@ def test_tasks_of_a_size(folder: Path) -> None:
 
 
 def test_partitions_that_come_later(folder: Path) -> None:
-    """They begin at the configured offset, or at their beginning; one that disappears before it is read is a loss."""
+    """New partitions begin at the configured offset or their start; one that disappears before being read is a loss."""
     query = Query(folder, startingOffsets='{"orders":{"0":95,"2":15,"3":-1}}')
     for partition in (2, 3):
         write_segment(folder / f"orders-{partition}", [batch(number * 10) for number in range(2)])
@@ -413,7 +413,7 @@ def test_partitions_that_come_later(folder: Path) -> None:
 
 
 def test_latest_is_before_an_open_transaction(folder: Path) -> None:
-    """This holds wherever the transaction began."""
+    """The stream ends before an open transaction, wherever that began."""
     write_segment(folder / "orders-2", [batch(0), records_of(10, 7), batch(11, 5)])
     write_segment(folder / "orders-2", [batch(16, 6)])
     query = Query(folder, startingOffsets="latest", isolationLevel="read_committed", topics="orders")

@@ -166,7 +166,7 @@ def test_segments_that_are_gone_before_markers_were_looked_for(
 
 
 def test_marker_that_does_not_say_what_it_is(tmp_path: Path) -> None:
-    """It has a valid checksum and may end a transaction, which makes it damage, not an end."""
+    """Such a marker has a valid checksum and may end a transaction, so it counts as damage, not as an end."""
     builder = BatchBuilder(base_offset=1, producer_id=7, producer_epoch=0, is_transactional=True, is_control=True)
     builder.append(TIME_MS, b"\0", b"")
     write_segment(tmp_path / "orders-0", [records_of(0, 7), builder.build(), batch(2, 1)])

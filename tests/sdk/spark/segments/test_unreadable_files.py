@@ -171,7 +171,7 @@ def test_a_link_that_cannot_be_read(files: SegmentFiles, monkeypatch: pytest.Mon
 
 
 def test_a_partition_that_cannot_be_listed_is_not_gone(files: SegmentFiles, tmp_path: Path) -> None:
-    """The segments after one are listed while it is being read; a copy placed next to them is an error."""
+    """Following segments are listed while a segment is being read; a copy placed next to them is an error."""
     first = files.find()[0]
     assert len(files.after(first)) == 2
     (tmp_path / "orders-0" / "orders-0").mkdir()

@@ -51,7 +51,7 @@ _KILLS_MAX = 3
 @pytest.mark.spark
 @pytest.mark.thorough
 def test_row_ids(broker: Broker, tmp_path: Path) -> None:
-    """Rows of a repeated micro-batch that were already stored exist twice, with the same ids."""
+    """Rows that were already stored when a micro-batch was repeated exist twice, with the same ids."""
     source = source_of_files(tmp_path / "in", _KILLS_MAX)
     stream = KilledStream(source, broker.bootstrap, "out", tmp_path, dedupeHeaders="true")
     for _ in range(_KILLS_MAX):

@@ -66,7 +66,7 @@ def test_the_buffer_is_smaller_than_the_rows(broker: Broker) -> None:
 
 
 def test_a_column_topic_without_a_type(broker: Broker) -> None:
-    """The option names the topic of the rows."""
+    """The topic option names the topic of the rows."""
     assert sent(broker, [{"value": ["v"], "topic": pyarrow.nulls(1)}], topic="out") == 1
     assert [each.value for each in written(broker.bootstrap, "out")] == [b"v"]
 

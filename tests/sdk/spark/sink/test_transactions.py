@@ -300,7 +300,7 @@ def test_another_topic_of_a_part_that_is_committed(broker: Broker) -> None:
 
 
 def test_the_first_transaction_is_ended_alone(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first transaction stores the number of tasks in the micro-batch: no other may be committed without it."""
+    """The first transaction stores the number of tasks in the micro-batch: none may be committed before it."""
     ended: list[list[str]] = []
 
     def end(self: Coordinators, transactions: Any, *, commits: bool) -> None:
