@@ -63,7 +63,7 @@ class AwaitedOffset:
 
     Args:
         offset: the initial value.
-        end_offset: the end of the log; None if it is the same.
+        end_offset: the end of the log; None if it equals `offset`.
 
     Attributes:
         offset: the first offset that consumers may not read.

@@ -4,8 +4,8 @@ As the leader, it knows its followers and the ISR, and commits the records that 
 It asks for a change of the ISR when a follower has caught up or fallen behind. As a follower, it adopts the high
 watermark of its leader. The log appends and reads in the same way in both roles.
 
-A follower may join the ISR only at one of its own fetches, so a follower that has gone never joins. For this, the
-partition is read at each fetch of a follower that is not in sync, even if there is nothing new.
+A follower can join the ISR only when it fetches, so a follower that is gone never joins. Therefore the partition is
+read at each fetch of a follower that is not in sync, even if there is nothing new.
 
 Source: `Partition` in Apache Kafka.
 """
@@ -237,7 +237,7 @@ class ClusterReplica(Replica):
             self.moved()
 
     def _may_join(self, in_sync: InSync, position: FollowerPosition) -> bool:
-        """Return whether to ask to add a follower: it has all committed records, and all from before this epoch."""
+        """Return whether to ask to add a follower: it has all records that are committed or from before this epoch."""
         return (
             in_sync.state is IsrState.COMMITTED
             and position.broker_id not in in_sync.isr
@@ -285,7 +285,7 @@ class ClusterReplica(Replica):
             )
             for position in self._positions:
                 if position.broker_id not in in_sync.isr:
-                    position.read_again()  # it may have caught up before the answer
+                    position.read_again()  # it may have caught up while the answer was pending
         elif in_sync.state is IsrState.UNKNOWN:
             _log.info("%s: the controller did not set the ISR to %s: %s", self.log.folder, list(proposed.isr), answer)
         self.moved()

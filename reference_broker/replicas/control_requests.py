@@ -70,10 +70,10 @@ _Request = LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest
 #: Called once with the partitions that failed and their errors.
 _Failed = Callable[[Mapping[Partition, BrokerError]], None]
 
-#: Begins something that takes a while, and calls back when it has ended.
+#: Begins an operation that takes a while, and calls back when the operation has ended.
 _Wait = Callable[[Callable[[], None]], None]
 
-#: Work that also waits: it yields None where other work may take a turn, and an operation to wait for it.
+#: Work that may have to wait: it yields None where other work may take a turn, or an operation to wait for.
 _Steps = Generator[_Wait | None, None, R]
 
 
@@ -163,7 +163,7 @@ class ControlRequests:
         self._now_ms = now_ms
         #: The topic ids of the logs here, where known; a term has its own.
         self._topic_ids = dict(topic_ids)
-        #: The first request is being carried out.
+        #: Whether the first request is being carried out.
         self._queue: deque[tuple[ControlRequest, Done]] = deque()
         self._steps: _Steps[Message] | None = None
 
@@ -337,7 +337,7 @@ class ControlRequests:
             self._fetchers.follow(partition, replica.term.leader, replica.term.leader_epoch)
 
     def _change(self, codes: dict[Partition, ErrorCode], partition: Partition, change: Callable[[], None]) -> bool:
-        """Change a role, and return whether that succeeded. A failed change does not prevent the others."""
+        """Change a role, and return whether that succeeded. A failed change does not prevent other changes."""
         try:
             change()
         except BrokerError as error:
@@ -381,7 +381,7 @@ class ControlRequests:
         return UpdateMetadataResponse(ErrorCode.NONE)
 
 
-#: The error for operations waiting for a partition that is deleted from this broker.
+#: The error that waiting operations get when their partition is deleted from this broker.
 _DELETED: Final = BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition was deleted from this broker")
 
 

@@ -2,7 +2,7 @@
 
 A state machine without I/O. The cache finds the session of a request, or begins one. A session records what its client
 has requested and received, and which partitions may have news: those in the last request, those whose logs have
-reported a change, and those not yet read to the end. Only these are read, no matter how many others there are.
+reported a change, and those not yet read to the end. Only these are read, no matter how large the session is.
 
 Source: `FetchSession`, `FetchManager`, `FetchSessionCacheShard` in Apache Kafka.
 """
@@ -33,8 +33,8 @@ __all__ = ["EVICTION_MS", "FetchSession", "FetchSessions", "SessionPartition", "
 
 PartitionData = FetchResponse.PartitionData
 
-#: A session unused for this long can be evicted for any other; a session used more recently cannot be evicted for a
-#: consumer's.
+#: A session unused for this long can be evicted to make room for any other; a session used more recently cannot be
+#: evicted for a consumer's session.
 EVICTION_MS = 120_000
 
 #: The number of topics and partitions that can be added or removed in a fraction of a millisecond.
@@ -56,7 +56,7 @@ class WatchedLog(Protocol):
         ...
 
     def watch(self, watcher: Callable[[int], None], *, is_committed: bool = False, is_follower: bool = False) -> None:
-        """Call `watcher` with the number of bytes whenever consumers can read more, or the given kind of reader can."""
+        """Call `watcher` with the number of bytes whenever consumers or the given kind of reader can read more."""
         ...
 
     def unwatch(self, watcher: Callable[[int], None]) -> None:
@@ -173,7 +173,7 @@ class SessionPartition:
 
     def tell(self, data: PartitionData) -> None:
         """Record the data sent to the client."""
-        # After an error, any data is news.
+        # After an error, any data is new to the client.
         self._high_watermark = data.high_watermark if data.error_code == ErrorCode.NONE else UNKNOWN_OFFSET
         self._log_start_offset = data.log_start_offset
 
@@ -266,7 +266,7 @@ class FetchSession:
         yield from self.want(request)
         yield from self._forget(request)
         if request.isolation_level != self._isolation_level:
-            # A partition read to its end at one isolation level may have more to read at the other.
+            # A partition read to its end at one isolation level may have more to read at the other level.
             self._isolation_level = request.isolation_level
             pieces = Pieces(_AT_A_TIME)
             for partition in [*self._partitions.values()]:
@@ -335,7 +335,7 @@ class FetchSession:
                 partition.rest()
         if is_new and self.is_follower:
             # The next read shows the follower's position. That may commit records of its partition, and a coordinator
-            # that was waiting for them to be elected may immediately append to this partition.
+            # whose election had to wait for those records may immediately append to this partition.
             self._follow(partition)
         elif is_new:
             self._unfollowed.append(partition)
@@ -533,5 +533,5 @@ def _gives_way(session: FetchSession, other: FetchSession) -> bool:
 
 
 def _value(session: FetchSession) -> tuple[bool, int, int]:
-    """Return the value of caching a session, which saves more the more partitions it has."""
+    """Return the value of caching a session: the more partitions it has, the more caching saves."""
     return session.is_follower, len(session), session.id

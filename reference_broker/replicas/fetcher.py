@@ -217,7 +217,7 @@ class Fetcher:
             if self._quota.is_throttled(partition):
                 self._throttled[partition] = followed
             if self._wanted.get(partition) is not followed or not followed.is_sent:
-                # Put it at the end, so that in a full request, others come first in the next response.
+                # Put it at the end, so that in a full request, other partitions come first in the next response.
                 self._wanted.pop(partition, None)
                 self._wanted[partition] = followed
                 self._session.change(partition)

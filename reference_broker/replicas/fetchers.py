@@ -105,7 +105,7 @@ class Fetchers:
         self._places: dict[TopicPartition, _Place] = {}
 
     def follow(self, partition: Partition, leader_id: int, leader_epoch: int) -> None:
-        """Fetch a partition from its leader; the same leader epoch again has an effect only if fetching has stopped.
+        """Fetch a partition from its leader; a repeated leader epoch has an effect only if fetching has stopped.
 
         Args:
             partition: its topic and number; this broker must have a replica of it that is a follower.

@@ -18,7 +18,7 @@ __all__ = ["UNKNOWN_BROKER_EPOCH", "Follower", "FollowerPosition", "FollowerPosi
 #: The request has no broker epoch, so the controller does not check it.
 UNKNOWN_BROKER_EPOCH: Final = -1
 
-#: Long ago: in this term of the leader, a follower that is not in sync has never been caught up.
+#: A time long ago: a follower that is not in sync has never been caught up in this term of the leader.
 _NEVER_MS: Final = -(2**53)
 
 

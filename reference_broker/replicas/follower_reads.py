@@ -1,7 +1,7 @@
 """The leader's side of a follower's fetch: what the follower is sent, and what the leader learns from the fetch.
 
-A follower reads to the end of the log, beyond the high watermark. If its log differs from the leader's, it is told
-where instead of being sent records, so that it truncates first (KIP-595).
+A follower reads to the end of the log, beyond the high watermark. If its log differs from the leader's, it is sent
+the point of divergence instead of records, so that it truncates its log first (KIP-595).
 
 Source: `Partition.fetchRecords`, `Partition.readRecords`, `ReplicaManager.readFromLog` in Apache Kafka.
 """

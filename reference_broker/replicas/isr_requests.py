@@ -37,8 +37,8 @@ PartitionData = AlterPartitionResponse.PartitionData
 #: The pause after an answer with an error, as in Apache Kafka: long enough for a change of controller.
 PAUSE_MS: Final = 50
 
-#: The limit of one attempt; each attempt uses the broker epoch current at that time. There is no overall limit, since
-#: the followers that a change concerns may be needed at any time.
+#: The time limit of an attempt; each attempt uses the broker epoch current at that time. There is no overall limit,
+#: since the followers that a change concerns may be needed at any time.
 TIMEOUT_MS: Final = 30_000
 
 _RECOVERY_STATES: Final = frozenset(LeaderRecoveryState)

@@ -161,7 +161,7 @@ class Replica:
         self._leave(Role.PROMOTING, self._ended_role())
 
     def _lead(self, term: Term) -> None:
-        """Lead from now on: first the log begins the epoch, then `_begin` what a cluster needs, then the role changes.
+        """Lead from now on: the log begins the epoch, `_begin` does what a cluster needs, and then the role changes.
 
         Role listeners are told last, since the coordinators of an internal topic's partition then load it.
         """
@@ -233,7 +233,7 @@ class Replica:
         call(self._on_role, self, before)
 
     def _leave(self, role: Role, error: BrokerError) -> None:
-        """End a role: refuse first waiting appends, then callbacks that wait for records; watchers read again."""
+        """End a role: refuse waiting appends first, then callbacks that wait for records; watchers read again."""
         self._step(role)
         self.log.refuse_waiting(error)
         self._high_watermark.refuse(error)

@@ -54,7 +54,7 @@ class ReplicationQuota:
 
     Attributes:
         bytes_per_second: the limit, such as `follower.replication.throttled.rate`; None for no limit.
-        changes: how many times the throttled partitions have changed, from which fetchers notice a change.
+        changes: how many times the throttled partitions have changed; fetchers compare it to notice a change.
     """
 
     def __init__(self, samples: int, sample_ms: int) -> None:
@@ -155,7 +155,7 @@ class ReplicationQuotas:
             quota.throttle(topic, throttled_partitions(value, self._broker_id))
 
     def configure_broker(self, own: Mapping[str, str], of_all: Mapping[str, str]) -> None:
-        """Set the rates; a broker's own take precedence, and there are none from its startup configuration.
+        """Set the rates; a broker's own rates take precedence, and its startup configuration has none.
 
         Args:
             own: the dynamic configurations of this broker, by Kafka's names.

@@ -87,7 +87,7 @@ ROLE_EDGES: Final = Edges(
 
 
 class Term(NamedTuple):
-    """The state of a hosted partition, as a broker was last told.
+    """The latest state of a hosted partition known to its broker.
 
     Attributes:
         leader: the id of the broker that leads the partition.

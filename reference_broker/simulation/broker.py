@@ -89,7 +89,7 @@ class SimulatedBroker:
         membership: its membership in the cluster; None until the logs are open.
         session: the broker's session with the registry.
         is_announced: whether the start has completed.
-        is_stopping: whether the broker is handing over its leaderships.
+        is_stopping: whether the broker is handing over leadership of its partitions.
     """
 
     def __init__(
@@ -223,7 +223,7 @@ class SimulatedBroker:
     # The end.
 
     def stop(self, done: Callable[[], None]) -> None:
-        """Hand over the leaderships, sync everything, and end the session.
+        """Hand over leadership of all partitions, sync everything, and end the session.
 
         Args:
             done: called when the broker has stopped.

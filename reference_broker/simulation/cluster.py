@@ -62,7 +62,7 @@ class SimulatedCluster:
         self.brokers: dict[int, SimulatedBroker] = {}
         self.lives: dict[int, int] = dict.fromkeys(BROKERS, 0)
         self.when_cut: Callable[[int], None] = lambda broker_id: None
-        #: The host of the registry, and of events on no computer of the cluster.
+        #: The host of the registry, and of events that do not happen on a computer of the cluster.
         self.outside = Host(scheduler, "outside", clock, scheduler.chance("outside"))
         self.outside.later_us(_EXPIRY_INTERVAL_US, self._expire)
 
@@ -99,7 +99,7 @@ class SimulatedCluster:
             self.disks[broker_id] = broker.disk.crash(self.chance.randrange(2**32))
 
     def stop(self, broker_id: int) -> None:
-        """Stop a broker, which first hands over its leaderships."""
+        """Stop a broker, which first hands over leadership of its partitions."""
         broker = self.brokers.get(broker_id)
         if broker is not None:
             self.scheduler.note(f"broker {broker_id} is stopped")

@@ -1,4 +1,4 @@
-"""Commits growing offsets for a group, and reads them back: they never decrease."""
+"""Commit increasing offsets for a group and read them back: they must never decrease."""
 
 from __future__ import annotations
 

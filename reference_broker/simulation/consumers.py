@@ -89,7 +89,7 @@ class Consumer:
         client: sends the requests.
         checkers: know the committed records.
         partitions: the partitions to read.
-        isolation: the isolation level, which determines what is read of transactions.
+        isolation: the isolation level, which determines which transactional records are read.
 
     Attributes:
         values: the values read, by partition and offset.

@@ -1,4 +1,4 @@
-"""Carries out a router's decisions over the simulated network: the driver of a client, or of a broker's links.
+"""Carry out a router's decisions over the simulated network: the driver of a client, or of a broker's links.
 
 This is the counterpart of `sdk/transport/driver.py` and `connection.py`, with events instead of an event loop.
 """

@@ -1,4 +1,4 @@
-"""Carries out the faults of a plan; each method is one fault, named by `Step.name`, and repairs what it has broken."""
+"""The faults of a plan: `Step.name` names the method that causes a fault and later repairs it."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Faults:
         self._later(down_ms, lambda: self._cluster.start(broker_id))
 
     def cut_power_in_work(self, broker_id: int, calls: int, down_ms: int) -> None:
-        """Cut the power of a broker at a later disk call."""
+        """Cut the power of a broker during a later disk call."""
         broker = self._cluster.brokers.get(broker_id)
         if broker is None:
             return
@@ -113,7 +113,7 @@ class Faults:
         self._cluster.when_cut = lambda dead: self._later(down_ms, lambda: self._cluster.start(dead))
 
     def fail_disk(self, broker_id: int, calls: int) -> None:
-        """Make one later call of a disk fail; the log that it was for goes offline."""
+        """Make one later disk call fail; the log concerned goes offline."""
         broker = self._cluster.brokers.get(broker_id)
         if broker is None:
             return
@@ -179,7 +179,7 @@ class Faults:
     # The network.
 
     def cut(self, one: str, other: str, down_ms: int) -> None:
-        """Cut the network between two computers, or between one and all others."""
+        """Cut the network between two computers, or between one computer and all others."""
         others = self._names(other, one)
         self._cluster.scheduler.note(f"the network is cut between {one} and {', '.join(others)}")
         self._cluster.network.cut([(one, each) for each in others] + [(each, one) for each in others])

@@ -1,4 +1,4 @@
-"""Carries out the administrative operations of a plan; each method is one, named by `Step.name`."""
+"""The administrative operations of a plan: `Step.name` names the method that carries one out."""
 
 from __future__ import annotations
 

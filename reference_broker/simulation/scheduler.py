@@ -147,7 +147,7 @@ class Host:
     Attributes:
         scheduler, name, clock, chance: see above.
         number: the host's number, in order of creation.
-        is_alive: whether anything may still happen on it.
+        is_alive: whether events may still happen on it.
         paused_to_us: when it resumes after a pause.
     """
 
@@ -175,9 +175,9 @@ class Host:
         return event
 
     def pause(self, duration_us: int) -> None:
-        """Hold everything back for a while, as SIGSTOP does; it then happens in order at the end of the pause."""
+        """Hold all events back for a while, as SIGSTOP does; they happen in order at the end of the pause."""
         self.paused_to_us = max(self.paused_to_us, self.scheduler.now_us + duration_us)
 
     def end(self) -> None:
-        """Let nothing more happen on this host."""
+        """Let no more events happen on this host."""
         self.is_alive = False

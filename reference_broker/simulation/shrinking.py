@@ -1,4 +1,4 @@
-"""Shrinks a failing plan, leaving out as many faults and operations as possible while it still fails."""
+"""Shrink a failing plan: leave out as many faults and operations as possible while it still fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exactly-once processing: reads a topic, writes each value to another, and commits its offsets, all in transactions.
+"""Exactly-once processing: read a topic, write each value to another, and commit the offsets, all in transactions.
 
 A transformer that fails in any way restarts with the same transactional id, as Kafka Streams would; a paused one may
 still write while its successor does. At the end, each value is in the output exactly once.

@@ -7,5 +7,5 @@ first that suffices:
     BackgroundQueue  changes of names in the data directory, one after another: topics, checkpoints, removal
     BackgroundJobs   upkeep in many pieces (retention, compaction): generators, one at a time, whose pieces are queued
 
-`Each` closes logs in parallel at shutdown. `Timers` run later work on the event loop.
+`Each` closes logs in parallel at shutdown. `Timers` schedule work on the event loop.
 """

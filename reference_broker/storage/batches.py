@@ -42,8 +42,8 @@ __all__ = [
     "record_timestamps",
 ]
 
-#: Initial and maximum read-ahead: a disk call costs as much as copying a few KiB, and with large batches little of what
-#: is read goes unused.
+#: Initial and maximum read-ahead: a disk call costs as much as copying a few KiB, and with large batches little of the
+#: data read goes unused.
 _AHEAD_BYTES = 4 * 1024
 _AHEAD_BYTES_MAX = 256 * 1024
 
@@ -237,7 +237,7 @@ def check_crc(header: BatchHeader, covered: Buffer) -> None:
 
 
 def check_no_gap(file: File, header: BatchHeader, next_offset: int) -> None:
-    """Check the checksum of a batch if the next batch does not continue its offsets.
+    """Verify the checksum of a batch that is followed by a gap in the offsets.
 
     Compaction leaves such gaps. So does a damaged length that spans the following batches, but then the checksum is
     wrong.
@@ -271,7 +271,7 @@ def check_stored(file: File, header: BatchHeader, next_offset: int, highest_offs
 
 
 def check_offsets(header: BatchHeader, next_offset: int, highest_offset: int) -> None:
-    """Check the offsets of a batch read from a file: its checksum does not cover them.
+    """Check the offsets of a batch read from a file, since its checksum does not cover them.
 
     Args:
         header: header of the batch.
@@ -319,5 +319,5 @@ def build_batch(
         )
     for key, value in records:
         builder.append(now_ms, key, value)
-    data = memoryview(bytearray(builder.seal()))  # a writable copy, which the log stamps
+    data = memoryview(bytearray(builder.seal()))  # a writable copy, since the log stamps the batch
     return data, parse_header(data)

@@ -76,8 +76,8 @@ DIRECTORY_FILES = frozenset(
 
 _Parsed = TypeVar("_Parsed")
 
-#: Larger than a checkpoint of 400,000 partitions with the longest names, and than the largest request, which limits the
-#: size of a topic's configuration. Larger files are not worth the time and memory to read.
+#: The maximum file size: more than a checkpoint of 400,000 partitions with the longest names needs, and more than the
+#: largest request, which limits the size of a topic's configuration. Reading more would waste time and memory.
 _TEXT_BYTES_MAX = 128 * 1024 * 1024
 
 

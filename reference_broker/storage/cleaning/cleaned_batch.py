@@ -18,7 +18,7 @@ __all__ = ["Cleaning", "LastRecord"]
 
 
 class LastRecord(NamedTuple):
-    """The last record or marker of a producer, whose batch must be kept.
+    """The last record or marker of a producer; the batch that contains it must be kept.
 
     Attributes:
         epoch: epoch of the producer.

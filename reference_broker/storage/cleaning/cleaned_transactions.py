@@ -26,12 +26,12 @@ class CleanedTransactions:
     """
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
-        #: The aborted transactions with a batch seen so far, ordered by their markers.
+        #: The aborted transactions that have had a batch so far, ordered by their markers.
         self._kept: list[AbortedTransaction] = []
         self._coming = deque(sorted(aborted, key=lambda transaction: transaction.first_offset))
         #: By producer: the aborted transaction that is open, and whether one of its batches was seen.
         self._aborted: dict[int, tuple[AbortedTransaction, bool]] = {}
-        #: Producers whose open transaction has a batch seen so far and commits later.
+        #: Producers whose open transaction has had a batch so far, and commits later.
         self._committed: set[int] = set()
 
     def is_aborted(self, batch: RecordBatch) -> bool:

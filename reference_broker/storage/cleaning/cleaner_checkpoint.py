@@ -28,7 +28,7 @@ class CleanerCheckpoint:
 
     def __init__(self, directory: LogDirectory) -> None:
         self._directory = directory
-        #: By log, since a new topic may have the name of a deleted one.
+        #: Keyed by log rather than by name, since a new topic may reuse the name of a deleted one.
         self._offsets: dict[PartitionLog, int] = {}
         directory.when_truncated.append(self._truncated)
         try:
@@ -60,7 +60,7 @@ class CleanerCheckpoint:
         yield lambda done: self._directory.queue.do(self._write_work, done)
 
     def _write_work(self) -> Callable[[], None]:
-        """Return the work that writes the file; called when its turn comes, as a topic may be deleted before then."""
+        """Return work that writes the file. Called when the work's turn comes, as topics may be deleted before then."""
         places = {known: (topic, number) for topic, number, known in self._directory.logs()}
         self._offsets = {known: at for known, at in self._offsets.items() if known in places}
         offsets = {places[known]: at for known, at in self._offsets.items()}

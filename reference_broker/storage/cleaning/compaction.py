@@ -193,7 +193,7 @@ class Compaction:
         """Replace a group of segments with the rewritten one, when the log's turn comes; return its size."""
         log, disk, base_offset = self._log, self._disk, cleaned.base_offset
         try:
-            # The newer value that makes a record obsolete may be gone already, or may go next.
+            # The newer value that makes a record obsolete may already be gone, or may be removed next.
             if log.is_unsettled or log.truncations != self._truncations or not set(group).issubset(log.segments):
                 raise OSError("the log was truncated in the meantime")
             yield from self._blocking(lambda: prepare(disk, log.folder, base_offset, others))

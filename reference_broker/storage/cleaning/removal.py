@@ -39,7 +39,7 @@ def remove_old(directory: LogDirectory, log: PartitionLog, retired: Retired, now
     """
 
     def is_there() -> bool:
-        # After a truncation, other segments may have to stay.
+        # A truncation may have changed which segments have to stay.
         return log.error is None and log.truncations == truncations
 
     def blocking(work: Callable[[], Any]) -> Wait:
@@ -55,7 +55,7 @@ def remove_old(directory: LogDirectory, log: PartitionLog, retired: Retired, now
 
     count = (yield blocking(find)) or 0
     if count == len(segments) and log.next_offset != end_offset:
-        count -= 1  # records have been appended to the last segment meanwhile
+        count -= 1  # records have been appended to the last segment in the meantime
     if not is_there():
         return
     if count and count == len(log.segments):
@@ -87,8 +87,8 @@ def _remove_first(directory: LogDirectory, log: PartitionLog, going: Sequence[Se
         log.log_start_offset,
         count,
     )
-    # If that fails, the segments are removed anyway, oldest first, since a full disk needs the room. A restart finds
-    # the log beginning with the remaining segments.
+    # If that fails, for example on a full disk, the segments are removed anyway, oldest first, since the space is
+    # needed. After a restart, the log begins with the remaining segments.
     yield lambda done: directory.checkpoint(lambda error: done(None))
 
     def retire() -> list[str]:

@@ -1,7 +1,7 @@
 """Retention: segments that clients have deleted, or that exceed `retention.bytes` or `retention.ms`.
 
-The highest timestamp of a segment determines its age; a segment without timestamps counts as being as old as the next
-one, and so does a damaged segment without a time index.
+The highest timestamp of a segment determines its age. A segment without timestamps is considered as old as the next
+one, as is a damaged segment without a time index.
 
 Source: `UnifiedLog.deleteOldSegments` in Apache Kafka.
 """

@@ -139,8 +139,8 @@ class Upkeep:
 
         def compact_or_end() -> Job:
             if (yield from self._compact_dirtiest(begun_ms)):
-                # The next compaction queues up behind jobs added in the meantime, so retention goes on even with much
-                # to compact.
+                # The next compaction queues up behind jobs added in the meantime, so retention continues even if there
+                # is a lot to compact.
                 self._jobs.add(compact_or_end(), done)
             else:
                 yield from self._trim_compacted(begun_ms)

@@ -1,8 +1,8 @@
 """The checkpoints of a data directory: start offsets, recovery points and high watermarks of logs.
 
-The files are Kafka's and contain topic names, not ids. So a partition is not created while a file may still have an
-entry for a deleted partition of the same name. Deletions drop the entries, with one write for many deletions; entries
-that remain after a crash or a disk error are dropped at the next startup or before the creation.
+The files are in Kafka's format, with topic names rather than ids. So a partition is not created while a file may still
+have an entry for a deleted partition of the same name. Deletions drop the entries, with one write for many deletions;
+entries that remain after a crash or a disk error are dropped at the next startup or before the creation.
 
 A recovery point on disk moves back only when a log is truncated, which removes everything after it. Compaction leaves
 gaps before a recovery point; a startup that found such a gap after it would treat the gap as damage.

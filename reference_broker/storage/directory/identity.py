@@ -58,7 +58,7 @@ def take_identity_alone(disk: Disk, node_id: int, new_uuid: Callable[[], bytes])
         if any(name.endswith("-0") for name in disk.names("")):
             raise DamagedFile(disk.describe(META_PROPERTIES), "it is missing, although there are partitions")
         known = MetaProperties(format_uuid(new_uuid()), str(node_id), format_uuid(new_uuid()))
-        # The identity is written last: until it exists, a restart writes the other files again.
+        # The identity is written last: until it exists, a restart rewrites the other files.
         write_offsets(disk, RECOVERY_POINTS, {})
         write_next_producer_id(disk, 0)
         write_identity(disk, known)

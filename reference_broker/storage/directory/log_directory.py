@@ -131,7 +131,7 @@ class LogDirectory:
         self.defaults = dict(defaults or {})
         self.queue = BackgroundQueue(services.background)
         self._is_forgetting = False
-        #: Truncated logs, their new ends, and what to call once no checkpoint exceeds them.
+        #: Truncated logs, their new ends, and the callbacks to call once no checkpoint exceeds those ends.
         self._truncated_waiting: list[tuple[PartitionLog, int, Callable[[BrokerError | None], None]]] = []
         self._checkpoint_waiting: list[Callable[[BrokerError | None], None]] = []
         self.was_clean = self._take_marker()

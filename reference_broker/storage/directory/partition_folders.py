@@ -41,10 +41,11 @@ logger = logging.getLogger("kafkawire.broker")
 _DELETED = "-delete"
 _STRAY = "-stray"
 
-#: The maximum size of `partition.metadata`; a larger file is something else.
+#: The maximum size of `partition.metadata`; a larger file must be something else.
 _METADATA_BYTES_MAX = 1024
 
-#: Content that differs from ours in at most this many bytes is damaged: two topics' ids differ in almost every byte.
+#: Content that differs from ours in at most this many bytes is ours, but damaged: the ids of two topics differ in
+#: almost every byte.
 _DAMAGED_BYTES_MAX = 4
 
 
@@ -162,7 +163,7 @@ class PartitionFolders:
         except OSError as error:
             if is_short_of_descriptors(error):
                 raise
-            return None  # for example, the name may be a folder's
+            return None  # for example, it may be a folder
 
     def _free_name(self, place: Partition, topic_id: bytes, suffix: str) -> str:
         """Return an unused name for a folder to set aside: an earlier error may have left the first one in use."""
@@ -217,10 +218,10 @@ class PartitionFolders:
         return is_free()
 
     def retire_one(self, place: Partition) -> str | None:
-        """Rename the folder of a deleted partition, whatever its topic id; nothing is synced.
+        """Rename the folder of a deleted partition, whatever its topic id, without syncing.
 
         Returns:
-            The new name; None if there is no such folder, or the name cannot be a folder's.
+            The new name; None if there is no such folder, or no folder can have that name.
 
         Raises:
             OSError: the disk failed.

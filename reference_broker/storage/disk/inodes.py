@@ -12,7 +12,8 @@ __all__ = ["Folder", "Inode"]
 #: The unit that a disk writes completely or not at all.
 _SECTOR_BYTES = 512
 
-#: Beyond this number, a file's unsynced writes are treated as one, or a broker that never syncs would fill the memory.
+#: Beyond this number, a file's unsynced writes are treated as one; otherwise, a broker that never syncs would fill the
+#: memory.
 _UNSYNCED_MAX = 1_000
 
 
@@ -61,7 +62,7 @@ class Inode:
         self._unsynced.clear()
 
     def sync_failed(self) -> None:
-        """Lose the writes since the last sync: the system takes them to be on disk, although they are not."""
+        """Lose the writes since the last sync: the system considers them written, but they are not on disk."""
         self._lost += self._unsynced
         self._unsynced.clear()
 
@@ -74,7 +75,7 @@ class Inode:
         return bytes(durable)
 
     def after_power_cut(self, chance: random.Random) -> bytes:
-        """Return the content after a power cut: synced writes, and all, no or some sectors of each later write."""
+        """Return the content after a power cut: synced writes, and all, some or no sectors of each later write."""
         left = bytearray(self._durable())
         if self._cut_from is not None and chance.random() < 0.5:
             del left[self._synced_bytes :]
@@ -107,7 +108,7 @@ class Folder:
         _set(self.entries, name, entry)
 
     def settle(self, name: str, entry: Folder | Inode | None) -> None:
-        """Make the setting or removal of a name durable."""
+        """Make a name change durable."""
         _set(self.durable, name, entry)
 
     def copied(self, content: Callable[[Inode], bytes], *, durable_only: bool) -> Folder:

@@ -180,5 +180,5 @@ def _reserve_reached(descriptor: int) -> str:
 
 
 def _named(error: OSError, path: str) -> OSError:
-    """Return an error that names its file: given only a descriptor, the system does not know the name."""
+    """Return an error that names its file: for a call on a descriptor, the system does not give the name."""
     return OSError(error.errno, error.strerror, path)

@@ -5,7 +5,7 @@ administrator who wants to delete topics would be locked out. From the top of th
 
     an eighth       is unavailable to connections: new segments and background threads need it
     half of that    is unavailable to log files as well
-    half of those   remains available to the first connections; the rest is for short-lived files
+    half of those   remain available to the first connections; the rest is for short-lived files
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ class Durability:
         self.stored_to = min(self.stored_to, segments.last.base_offset)
 
     def take_back(self) -> None:
-        """Record that the prepared sync has not begun, so all of it is still to be done."""
+        """Record that the prepared sync was not started, so all of its work remains to be done."""
         self.unstored = [*self._storing, *self.unstored]
         self._storing = ()
         self.has_new_names = True

@@ -1,4 +1,4 @@
-"""Background work on a log's files, which is counted; name changes take turns.
+"""Background work on a log's files: running work is counted, and changes of file names take turns.
 
 The folder of a log must not be removed, or created for another topic, while such work runs.
 """
@@ -55,7 +55,7 @@ class FileWork:
 
 
 class Turns:
-    """Compaction, retention and truncation of a log take turns to remove or replace its files."""
+    """Compaction, retention and truncation of a log take turns removing or replacing its files."""
 
     def __init__(self) -> None:
         self._is_taken = False

@@ -215,8 +215,8 @@ class PartitionLog:
         """Set the owner, which decides how much of this log is committed.
 
         Args:
-            owner: see `LogOwner`. The log keeps only a weak reference, so their files are closed as soon as both are
-                released.
+            owner: see `LogOwner`. The log refers to it only weakly, so log files are closed as soon as the log and
+                its owner are released.
         """
         self._owner = weakref.ref(owner)
 
@@ -264,7 +264,7 @@ class PartitionLog:
             self.epochs.begin(leader_epoch, self.next_offset)
 
     def refuse_waiting(self, error: BrokerError) -> None:
-        """Answer the appends waiting for a segment or a truncation with an error, since their role has ended."""
+        """Answer the appends waiting for a segment or a truncation with an error, since the role has ended."""
         waiting, self._waiting = self._waiting, deque()
         for append in waiting:
             call(append.done, error)

@@ -142,7 +142,7 @@ class Syncs:
         self._synced(log, note)
 
     def tell_stored(self, log: _Log) -> None:
-        """Call the callbacks whose segments are durable; if others are waiting, sync the log for them."""
+        """Call the callbacks whose segments are durable; if other callbacks are waiting, sync the log for them."""
         if self._durability.tell(has_ended=log.error is not None):
             self.sync(log)
 

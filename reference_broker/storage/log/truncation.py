@@ -71,7 +71,7 @@ class Truncation(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """Whether no records remain."""
+        """Whether the truncation removes all records."""
         return self.end_offset <= self.start_offset
 
 
@@ -215,14 +215,15 @@ def _truncate_segment(disk: Disk, folder: str, base_offset: int, offset: int, se
 
 
 def _first_from(file: File, base_offset: int, offset: int, segment: Segment | None) -> BatchHeader | None:
-    """Return the header of the first batch that does not end before an offset; None if there is none, or after damage,
-    where recovery truncates the file.
+    """Return the header of the first batch that does not end before an offset.
+
+    Return None if there is no such batch, or if it follows damage, where recovery truncates the file.
 
     Args:
         file: the file of the segment.
         base_offset: the base offset of the segment.
         offset: see above.
-        segment: the segment, which has the index, if the log is in use.
+        segment: if the log is in use, the segment, which has the index.
     """
     if segment is not None and (position := segment.position_before(offset)):
         with contextlib.suppress(DecodeError):  # the index is wrong

@@ -147,8 +147,9 @@ class CompletedTransaction(NamedTuple):
 
 
 class Verification:
-    """A pending verification by the coordinator that a transaction is open; only the batch of that request may begin
-    one here.
+    """A pending verification with the coordinator that a transaction is open.
+
+    Only the batch of the request being verified may begin a transaction here.
 
     Attributes:
         epoch: the epoch of the producer.

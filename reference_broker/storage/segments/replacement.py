@@ -144,7 +144,7 @@ def _written(names: Sequence[str], suffix: str) -> list[str]:
 
 
 def _is_new(disk: Disk, path: str, stem: str, indexes: Sequence[str]) -> bool:
-    """Return whether this is the new segment, rather than the mark of a replaced one."""
+    """Return whether this is the new segment, rather than the marker of a replaced one."""
     return any(name.startswith(stem) for name in indexes) or disk.size_of(path + LOG_SUFFIX + SWAP_SUFFIX) > 0
 
 

@@ -1,6 +1,6 @@
 """Prepare segments for searches: rebuild indexes, and read the highest timestamp.
 
-For a segment of 1 GiB, either may take seconds, so they run in the background, once for all waiting requests.
+For a segment of 1 GiB, either may take seconds, so both run in the background, once for all waiting requests.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class Preparation:
         self._background = background
         self._told = told
         self._running: set[Segment] = set()
-        #: Failures to report to the next search, by base offset; the search after that retries.
+        #: Failures to report to the next search of a segment; the search after that retries.
         self._failed: dict[Segment, Exception] = {}
         self._waiting: list[Callable[[], None]] = []
 
     def when_done(self, callback: Callable[[], None]) -> None:
-        """Call back once, the next time that `told` is called; each waiting partition of a request has one entry."""
+        """Call back once, when `told` is called next; each waiting partition of a request has one entry."""
         self._waiting.append(callback)
 
     def indexes(self, segment: Segment) -> None:
@@ -68,7 +68,7 @@ class Preparation:
         """Make sure that the highest timestamp of a segment is known; see `Prepare`.
 
         Args:
-            segments: the segments of the log; others may be needed next.
+            segments: the segments of the log, since a search may need several.
             segment: one of these segments.
 
         Raises:
@@ -81,7 +81,7 @@ class Preparation:
             self._begin(segment, lambda: _look_up(segment, following), lambda _: None)
 
     def hold(self, segments: Iterable[Segment]) -> Callable[[], None]:
-        """Make searches wait while their segments are being changed; no preparation of these may be running.
+        """Make searches of some segments wait while these are being changed; no preparation of them may be running.
 
         Returns:
             A function that ends the wait.

@@ -96,7 +96,7 @@ class Segment:
         self._file: File | None = None
         #: Files of this segment from before truncations; slices of them may be in use.
         self._former_files: list[ref[File]] = []
-        self._opening = Lock()  # a file tracks its size, so two objects would soon disagree
+        self._opening = Lock()  # each `File` tracks the size itself, so two would soon disagree
         self._size_bytes: int | None = None
         self._index, self._time_index = self._new_indexes()
         self.transactions = TransactionIndex(disk, transactions_path, base_offset)
@@ -214,7 +214,7 @@ class Segment:
         )
 
     def _age_ms(self, batch: BatchHeader, now_ms: int) -> int:
-        """Return the age by the clock that sets the timestamps, the producer's or the broker's, as in Kafka."""
+        """Return the age by the clock that sets the timestamps (the producer's or the broker's), as in Kafka."""
         if self._first_timestamp is not None and self._first_timestamp >= 0:
             return batch.max_timestamp - self._first_timestamp
         return 0 if self._since_ms is None else now_ms - self._since_ms
@@ -320,7 +320,7 @@ class Segment:
         self._appended.append(BatchPlace(last_offset - batch.last_offset_delta, position, batch.size_bytes))
 
     def seal(self) -> None:
-        """Complete the segment: there are no more appends, and the time index ends with the highest timestamp."""
+        """Complete the segment: no more batches are appended, and the time index ends with the highest timestamp."""
         if not self.is_sealed:
             self.is_sealed = True
             self._time_index.append(self._max_timestamp, self._max_timestamp_offset)
@@ -350,7 +350,7 @@ class Segment:
             self._time_index.clear()
 
     def release(self) -> None:
-        """Release the file of a stored or empty segment until it is needed, as a log may never be used."""
+        """Release the file of a stored or empty segment until it is needed, as the log may never be used."""
         if self._file is not None and (self.is_stored or not self.size_bytes):
             self._size_bytes, self._file = self._file.size_bytes, None
 

@@ -29,7 +29,7 @@ from kafkawire.sdk.records.survey import Survey, SurveyEntry
 
 __all__ = ["PIECE_BYTES", "epoch_starts", "producer_batches", "survey_file"]
 
-#: The number of bytes read at once: 15,000 of the smallest batches, for which the extension needs a millisecond.
+#: The number of bytes read at once: 15,000 of the smallest batches, which take the extension a millisecond.
 PIECE_BYTES = 1024 * 1024
 
 
@@ -71,7 +71,7 @@ def epoch_starts(
 ) -> Iterator[tuple[int, int]]:
     """Yield the leader epochs of the batches of a file, each with the base offset of its first batch.
 
-    No checksum covers the epoch, so even batches after a damaged one count, as long as the headers can be followed.
+    No checksum covers the epoch, so batches after a damaged one are included as long as the headers can be followed.
 
     Args:
         file: the file of a segment.

@@ -281,8 +281,8 @@ class Story:
         )
 
     def _compare_with_a_new_fetcher(self) -> None:
-        """Check that the fetcher asks for the same as a new fetcher would."""
-        for _ in range(3):  # after this it has a session, whatever became of the old one
+        """Check that the fetcher asks for what a new fetcher would ask for."""
+        for _ in range(3):  # afterwards it has a session, whatever happened to the old one
             self.wait(OPTIONS.backoff_ms)
             self.exchange()
         self.forget_sessions()

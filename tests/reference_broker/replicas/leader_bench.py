@@ -49,7 +49,7 @@ class LeaderBench:
         topic_id: the topic id in its terms.
         racks: the racks of the brokers.
         quota: the quota on what followers are sent; nothing is throttled at first.
-        asked: the changes without an answer, of which there would be one for each partition.
+        asked: the unanswered change, if there is one.
         withdrawn: the number of withdrawn changes.
         roles: the roles that have ended.
         acknowledged: the result of each append of `produce`; None until there is one.
@@ -175,6 +175,6 @@ class LeaderBench:
         done(answer if isinstance(answer, ErrorCode) else CommittedIsr(answer, leader_epoch, partition_epoch + 1))
 
     def pass_time(self, milliseconds: int) -> None:
-        """Let time pass, at the end of which the replica checks its followers."""
+        """Let time pass, then have the replica check its followers."""
         self.now_ms += milliseconds
         self.replica.check_in_sync(self.now_ms)

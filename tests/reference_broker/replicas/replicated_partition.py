@@ -1,7 +1,7 @@
 """A partition on three brokers: broker 1 is real, and the test plays brokers 2 and 3, the controller and the network.
 
-The real replica is compared with one that is rebuilt from the records alone whenever broker 1 begins to lead, and that
-then gets the same requests, answers and times.
+Whenever broker 1 begins to lead, another replica is rebuilt from the records alone. It then gets the same requests,
+answers and times as the real replica, and the two are compared.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class ReplicatedPartition:
         self.replica.when_acknowledged(acks, offset + 1, acknowledged)
 
     def pass_time(self, milliseconds: int) -> None:
-        """Let time pass, after which broker 1 checks its followers."""
+        """Let time pass, then have broker 1 check its followers."""
         self.now_ms += milliseconds
         for replica in filter(None, (self.replica, self.rebuilt)):
             replica.check_in_sync(self.now_ms)
@@ -310,7 +310,7 @@ class ReplicatedPartition:
         self.partition_epoch += 1
 
     def tell(self, broker_id: int) -> None:
-        """Tell a broker the controller's current term."""
+        """Send a broker the controller's current term."""
         known = Known(self.leader, self.leader_epoch)
         if broker_id not in self.alive or self.known[broker_id] == known:
             return
@@ -330,7 +330,7 @@ class ReplicatedPartition:
             self.rebuilt.lead(term)
 
     def tell_again(self) -> None:
-        """Tell broker 1 the term that it already knows, as when a topic is given an id."""
+        """Send broker 1 the term that it already knows, as when a topic is given an id."""
         term = self.replica.term
         if self.leads and term is not None:
             for replica in filter(None, (self.replica, self.rebuilt)):
@@ -354,7 +354,7 @@ class ReplicatedPartition:
 
         Args:
             broker_id: the broker.
-            kept: how far behind the high watermark is that it finds when it starts.
+            kept: how far the stored high watermark lags behind when broker 1 restarts.
         """
         if broker_id not in self.alive:
             return

@@ -1,6 +1,6 @@
-"""The high watermark notifies each waiting watcher once and in order, whatever the others do.
+"""The high watermark notifies each waiting watcher once and in order, whatever other watchers do.
 
-Method: each promise by itself; `test_log_state.py` tests how a log moves the high watermark.
+Method: one test for each guarantee; `test_log_state.py` tests how a log moves the high watermark.
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""A follower's replica and its fetcher fit together: each notifies the other of what it waits for.
+"""A follower's replica and its fetcher work together: each notifies the other of the events that it waits for.
 
 Method: a follower's replica on a disk whose background work is held back, its fetcher, and a scripted leader.
 """

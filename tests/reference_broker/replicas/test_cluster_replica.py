@@ -77,7 +77,7 @@ def test_the_high_watermark_never_moves_back_in_an_epoch():
     ],
 )
 def test_a_follower_that_catches_up_counts_before_it_joins(end_offset, is_alive, high_watermark):
-    """Its lag is small, so it will soon join; it must not be left behind by a leader that commits on its own."""
+    """The follower lags little, so it will soon join; a leader that commits alone must not leave it behind."""
     bench = out_of_sync()
     if not is_alive:
         bench.alive.remove(2)
@@ -299,7 +299,7 @@ def test_who_is_in_sync_is_not_asked_for():
 
 
 def test_a_follower_that_has_joined_counts_after_the_topic_has_got_an_id():
-    """The term dates from before it joined; records acknowledged without it would be lost if it were elected."""
+    """The term predates the follower's joining; electing the follower would lose records acknowledged without it."""
     bench = LeaderBench(isr=(1,))
     bench.topic_id = ZERO_UUID
     bench.lead()
@@ -330,7 +330,7 @@ def test_followers_that_are_not_heard_of_leave():
 
 
 def test_a_slow_follower_leaves():
-    """It still fetches, but has not had all records for too long."""
+    """The follower still fetches, but was last caught up too long ago."""
     bench = LeaderBench(replicas=(1, 2), isr=(1, 2)).lead()
     fetches = 0
     while not bench.asked and fetches < 40:
@@ -457,7 +457,7 @@ def test_a_change_of_the_partition_begins_no_epoch():
 
 @pytest.mark.parametrize("answer", [None, ErrorCode.INVALID_UPDATE_VERSION, (1, 2)])
 def test_a_term_that_is_known_says_nothing_of_a_change(answer):
-    """For example, when a topic is given an id, the controller may have made the change, or may yet make it."""
+    """For example, when a topic is given an id, the controller may have made the change, or may still make it."""
     bench = out_of_sync()
     bench.fetch_all(2)
     if answer is not None:

@@ -1,6 +1,6 @@
-"""Fetch sessions answer as in Apache Kafka, evict each other by age and size, and read only possible news.
+"""Fetch sessions answer as in Kafka, evict each other by age and size, and read only partitions that may have news.
 
-Method: the cache and its sessions by themselves, and histories with Kafka's answers on a broker without sockets.
+Method: the cache and its sessions in isolation, and histories with Kafka's answers on a broker without sockets.
 """
 
 import gc

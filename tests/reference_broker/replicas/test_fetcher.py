@@ -482,7 +482,7 @@ def test_an_epoch_that_begins_before_the_records_are_durable() -> None:
 
 
 def test_responses_that_logs_still_need_are_few() -> None:
-    """Only partitions with such responses wait until a log has taken one of the responses."""
+    """Only the partitions with such responses wait until a log no longer needs one of them."""
     work = HeldWork()
     count = RESPONSES_HELD_MAX + 2
     fetcher, broker = many(count, background=work)
@@ -552,7 +552,7 @@ def test_idle_partitions_cost_nothing() -> None:
 
 
 def test_partitions_that_are_refused_together_are_told_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
-    """After an election, a leader may refuse thousands of them."""
+    """After an election, a leader may refuse thousands of partitions."""
     topics = {f"t{number}": bytes([number + 1]) * 16 for number in range(5)}
     broker = ScriptedBroker(topics)
     fetcher = Fetcher(1, OPTIONS, lambda: 77, lambda: None, ReplicationQuota(11, 1_000))

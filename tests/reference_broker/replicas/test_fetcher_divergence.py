@@ -47,7 +47,7 @@ def test_the_ends_of_a_diverging_response_do_not_count() -> None:
 
 
 def test_the_ends_of_a_diverging_answer_count_once_the_leader_has_no_other_news() -> None:
-    """The leader considers them sent, and names the partition again only if they change."""
+    """The leader considers these ends sent, and names the partition again only if they change."""
     following = followed(4)
     following.log.set_high_watermark(1)
     following.lead(2, upto=3)

@@ -82,7 +82,7 @@ def test_a_fetcher_of_throttled_partitions_alone_waits_for_the_quota(quota: Repl
 
 @pytest.mark.parametrize("is_known", [True, False])
 def test_the_throttled_partitions_change(quota: ReplicationQuota, *, is_known: bool) -> None:
-    """The withheld partitions come back, and others are withheld."""
+    """The withheld partitions are fetched again, and other partitions are withheld."""
     fetcher, broker = filled(quota, 3)
     lag(fetcher, 0, 1)
     lag(fetcher, 1, 1)

@@ -39,7 +39,7 @@ def test_long_stories(seed: int) -> None:
 
 
 def test_stories_take_every_edge() -> None:
-    """Otherwise the other tests would test less than they seem to."""
+    """Otherwise, the stories would test less than they seem to."""
     with taken(FOLLOWED_EDGES) as steps:
         for seed in range(30):
             chance = Random(seed)

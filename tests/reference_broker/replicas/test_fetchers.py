@@ -164,7 +164,7 @@ def test_another_leader() -> None:
 
 
 def test_the_former_leader_answers_late() -> None:
-    """The former leader's fetcher has ended, and its request with it."""
+    """The former leader's fetcher has ended, and so has its request."""
     cluster = Cluster()
     cluster.lead(0, 1).append(b"a")
     cluster.run(LATENCY_MS + 20)
@@ -201,7 +201,7 @@ def test_a_request_for_forgotten_partitions_is_abandoned() -> None:
 
 
 def test_forgotten_and_followed_in_one_turn() -> None:
-    """As LeaderAndIsr does; the session continues."""
+    """LeaderAndIsr causes this; the session continues."""
     cluster = Cluster(2)
     cluster.lead(0, 1)
     cluster.lead(1, 1)
@@ -310,7 +310,7 @@ def test_another_number_of_fetchers(before: int, after: int) -> None:
         ("test", 1, 4, 3),
         ("test", 7, 10, 5),
         ("", 5, 3, 2),
-        # "polygenelubricants".hashCode() is the lowest int32, which times 31 is itself and has no absolute value
+        # "polygenelubricants".hashCode() is the lowest int32: times 31, it stays the same, and it has no absolute value
         ("polygenelubricants", 0, 7, 0),
         # one more is -2147483647
         ("polygenelubricants", 1, 7, 2147483647 % 7),
@@ -321,7 +321,7 @@ def test_the_fetcher_of_a_partition(topic: str, number: int, fetchers: int, expe
 
 
 def test_a_quota_that_is_lifted_has_an_effect_at_once() -> None:
-    """Before that, the fetcher waits for the time when its quota would no longer be exceeded."""
+    """While the quota applies, the fetcher waits until it would no longer be exceeded."""
     cluster = Cluster()
     cluster.quota.throttle("t", {0})
     cluster.quota.bytes_per_second = 1

@@ -70,7 +70,7 @@ def test_who_is_caught_up(is_in_sync, end_offset, after_ms, expected):
 
 
 def test_fetches_of_an_idle_follower_count():
-    """They do not name partitions without news, and the leader does not read these; the session keeps the time."""
+    """These fetches do not name the partition, and the leader does not read it; the session keeps the time."""
     position, session = begun(), Session(BEGUN_MS + 50_000)
     position.fetched(10, 0, 10, BEGUN_MS, 7, session)
     assert position.is_caught_up(11, BEGUN_MS + 80_000, LAG_MAX_MS)

@@ -1,4 +1,4 @@
-"""Changes of ISRs reach the controller whatever it answers, with one request in flight at a time.
+"""ISR changes reach the controller whatever it answers, with one request in flight at a time.
 
 Method: a scripted controller; time moves only when the test moves it. Requests are encoded as they would be sent, to
 make sure that their fields fit their version.

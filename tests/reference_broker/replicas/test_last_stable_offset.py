@@ -143,7 +143,7 @@ def test_truncation():
     assert moving.stable.offset == 2
     told: list[int] = []
     moving.stable.watch(told.append)
-    # The transaction stays at first, then goes away.
+    # The transaction is kept at first, then removed.
     moving.high.truncate(3, 3, BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, ""))
     moving.stable.truncate(3, 2)
     assert (moving.stable.offset, told) == (2, [COMPLETES_ANY_FETCH_BYTES])

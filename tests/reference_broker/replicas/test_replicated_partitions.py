@@ -23,7 +23,7 @@ from tests.thorough import sampled
 FOLLOWERS = st.sampled_from([2, 3])
 ANY = st.sampled_from(BROKERS)
 
-#: Errors for the partition and for the whole request that the played controller does not give by itself.
+#: Errors for the partition and for the whole request that the scripted controller never gives on its own.
 CODES = [
     ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.NOT_CONTROLLER,

@@ -1,4 +1,4 @@
-"""A cluster in virtual time: brokers that die, in whatever way, restart from the disks that they leave.
+"""A cluster in virtual time: however a broker dies, it restarts from the disk that it left behind.
 
 Method: three brokers without clients.
 """

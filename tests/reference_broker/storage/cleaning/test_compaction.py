@@ -473,7 +473,7 @@ def test_work_is_done_in_pieces(monkeypatch):
 
 @pytest.mark.parametrize("end", [3, 30, 55, 100])
 def test_truncation_in_the_meantime(end):
-    """Whatever is truncated, and whenever during a compaction, the files are those of the log."""
+    """Whatever is truncated at any time during a compaction, the files are those of the log."""
     outcomes = set()
     for pieces in range(0, 60, 3):
         bench = filled()

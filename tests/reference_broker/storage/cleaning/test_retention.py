@@ -101,7 +101,7 @@ def test_sealed_segments_tell_their_age_from_the_file_on_the_disk():
 
 
 def test_segments_without_timestamps_are_looked_at_once():
-    """With records without timestamps, each check once read all later segments for each segment."""
+    """For records without timestamps, each check once read all later segments of every segment."""
     log = log_of(400, lambda number: -1 if number < 390 else NOW_MS)
     again = PartitionLog(LogServices(log._services.disk), "t-0", CONFIG)
     calls = []

@@ -43,7 +43,7 @@ def test_offline_log_keeps_its_place_in_the_checkpoints():
 
 
 def test_no_checkpoint_passes_indexes_that_are_not_durable():
-    """Otherwise the next startup trusts old files, and retention takes a segment's age from them."""
+    """Otherwise, the next startup would trust old files, and retention would take a segment's age from them."""
     disk, configs = MemoryDisk(), {"flush.messages": "1", "retention.ms": "1000"}
     store = on(disk)
     append(create_logs(store, "t", 1, configs)[0], b"old")
@@ -240,7 +240,7 @@ def with_a_gap(disk):
 
 
 def test_recovery_points_do_not_go_back_where_indexes_are_made_anew():
-    """Otherwise the compacted log is cut off at its first gap."""
+    """Otherwise, the compacted log would be cut off at its first gap."""
     disk = MemoryDisk()
     store = with_a_gap(disk)
     (log,) = store.directory.of("t").values()

@@ -84,7 +84,7 @@ def test_damaged_recovery_points_let_everything_be_checked(content, caplog):
 
 
 def test_mark_of_a_clean_shutdown_is_gone_before_anything_is_written():
-    """Otherwise a later power cut would leave torn files that are taken to be cleanly closed."""
+    """Otherwise a later power cut would leave torn files that seem to have been closed cleanly."""
     disk = MemoryDisk()
     store = on(disk)
     create(store, "t")
@@ -388,7 +388,7 @@ def test_folder_that_is_used_again_may_need_its_truncation_completed():
 
 
 def test_folder_whose_metadata_cannot_be_read_is_not_set_aside():
-    """It may hold acknowledged records."""
+    """The folder may hold acknowledged records."""
     disk, told = MemoryDisk(), []
     created(disk, place(0)).close()
     directory = opened(disk, expected=[])
@@ -444,7 +444,7 @@ def test_folder_that_is_set_aside_leaves_no_checkpoints():
 
 
 def test_folder_that_is_not_open_is_deleted():
-    """Its checkpoints must not apply to the next partition of that name."""
+    """The folder's checkpoints must not apply to the next partition of that name."""
     disk, told = MemoryDisk(), []
     directory = created(disk, place(0), place(1))
     append(directory.log("t", 1), b"a")

@@ -55,7 +55,7 @@ class Ledger:
         refused_topics: the names of topics whose creation was refused.
         sent: every record, in order.
         acknowledged: the acknowledged records.
-        synced: the records that were acknowledged by topics that sync first.
+        synced: the acknowledged records of topics that sync before acknowledging.
         refused: the refused records.
     """
 

@@ -160,7 +160,7 @@ def test_folder_that_is_synced_but_not_in_its_parent():
 
 
 def test_failed_sync_loses_the_writes_for_good():
-    """As on Linux, the pages then count as clean, and the next sync succeeds."""
+    """As on Linux, the pages are then considered clean, and the next sync succeeds."""
     disk = MemoryDisk()
     file = written(disk, "a", b"abc")
     disk.sync_folder("")

@@ -144,7 +144,7 @@ class Replication(RuleBasedStateMachine):
 
     @rule(is_swapped=st.booleans(), has_caught_up=st.booleans())
     def elect(self, is_swapped: bool, has_caught_up: bool = False) -> None:
-        """Make one of them lead in a new epoch, and the other follow."""
+        """Make one replica lead in a new epoch, and the other follow."""
         while has_caught_up and self.following.log.next_offset < self.leading.log.next_offset:
             self.fetch(2000, 0)
         self.leader ^= is_swapped

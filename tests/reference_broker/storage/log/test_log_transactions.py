@@ -279,7 +279,7 @@ def test_an_index_without_its_segment_is_removed() -> None:
 def test_a_damaged_offset_does_not_stop_a_log_from_opening(
     number: int, offset: int, left: bytes | None, is_clean: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A marker before the last one once raised ValueError, and two transactions with the same first offset KeyError."""
+    """Markers before the last one once raised ValueError, and transactions with equal first offsets a KeyError."""
     log = TransactingLog()
     for _ in range(4):
         log.append(PRODUCER, b"v")

@@ -42,7 +42,7 @@ def known(**changes: object) -> CheckpointedLog:
     [(0, 0), (1, 0), (2, 2), (3, 2)],
 )
 def test_transactions_are_undecided_until_all_replicas_have_their_markers(replica, high_watermark, unstable):
-    """A snapshot after the high watermark lacks them, so an earlier snapshot or none is used."""
+    """A snapshot after the high watermark lacks such transactions, so an earlier snapshot or none is used."""
     replica.log.close()
     snapshots = Snapshots(replica.disk, FOLDER)
     opened = open_log(replica.disk, FOLDER, SMALL, snapshots, known(high_watermark=high_watermark))

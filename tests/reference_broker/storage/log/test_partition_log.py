@@ -155,7 +155,7 @@ def test_segments_before_the_recovery_point_are_not_checked(tmp_path):
 
 
 def test_a_length_that_takes_in_the_last_batches_is_noticed_when_a_closed_log_is_opened(tmp_path):
-    """Its header looks valid; only the checksum shows that the batch ends elsewhere."""
+    """The batch's header looks valid; only the checksum shows that the batch ends elsewhere."""
     log = opened(tmp_path / "t-0", dataclasses.replace(CONFIG, index_interval_bytes=300))
     size = next(size for size in range(100) if len(produced(b"v" * size)) == 128)
     for _ in range(6):
@@ -206,7 +206,7 @@ def test_create_time_is_told_as_no_append_time(tmp_path):
 @pytest.mark.parametrize("batches_in_segment", [1, 2, 4, 7])
 @pytest.mark.parametrize("is_stored", [True, False])
 def test_batches_sent_again_after_a_crash_keep_their_places(tmp_path, batches_in_segment, is_stored):
-    """Apache Kafka rejects four of five if the log has rolled in between."""
+    """Apache Kafka rejects four of the five batches if the log has rolled in between."""
 
     def send(log, number):
         values = [b"x"] * (number + 1)

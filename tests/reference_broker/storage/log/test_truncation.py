@@ -143,7 +143,7 @@ def test_crash_at_every_step_leaves_the_old_log_or_the_truncated_one(truncate, s
         assert TRUNCATION not in replica.disk.names(FOLDER)
         state = batches_of(replica.log), state_of(replica.log)
         found.append(expected.index(state))
-        # New appends stay, whatever a checkpoint said before.
+        # New appends survive, whatever a checkpoint said before.
         data = produced(b"after")
         replica.log.lead(9)
         replica.log.append(data, parse_header(data), NOW_MS, lambda result: None)
@@ -235,7 +235,7 @@ def test_resolved_truncation_ends_at_a_batch():
 
 @pytest.mark.parametrize("offset", [390, 100], ids=["last segment", "stored segment"])
 def test_the_tail_is_read_twice(monkeypatch, offset):
-    """It is read once to check it and once for its producers; an index shows where to cut."""
+    """It is read once to be checked and once for its producers; an index shows where to cut."""
     replica = Replica(dataclasses.replace(SMALL, segment_bytes=2**20, index_interval_bytes=4096))
     for number in range(400):
         data = produced(b"x" * 4_000, producer_id=7, producer_epoch=0, base_sequence=number)

@@ -40,7 +40,7 @@ def test_position_for(offsets, offset, position):
     [(0, 1004), (99, 1004), (100, 1009), (101, 1009), (300, 1009), (301, 1020), (900, 1020), (901, None)],
 )
 def test_offset_from(offsets, position, offset):
-    """As in Kafka, the very first entry is not found by its own position."""
+    """As in Kafka, a search by the position of the very first entry does not find that entry."""
     assert offsets.offset_from(position) == offset
 
 

@@ -1,4 +1,4 @@
-"""No matter when the power is cut, a folder has either the old segments or the new one, never both and never neither.
+"""No matter when the power is cut, a folder has either the old segments or the new one, never both or neither.
 
 Method: files that contain their own names, on an in-memory disk; the power is cut at every call of the swap and of the
 recovery that completes it.

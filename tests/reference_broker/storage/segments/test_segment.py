@@ -91,7 +91,7 @@ def test_damaged_index_is_made_again(segment, tmp_path, caplog, suffix, damage):
 
 @pytest.mark.parametrize("is_rebuilt", [False, True])
 def test_index_entries_are_more_than_the_interval_apart(tmp_path, is_rebuilt):
-    """As in Kafka, there is no entry yet at exactly the interval."""
+    """As in Kafka, a distance of exactly the interval does not add an entry yet."""
     batch_bytes = len(produced(*[b"v" * 10] * 3))
     segment = fill(new(tmp_path, dataclasses.replace(CONFIG, index_interval_bytes=batch_bytes)), batches=6)
     if is_rebuilt:
@@ -291,7 +291,7 @@ def test_stored_segment_holds_neither_indexes_nor_file(segment):
 
 
 def test_file_is_opened_once_whatever_threads_need_it(monkeypatch):
-    """For example by a background sync and an append: each file handle has its own size, which limits its reads."""
+    """A background sync and an append may both need it; each file handle has its own size, which limits its reads."""
     disk = MemoryDisk()
     disk.make_folder("f")
     segment, opened, resume = Segment.create(disk, "f", BASE, CONFIG), threading.Barrier(2), threading.Event()

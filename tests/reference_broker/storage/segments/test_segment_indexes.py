@@ -259,7 +259,7 @@ def test_times_before_damage_are_found(segment, tmp_path, times):
 @pytest.mark.parametrize(("byte", "is_known"), [(BODY, True), (MAGIC, False)])
 @pytest.mark.parametrize("times", ["empty", "missing"])
 def test_index_by_time_with_a_hole_is_never_stored(segment, tmp_path, byte, is_known, times):
-    """After the damage, the segment is appended to and sealed."""
+    """The segment is appended to and sealed after it has been damaged."""
     stored(segment)
     damage(segment, tmp_path, 7, byte)
     without_times(tmp_path, times)
