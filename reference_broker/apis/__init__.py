@@ -14,11 +14,11 @@ __all__ = ["load"]
 
 
 def load(handlers: Iterable[ApiHandler] = (), scope: Scope = Scope.ALONE) -> ServedApis:
-    """Import the handlers of Kafka's APIs, and return them with the given ones.
+    """Import the handlers of Kafka's APIs, and return them along with the given ones.
 
     Args:
         handlers: additional handlers, for other APIs or for Kafka's APIs that have no handler here.
-        scope: whether the broker stands alone or belongs to a cluster; handlers for the other scope are left out.
+        scope: whether the broker runs alone or belongs to a cluster; handlers for the other scope are left out.
 
     Raises:
         TypeError: a handler is not an `ApiHandler`.

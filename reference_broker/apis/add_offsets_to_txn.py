@@ -34,7 +34,7 @@ def handle(
     topics: TopicController,
     transactions: TransactionCoordinator,
 ) -> DelayedOperation:
-    """Handle AddOffsetsToTxn; the response is delayed while the topic of groups is being created."""
+    """Handle AddOffsetsToTxn; the response is delayed while the offsets topic is being created."""
     delayed = DelayedOperation()
 
     def added(error: BrokerError | None) -> None:
@@ -47,7 +47,7 @@ def handle(
         if isinstance(topic, BrokerError):
             added(BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, topic.detail))
             return
-        # Clients of transaction.version 2 leave this to TxnOffsetCommit.
+        # Clients that use transaction.version 2 leave this to TxnOffsetCommit.
         transactions.add_partitions(
             request.transactional_id,
             ProducerIdAndEpoch(request.producer_id, request.producer_epoch),

@@ -1,6 +1,6 @@
 """AddPartitionsToTxn: add partitions to a transaction, or check whether they are already in it.
 
-0: the lowest version. 1: throttle time. 2: PRODUCER_FENCED. 3: flexible. 4: several transactions, sent by brokers only.
+0: the lowest version. 1: throttle time. 2: PRODUCER_FENCED. 3: flexible. 4: several transactions; used only by brokers.
 5: TRANSACTION_ABORTABLE.
 """
 
@@ -41,7 +41,7 @@ PartitionResult = AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult
 
 
 class _Outcome(NamedTuple):
-    """The result for one transaction's partitions: the codes of some partitions, and the code of all others."""
+    """The result for one transaction's partitions: error codes for some partitions, and one code for all the rest."""
 
     codes: Mapping[Partition, ErrorCode]
     otherwise: ErrorCode

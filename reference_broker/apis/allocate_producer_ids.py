@@ -1,4 +1,4 @@
-"""AllocateProducerIds: a broker requests producer ids from the controller of a cluster with ZooKeeper.
+"""AllocateProducerIds: a broker requests producer ids from the controller of a ZooKeeper-based cluster.
 
 0: the only version (KIP-730).
 """
@@ -24,5 +24,5 @@ __all__ = ["handle"]
 def handle(
     call: Call, request: AllocateProducerIdsRequest, *, controller: AskedController
 ) -> AllocateProducerIdsResponse | DelayedOperation:
-    """Handle AllocateProducerIds; the response waits until the ids are stored as belonging to the broker."""
+    """Handle AllocateProducerIds; the response waits until the ids are durably assigned to the broker."""
     return given_later(partial(controller.allocate_producer_ids, request))

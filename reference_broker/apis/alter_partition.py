@@ -1,4 +1,4 @@
-"""AlterPartition: a partition's leader asks the controller of a cluster with ZooKeeper to change the ISR.
+"""AlterPartition: a partition's leader asks the controller of a ZooKeeper-based cluster to change the ISR.
 
 0: lowest version. 1: recovery of leaders (KIP-704). 2: topic ids (KIP-841). 3: epochs of the brokers in the ISR
 (KIP-903).

@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments: move partitions to other brokers of a cluster with ZooKeeper, or cancel moves (KIP-455).
+"""AlterPartitionReassignments: move partitions to other brokers of a ZooKeeper-based cluster (KIP-455).
 
 0: the only version of Apache Kafka 3. 1, which is not served: whether the replication factor may change.
 
@@ -42,7 +42,7 @@ def handle(
     wanted: dict[TopicPartition, Sequence[int] | None] = {}
     for topic in request.topics:
         for partition in topic.partitions:
-            # If a partition is named more than once, the last entry counts.
+            # If a partition is named more than once, the last entry wins.
             replicas = partition.replicas
             wanted[TopicPartition(topic.name, partition.partition_index)] = (
                 None if replicas is None else tuple(replicas)

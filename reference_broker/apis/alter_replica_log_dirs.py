@@ -1,8 +1,8 @@
-"""AlterReplicaLogDirs: move replicas of this broker, which has only one log directory, to other ones (KIP-113).
+"""AlterReplicaLogDirs: move replicas to other log directories, although this broker has only one (KIP-113).
 
 0: removed in Apache Kafka 4. 1: the lowest version. 2: flexible.
 
-As in Apache Kafka with a single log directory, a replica already there need not move, and there is nowhere else to go.
+As in Apache Kafka with a single log directory, replicas are already in it, and requests to move them elsewhere fail.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def handle(
     call: Call, request: AlterReplicaLogDirsRequest, *, directory: LogDirectory, replicas: Replicas
 ) -> Work[AlterReplicaLogDirsResponse]:
     """Handle AlterReplicaLogDirs."""
-    # If a partition is named more than once, the last entry counts.
+    # If a partition is named more than once, the last entry wins.
     wanted: dict[str, dict[int, str]] = {}
     for place in request.dirs:
         for topic in place.topics:

@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: KIP-848 groups, their members, and the members' current and target assignments.
+"""ConsumerGroupDescribe: describe KIP-848 groups, their members, and the members' current and target assignments.
 
 1: whether a member uses the classic protocol.
 """

@@ -1,4 +1,4 @@
-"""ControlledShutdown: a stopping broker asks the controller of a cluster with ZooKeeper to elect other leaders.
+"""ControlledShutdown: a stopping broker asks the controller of a ZooKeeper-based cluster to elect other leaders.
 
 0: lowest version, with a different header. 1: client id in the header. 2: broker epoch (KIP-380). 3: flexible.
 

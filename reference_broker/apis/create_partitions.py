@@ -2,7 +2,7 @@
 
 0: the lowest version. 2: flexible. 3: throttling.
 
-Internal topics can grow too, as in Kafka: their coordinator uses the new partitions after the next startup.
+As in Kafka, internal topics can also gain partitions; their coordinator uses the new ones after the next startup.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def handle(
         yield
     response = CreatePartitionsResponse(results=results)
     if request.validate_only and request.timeout_ms <= 0:
-        return parts.respond(response)  # nothing has been changed that would take time
+        return parts.respond(response)  # nothing was changed, so there is nothing to wait for
     return parts.respond_by(call.now_ms + request.timeout_ms, call.timers, response)
 
 
@@ -102,7 +102,7 @@ def _grow(
             result.error_code, result.error_message = ErrorCode.NONE, None
         parts.arrived()
 
-    # This is sent to the client on timeout; the partitions are still created.
+    # The client gets this error on timeout; the partitions are still created.
     _refuse(result, BrokerError(ErrorCode.REQUEST_TIMED_OUT))
     parts.expect()
     topics.add_partitions(topic, wanted.count, grown, assignments=replicas, validate_only=request.validate_only)

@@ -57,7 +57,7 @@ def handle(
         yield
     response = CreateTopicsResponse(topics=results)
     if request.validate_only and request.timeout_ms <= 0:
-        return parts.respond(response)  # nothing has been changed that would take time
+        return parts.respond(response)  # nothing was changed, so there is nothing to wait for
     return parts.respond_by(call.now_ms + request.timeout_ms, call.timers, response)
 
 
@@ -100,7 +100,7 @@ def _create(
             result.configs = _configs(configs, options.topic_defaults)
         parts.arrived()
 
-    # This is sent to the client if the topic is not created in time; its creation still continues.
+    # The client gets this error if the topic is not created in time; its creation still continues.
     _refuse(result, BrokerError(ErrorCode.REQUEST_TIMED_OUT))
     parts.expect()
     topics.create(new, created, validate_only=validate_only)

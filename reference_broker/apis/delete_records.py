@@ -1,4 +1,4 @@
-"""DeleteRecords: move the start of partitions; earlier records can no longer be read.
+"""DeleteRecords: move the start of partitions forward; earlier records can no longer be read.
 
 0: lowest version. 2: flexible.
 
@@ -32,7 +32,7 @@ _HIGH_WATERMARK = -1
 def handle(
     call: Call, request: DeleteRecordsRequest, *, replicas: Replicas
 ) -> Work[DeleteRecordsResponse | DelayedOperation]:
-    """Handle DeleteRecords; if a partition is named twice, the last offset counts, as in Kafka."""
+    """Handle DeleteRecords; if a partition is named twice, the last offset wins, as in Kafka."""
     parts: Parts[DeleteRecordsResponse] = Parts()
     asked: dict[str, dict[int, int]] = {}
     for topic in request.topics:
@@ -51,7 +51,7 @@ def handle(
         yield
     deadline_ms = call.now_ms + request.timeout_ms
     if request.timeout_ms <= 0:
-        # Even without a timeout, the response waits for completion: Kafka's timeout only concerns the other replicas.
+        # Even without a timeout, the response waits for completion: Kafka's timeout applies only to the other replicas.
         return parts.respond(DeleteRecordsResponse(topics=topics))
     return parts.respond_by(deadline_ms, call.timers, DeleteRecordsResponse(topics=topics))
 
@@ -83,7 +83,7 @@ def _delete(
         result.error_code = error.code
         return result
     log.begin_at(offset)
-    # This is sent to the client on timeout.
+    # The client gets this error on timeout.
     result.low_watermark, result.error_code = replica.low_watermark, ErrorCode.REQUEST_TIMED_OUT
 
     def durable(error: BrokerError | None) -> None:

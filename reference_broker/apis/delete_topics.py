@@ -1,10 +1,10 @@
 """DeleteTopics: delete topics and their data.
 
-1: lowest version of Kafka 4. 3: an error code of brokers that do not delete topics. 4: flexible. 5: error texts. 6:
+1: lowest version of Kafka 4. 3: an error code for brokers that do not delete topics. 4: flexible. 5: error texts. 6:
 topic ids as well as names.
 
-A topic named twice is refused and gets one response. Internal topics can be deleted too, as in Kafka: their coordinator
-then starts over.
+A topic named twice is refused and gets one response. As in Kafka, internal topics can also be deleted; their
+coordinator then starts over.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _delete(
                 result.error_code = ErrorCode.INVALID_REQUEST
         parts.arrived()
 
-    # This is sent to the client on timeout.
+    # The client gets this error on timeout.
     result.error_code = ErrorCode.REQUEST_TIMED_OUT
     parts.expect()
     topics.delete(topic, call.now_ms, deleted)

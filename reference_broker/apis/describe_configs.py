@@ -116,7 +116,7 @@ def _document(resource_type: int, entries: list[Entry]) -> None:
 
     texts = CONFIG_DOCUMENTATION[_DOCUMENTED[resource_type]]
     for entry in entries:
-        # As in Kafka, null for a name that Kafka does not define.
+        # As in Kafka, null for names that Kafka does not define.
         entry.documentation = texts.get(entry.name)
 
 
@@ -207,7 +207,7 @@ class _Description:
         key, is_read_only = BROKER_CONFIGS.get(name), True
         if key is not None:
             is_read_only = key.is_read_only
-        else:  # options that only a running broker accepts are read-only in Kafka as well
+        else:  # options that exist only for a running broker; Kafka also shows them as read-only
             key = RUNNING_BROKER_CONFIGS.get(name) or ConfigKey(name, ConfigType.UNKNOWN)
         return _entry(key, settings, is_read_only=is_read_only, is_secret=is_sensitive(name))
 

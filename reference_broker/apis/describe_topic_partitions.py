@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions: pages of topics in order of name, with the replicas that are eligible as leaders.
+"""DescribeTopicPartitions: list topics page by page in order of name, with the replicas that are eligible as leaders.
 
 0: the only version (KIP-966).
 
@@ -44,7 +44,7 @@ def handle(
     """Handle DescribeTopicPartitions.
 
     Raises:
-        BrokerError: INVALID_REQUEST, the cursor names an invalid partition or a topic that was not requested.
+        BrokerError: INVALID_REQUEST, because the cursor names an invalid partition or a topic that was not requested.
     """
     cursor = request.cursor
     image = metadata.image

@@ -2,8 +2,8 @@
 
 0: preferred leaders only (KIP-183). 1: the kind of election, an error code for the request (KIP-460). 2: flexible.
 
-The response waits until this broker's image shows the elected leaders; partitions whose leaders it does not show in
-time get REQUEST_TIMED_OUT. If all partitions were requested, those that already have the right leader are left out.
+The response waits until this broker's image shows the elected leaders; partitions whose leaders do not appear in time
+get REQUEST_TIMED_OUT. If all partitions were requested, those that already have the right leader are left out.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def handle(
     partitions = yield from _partitions(request, metadata.image)
     are_all, version = request.topic_partitions is None, call.version
     if request.election_type not in list(ElectionType):
-        # As in Apache Kafka, whose client cannot send this.
+        # As in Apache Kafka; its client cannot send this.
         return _response(_refused(partitions, ErrorCode.UNKNOWN_SERVER_ERROR), ErrorCode.UNKNOWN_SERVER_ERROR, version)
     deadline_ms = call.now_ms + request.timeout_ms
 
@@ -103,7 +103,7 @@ class _Showing:
         self._waits = waits
         self._done = done
         self._results = {each: result for each, result in outcome.items() if isinstance(result, Refusal)}
-        #: By topic and partition number, the leaders that the image has not shown yet.
+        #: The leaders that the image has not shown yet, by topic and partition number.
         self._missing: dict[str, dict[int, int]] = {}
         for partition, leader in outcome.items():
             if not isinstance(leader, Refusal):
@@ -121,7 +121,7 @@ class _Showing:
     def _shows(self, name: str, leaders: dict[int, int]) -> Callable[[TopicImage | None], bool]:
         def shows(topic: TopicImage | None) -> bool:
             for number in [number for number, leader in leaders.items() if _leads(topic, number, leader)]:
-                # Once seen, a leader counts, even if another one follows before the remaining leaders are seen.
+                # Once seen, a leader counts, even if it is replaced before the remaining leaders are seen.
                 del leaders[number]
                 self._results[TopicPartition(name, number)] = ACCEPTED
             return not leaders

@@ -1,12 +1,12 @@
-"""Fetch: read batches; if the request asks for it, wait until enough are available.
+"""Fetch: read batches; if requested, wait until enough data is available.
 
 4: lowest version of Kafka 4, isolation level. 5: log start offset. 7: fetch sessions. 9: leader epoch, to fence stale
 clients. 11: rack. 12: flexible, divergence from the leader's epochs. 13: topic ids instead of names. 15: replica state.
 16: the current leader's address. 17: directory id. 18: high watermark of a follower.
 
-Every fetch has a session, which usually lasts, so there is a single code path for reading and waiting, and the cost
-depends on the number of partitions with new data. Since version 11, consumers may read from a follower, and a leader
-may send them to one; followers fetch only from the leader.
+Every fetch has a session, which usually outlives the request, so there is a single code path for reading and waiting,
+and the cost depends on the number of partitions with new data. Since version 11, consumers may read from a follower,
+and a leader may send them to one; followers fetch only from the leader.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _TELLING_LEADER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_
 #: KIP-951; `current_leader` is older, and was meant for the KRaft quorum.
 _CURRENT_LEADER_SINCE = since(FetchResponse, "node_endpoints")
 
-#: Consumers that can be redirected to a follower can also read from one.
+#: The first version whose consumers can be redirected to a follower; they can also read from one.
 _FROM_FOLLOWERS_SINCE = since(FetchRequest, "rack_id")
 
 #: If there are more partitions than this, they are read over several turns.
@@ -113,7 +113,7 @@ class _Fetch:
         #: The response, unless it is being read again.
         self._found: dict[SessionPartition, PartitionData] = {}
         self._size_bytes = 0
-        #: Whether a partition has an error or anything else that makes the client want an immediate response.
+        #: Whether a partition has an error, or any other reason to respond immediately.
         self._has_answers = False
         self._unknown = 0
         #: The brokers that errors name as leaders; None if there are none.
@@ -176,7 +176,8 @@ class _Fetch:
             elif request.rack_id and (elsewhere := self._preferred(replica, partition.wanted)) is not None:
                 data, read = elsewhere, FollowerRead(elsewhere, is_at_end=False, is_answer=True)
             else:
-                # The first partition with data returns at least one batch; otherwise large batches could never be read.
+                # The first partition with data returns at least one batch; otherwise, large batches could never be
+                # read.
                 data = _read_partition(
                     replica, partition.wanted, left, not self._size_bytes, self._is_committed, may_follow
                 )
@@ -277,7 +278,7 @@ class _Fetch:
 
     @property
     def _may_wait(self) -> bool:
-        """Whether the client prefers waiting to an immediate response."""
+        """Whether the client would rather wait than get a response immediately."""
         request = self._request
         is_enough = self._has_answers or self._size_bytes >= request.min_bytes
         # Unknown partitions are read again each time, so all other partitions in the session are known.

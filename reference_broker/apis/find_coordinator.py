@@ -3,7 +3,8 @@
 0: groups only. 1: throttle time, transactions, error texts. 3: flexible. 4: several keys at once. 6: share groups.
 
 The response waits while the coordinator's topic is being created. Apache Kafka answers COORDINATOR_NOT_AVAILABLE
-immediately; because the client then backs off, the first join on an in-memory broker would take 125 ms instead of 40.
+immediately; because the client then backs off, the first join on an in-memory broker would take 125 ms instead of 40
+ms.
 
 A partition may have no leader, for example because its log is offline; its groups and transactional ids then have no
 coordinator.

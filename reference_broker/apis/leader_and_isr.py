@@ -1,4 +1,4 @@
-"""LeaderAndIsr: the controller of a cluster with ZooKeeper tells a broker which partitions it leads and follows.
+"""LeaderAndIsr: the controller of a ZooKeeper-based cluster tells a broker which partitions it leads and follows.
 
 0: lowest version. 1: whether a replica is new. 2: broker epoch, partitions by topic. 3: adding and removing replicas
 (KIP-455). 4: flexible. 5: topic ids. 6: recovery of leaders. 7: KRaft controllers.
@@ -35,7 +35,7 @@ def pass_on(call: Call, request: Message, control_requests: ControlRequests) -> 
         control_requests: the queue.
 
     Raises:
-        RemoteProtocolError: too many requests are waiting; the controller repeats this one over another connection.
+        RemoteProtocolError: too many requests are waiting; the controller resends this one over another connection.
     """
     arrived: list[Message | Exception] = []
     delayed: DelayedOperation | None = None

@@ -1,4 +1,4 @@
-"""ListConfigResources: list configurable resources of all kinds or of some.
+"""ListConfigResources: list configurable resources of all kinds or of selected kinds.
 
 0: client metrics subscriptions only. 1: all kinds.
 """

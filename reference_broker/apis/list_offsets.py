@@ -54,9 +54,9 @@ class _Reader(NamedTuple):
     """The sender of the request.
 
     Attributes:
-        is_client: whether uncommitted records are hidden; a replica needs the end of the log, and so does a tool that
-            poses as one.
-        is_committed: whether to count only records of decided transactions.
+        is_client: whether uncommitted records are hidden; replicas, and tools that pose as replicas, need the end of
+            the log.
+        is_committed: whether to consider only records of decided transactions.
         may_follow: whether a follower may answer.
     """
 
@@ -167,7 +167,7 @@ def _beyond_end(replica: Replica, reader: _Reader) -> TimestampAndOffset:
     """Return the answer if no record is found.
 
     Raises:
-        BrokerError: OFFSET_NOT_AVAILABLE, a new leader does not know yet how much of its log is committed.
+        BrokerError: OFFSET_NOT_AVAILABLE, because a new leader does not yet know how much of its log is committed.
     """
     if reader.is_client and replica.log.high_watermark < replica.epoch_start:
         reason = f"high watermark {replica.log.high_watermark}, the epoch begins at {replica.epoch_start}"

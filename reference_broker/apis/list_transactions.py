@@ -22,7 +22,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
 
-#: Maximum number of distinct characters in ids that are matched together, and of characters matched in one slice.
+#: Limits on the distinct characters in ids that are matched together, and on the characters matched in one slice.
 _CHARACTERS_MAX = 1_000
 _SLICE_CHARACTERS = 100_000
 

@@ -1,7 +1,7 @@
 """Metadata: brokers, topics, partitions and their leaders.
 
 1: rack, controller, internal topics; null asks for all topics, as the empty list does in 0. 2: cluster id. 3: throttle
-time. 4: whether to auto-create topics. 5: offline replicas. 7: leader epoch. 8: authorized operations (of the cluster
+time. 4: whether to auto-create topics. 5: offline replicas. 7: leader epoch. 8: authorized operations (for the cluster,
 until 10). 9: flexible. 10: topic ids. 12: ask by topic id. 13: an error code for the whole response.
 
 A topic that is about to be created is unknown in the response, as in Kafka: the client will ask again.
@@ -36,7 +36,7 @@ Partition = MetadataResponse.MetadataResponsePartition
 #: In version 0, replicas that the client cannot reach are left out.
 _UNREACHABLE_REPLICAS_SINCE = 1
 
-#: Since version 6, the client learns if the leader is alive but lacks the client's listener.
+#: Since version 6, the client is told if the leader is alive but lacks the client's listener.
 _LISTENER_ERRORS_SINCE = 6
 
 #: Earlier versions have topic ids and nullable names, but Kafka's brokers accept neither.
@@ -49,7 +49,7 @@ def handle(
 ) -> Work[MetadataResponse]:
     """Handle Metadata, and start creating missing topics if the client allows it."""
     by_name = call.version < _BY_ID_SINCE
-    # Duplicates get one answer; where ids are given, names are ignored.
+    # Each topic is answered once, even if requested twice; names are ignored where ids are given.
     ids: dict[bytes, None] = {}
     names: dict[str | None, None] = {}
     for wanted in request.topics or ():
@@ -101,7 +101,7 @@ def handle(
 
 
 class _View:
-    """The brokers as seen by the client, which cannot use a leader whose address it does not get.
+    """The brokers as seen by the client, which can only use a leader whose address it gets.
 
     Args:
         image: holds the brokers.
@@ -122,7 +122,7 @@ class _View:
         self.hides_unreachable = version < _UNREACHABLE_REPLICAS_SINCE
 
     def leader_error(self, partition: PartitionImage) -> ErrorCode:
-        """Return the error of a partition whose leader the client cannot reach."""
+        """Return the error for a partition whose leader the client cannot reach."""
         if self._knows_listener_errors and partition.leader in self._alive:
             return ErrorCode.LISTENER_NOT_FOUND
         return ErrorCode.LEADER_NOT_AVAILABLE

@@ -1,8 +1,8 @@
 """OffsetCommit: commit a group's offsets.
 
-1: commit time, which no later version has; served but not advertised, as Kafka 4 removed it. 2: lowest version of Kafka
-4, retention time (until 4). 3: throttle time. 6: leader epoch. 7: static members. 8: flexible. 9: member epochs of
-KIP-848. 10: topic ids instead of names.
+1: commit time, which no later version has; served but not advertised, since Kafka 4 removed version 1. 2: lowest
+version of Kafka 4, retention time (until 4). 3: throttle time. 6: leader epoch. 7: static members. 8: flexible. 9:
+member epochs of KIP-848. 10: topic ids instead of names.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def _asked(group: Group) -> _Asked:
 
 
 def _allowed(request: OffsetFetchRequest, outcome: Fetched | BrokerError) -> Fetched | BrokerError:
-    """Return the offsets that the client may see: it may accept offsets that an open transaction could change."""
+    """Return the offsets for the client: none counts as unstable unless the client requires stable offsets."""
     if isinstance(outcome, BrokerError) or request.require_stable:
         return outcome
     return outcome._replace(unstable=frozenset())
@@ -174,7 +174,7 @@ def _wanted(
     asked: OffsetFetchRequest.OffsetFetchRequestTopics,
     repetitions: Repetitions,
 ) -> Work[FetchedTopics]:
-    """Return the requested offsets of a topic; a client may name a partition any number of times."""
+    """Return the requested offsets of a topic; a client may name a partition more than once."""
     by_id = call.version >= _BY_ID_SINCE
     topic = image.topics_by_id.get(asked.topic_id) if by_id else None
     is_unknown = by_id and topic is None

@@ -1,8 +1,8 @@
 """Produce: append batches to partitions.
 
 3: lowest version of Kafka 4, one batch of magic 2 per partition. 5: log start offset. 7: Zstandard. 8: refused records
-and the reasons. 9: flexible. 10: the current leader in the response. 11, 12: transactions of KIP-890. 13: topic ids
-instead of names.
+and the reasons for refusing them. 9: flexible. 10: the current leader in the response. 11, 12: KIP-890 transactions.
+13: topic ids instead of names.
 
 With acks=0 there is no response: a failure closes the connection, as in Kafka. The connection's next request still
 waits until the batches are in their logs, which limits the memory they take.
@@ -147,8 +147,8 @@ def _append_all(
 ) -> Iterator[None]:
     """Append to one partition after another, and add the results to the responses.
 
-    A step ends after a batch that may have taken long, since a few bytes may hold 100 MiB of compressed records. It
-    also ends after many short batches, or after many topics without batches.
+    A step ends after a batch that may have taken long, since a few bytes may decompress to 100 MiB of records. It also
+    ends after many short batches, or after many topics without batches.
     """
     transactional: list[Unverified] = []
     refused = yield from _refusal(request)
@@ -182,7 +182,7 @@ def _append_all(
 
 
 def _may_take_long(records: Buffer | None, replica: Replica | None) -> bool:
-    """Return whether checking a partition's records may take long: many records, or (to be) compressed ones."""
+    """Return whether checking a partition's records may take long: there are many, or compression is involved."""
     if records is None or len(records) < BATCH_HEADER_BYTES:
         return False
     if len(records) > _LONG_BYTES or records[BATCH_CRC_COVERS_FROM + 1] & BATCH_COMPRESSION_MASK:
@@ -241,7 +241,7 @@ def _append(
             raise replicas.missing(name, partition.index)
         if name in INTERNAL_TOPICS:
             raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is an internal topic")
-        replica.check_acks(acks)  # first, as a transaction could not end in a partition that cannot store its marker
+        replica.check_acks(acks)  # first: a transaction cannot end in a partition that cannot store its marker
         log = replica.log
         data, header = validate(
             partition.records, log.config, call.now_ms, allow_zstandard=call.version >= _ZSTANDARD_SINCE
@@ -278,7 +278,7 @@ def _append(
 
         def append(verification: Verification | None) -> None:
             try:
-                replica.check_acks(acks)  # again, as the coordinator may have taken long to answer
+                replica.check_acks(acks)  # again, since the coordinator may have taken long to answer
             except BrokerError as error:
                 reached(error)
                 return

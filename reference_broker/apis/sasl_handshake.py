@@ -2,8 +2,8 @@
 
 0: the login's tokens follow without a request header. 1: they follow in SaslAuthenticate.
 
-A listener without SASL answers as well: clients ask for the supported APIs, and take a broker without this one for a
-Kafka before 0.10.
+A listener without SASL also answers: clients ask for the supported APIs, and mistake a broker without this one for a
+Kafka release before 0.10.
 """
 
 from __future__ import annotations

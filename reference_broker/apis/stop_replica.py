@@ -1,4 +1,4 @@
-"""StopReplica: the controller of a cluster with ZooKeeper ends the roles of replicas and deletes some of them.
+"""StopReplica: the controller of a ZooKeeper-based cluster ends the roles of replicas, and has some of them deleted.
 
 0: lowest version. 1: broker epoch, partitions by topic. 2: flexible. 3: leader epoch, and deletion by partition. 4:
 KRaft controllers.

@@ -1,4 +1,4 @@
-"""UpdateFeatures: change the finalized features of a cluster with ZooKeeper; its brokers support none.
+"""UpdateFeatures: change the finalized features of a ZooKeeper-based cluster, whose brokers support none.
 
 0: the lowest version (KIP-584). 1: kinds of upgrades, requests that only validate (KIP-778). 2, which is not served: no
 results per feature.
@@ -56,7 +56,7 @@ def handle(
 def _response(results: Mapping[str, Refusal] | Refusal) -> UpdateFeaturesResponse:
     if isinstance(results, Refusal):
         return UpdateFeaturesResponse(error_code=results.error_code, error_message=results.message)
-    # Apache Kafka sends the name of the code if there is no error.
+    # As in Apache Kafka, the text is the name of the code if there is no error.
     return UpdateFeaturesResponse(
         error_message=None,
         results=[

@@ -1,4 +1,4 @@
-"""UpdateMetadata: the controller of a cluster with ZooKeeper tells a broker about brokers and partitions.
+"""UpdateMetadata: the controller of a ZooKeeper-based cluster tells a broker about brokers and partitions.
 
 0: lowest version. 1: endpoints. 2: racks. 3: listeners. 4: offline replicas. 5: broker epoch, partitions by topic. 6:
 flexible. 7: topic ids. 8: KRaft controllers.

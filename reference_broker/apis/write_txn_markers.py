@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: end transactions in partitions, for a coordinator, or manually if a transaction hangs.
+"""WriteTxnMarkers: end transactions in partitions, on behalf of a coordinator, or manually if a transaction hangs.
 
 1: lowest version of Kafka 4, flexible. 2: whether each transaction has its own epoch (KIP-1228).
 """

@@ -1,1 +1,1 @@
-"""The parts that make brokers one cluster: the registry that they share, and the controller."""
+"""What joins brokers into a cluster: their shared registry, and the controller."""

@@ -25,7 +25,7 @@ __all__ = ["AllocatedProducerIds"]
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: How long to wait for a block: clients wait as long for their requests, and then ask again.
+#: How long to wait for a block. A client's request waits just as long, and the client then retries.
 _TIMEOUT_MS: Final = 30_000
 
 
@@ -63,7 +63,7 @@ class AllocatedProducerIds:
 
 
 def _block(outcome: Message | Exception) -> range | BrokerError:
-    """Return the block in a response, or the error for clients, which ask again after this code."""
+    """Return the block in a response, or a retriable error for clients."""
     if isinstance(outcome, AllocateProducerIdsResponse) and outcome.error_code == ErrorCode.NONE:
         first, count = outcome.producer_id_start, outcome.producer_id_len
         if 0 <= first <= INT64_MAX - count and count > 0:

@@ -1,6 +1,6 @@
 """The controller's channels, built on links: its requests to the other brokers and to its own.
 
-A request is sent once, in the version that the controller chooses, and fails after a timeout; the controller repeats
+A request is sent once, in the version that the controller chooses, and fails after a timeout; the controller resends
 it. Requests to the controller's own broker never touch a socket.
 
 Source: `ControllerChannelManager` in Apache Kafka.

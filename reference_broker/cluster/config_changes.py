@@ -2,8 +2,8 @@
 
     /config/changes/config_change_0000000007   {"version":2,"entity_path":"topics/payments"}
 
-A notification names the resource whose configuration must be re-read. Numbers are consecutive: after a gap, in a new
-session, or after a failure, everything is read. Brokers delete notifications after 15 minutes.
+A notification names the resource whose configuration must be re-read. Numbers are consecutive. After a gap or a
+failure, and in a new session, the broker re-reads everything. Brokers delete notifications after 15 minutes.
 
 Source: `ZkNodeChangeNotificationListener`, `ZkConfigManager` in Apache Kafka 3.9.
 """
@@ -47,7 +47,7 @@ _log = logging.getLogger("kafkawire.broker")
 #: The age at which a broker deletes a notification, as in Kafka.
 EXPIRATION_MS: Final = 15 * 60 * 1000
 
-#: The pause after a failure, after which everything is read again.
+#: The pause between a failure and re-reading everything.
 RETRY_MS: Final = 10_000
 
 #: No notification has been seen yet.
@@ -55,7 +55,7 @@ _NONE: Final = -1
 
 
 class ConfigChanges(SessionListener):
-    """Has configurations re-read when they change.
+    """Re-reads configurations when they change.
 
     Args:
         registry: holds the notifications.

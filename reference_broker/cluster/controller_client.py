@@ -1,9 +1,9 @@
-"""Send requests to the controller, wherever it runs: AlterPartition, AllocateProducerIds, ControlledShutdown.
+"""Sends requests to the controller, wherever it runs: AlterPartition, AllocateProducerIds, ControlledShutdown.
 
-A request is repeated, after growing pauses, as long as it reaches a broker that is not the controller, there is no
-controller, or the connection is lost. Its outcome is the first other response, an error that repeating cannot fix, or a
-timeout. When the controller has moved, a request is sent to the new one immediately, since the former may be paused and
-never answer. So a request may be carried out more than once; epochs make this harmless.
+A request is retried, with growing pauses, while it reaches a broker that is not the controller, there is no controller,
+or the connection is lost. Its outcome is the first other response, an error that retrying cannot fix, or a timeout.
+When the controller has moved, a request is sent to the new one immediately, since the former controller may be paused
+and never answer. A request may therefore be carried out more than once; epochs make this harmless.
 
 Source: `NodeToControllerChannelManager` in Apache Kafka.
 """
@@ -34,14 +34,13 @@ _NOT_CONTROLLER: Final = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.STALE_CO
 
 
 class ControllerClient:
-    """Sends requests to the cluster's controller. No method but `close` calls back before it returns.
+    """Sends requests to the cluster's controller. No method except `close` invokes a callback before it returns.
 
     Args:
         broker_id: the id of this broker.
         links: links to the other brokers.
-        own: takes a request if this broker is the controller; if it turns out not to be, its response says so, see
-            `ask`.
-        later: the timer for repeating requests.
+        own: handles a request if this broker is the controller; if it no longer is, the response says so (see `ask`).
+        later: the timer for retrying requests.
         now_ms: returns the time.
         backoff: the pauses between attempts.
         response_timeout_ms: how long to wait for one response before the request is resent.
@@ -90,10 +89,10 @@ class ControllerClient:
             done: called once, with the response, whose error code is neither NOT_CONTROLLER nor STALE_CONTROLLER_EPOCH,
                 or with an error.
             timeout_ms: the time limit for all attempts together.
-            version: the version of the request; None for the highest that both sides know, which a removed API does not
-                have.
-            repeats: whether to wait for a controller, and to repeat the request after failures that may pass.
-                Otherwise, the first failure is the outcome.
+            version: the version of the request; None for the highest that both sides know, which does not exist for a
+                removed API.
+            repeats: whether to wait for a controller, and to retry the request after transient failures. Otherwise, the
+                first failure is the outcome.
 
         Returns:
             A function that abandons the request: `done` is not called.

@@ -1,7 +1,7 @@
 """An in-process registry: one tree, the sessions of one or more owners, and a journal on the broker's disk.
 
-It serves a single broker, and simulations of a cluster, where sessions can lose their connections and expire, and a
-plan can lose any request or response. Persistent nodes outlive the process; sessions and their ephemeral nodes do not.
+It serves a single broker, and simulations of a cluster in which sessions can lose their connections and expire, and a
+plan can drop any request or response. Persistent nodes outlive the process; sessions and their ephemeral nodes do not.
 
 A write is answered once it is durable; a read made after a write is answered once that write is durable. While the disk
 is full, or this process has too many open files, everything waits. A failed disk ends the registry: everything fails
@@ -54,10 +54,10 @@ logger = logging.getLogger("kafkawire.broker")
 SESSION_TIMEOUT_MS: Final = 18_000
 
 #: A write that failed for lack of space or file descriptors is retried when an operation arrives, but not until this
-#: long after the failure, since writing the whole tree takes long.
+#: long after the failure, since writing the whole tree takes a long time.
 REPEAT_PAUSE_MS: Final = 1_000
 
-#: The number of a session's operations that are carried out in one turn of the owner's loop.
+#: Maximum number of a session's operations carried out in one turn of the owner's loop.
 _TURN_MAX: Final = 1_000
 
 
@@ -97,7 +97,7 @@ class EmbeddedRegistry:
 
     Args:
         clock: returns the time in ms, for the nodes and for session timeouts.
-        journal: stores the tree; None for a registry that ends with the process.
+        journal: stores the tree; None for a registry that does not outlive the process.
         background: runs the journal's blocking work.
 
     Raises:
@@ -105,7 +105,7 @@ class EmbeddedRegistry:
         OSError: the journal cannot be read.
 
     Attributes:
-        plan: see `Plan`; None lets every operation succeed.
+        plan: see `Plan`; with None, no faults are injected.
         calls: the number of operations.
     """
 
@@ -120,10 +120,10 @@ class EmbeddedRegistry:
         self._tree = ZnodeTree() if journal is None else journal.load()
         self._sessions: dict[int, EmbeddedSession] = {}
         self._error: Exception | None = None
-        #: Why the last write failed and when, if it is to be retried.
+        #: If the last write is to be retried: why and when it failed.
         self._shortage: Exception | None = None
         self._repeat_at_ms = 0
-        #: Transactions that are not being written yet.
+        #: Transactions whose write has not started yet.
         self._unwritten: list[TreeTransaction] = []
         self._is_writing = False
         #: Counts of transactions: those that have been carried out, and those that are durable. Loaded content counts
@@ -173,11 +173,11 @@ class EmbeddedRegistry:
 
     @property
     def shortage(self) -> Exception | None:
-        """Why everything is waiting: a write lacks space or file descriptors; None if nothing is waiting for these."""
+        """The shortage of space or file descriptors that everything is waiting for; None if there is none."""
         return self._shortage
 
     def write_again(self) -> None:
-        """Retry the write that `shortage` has stopped. Call this from time to time; any operation does it as well."""
+        """Retry the write that `shortage` has stopped. Call this from time to time; any operation also retries it."""
         self._repeat_at_ms = 0
         self._write()
 
@@ -210,7 +210,7 @@ class EmbeddedRegistry:
         return None if self.plan is None else self.plan(RegistryCall(self.calls, session_id, operation))
 
     def carry_out(self, session_id: int, operation: Operation) -> _Told:
-        """Carry out an operation; return its outcome, with the position from which it may be reported."""
+        """Carry out an operation; return its outcome, and the position that must be durable before it is reported."""
         answer = self._tree.submit(session_id, operation, self._clock())
         self._take(answer.transaction, answer.notifications)
         return _Told(self._position, None, answer.outcome, self._tree.zxid)
@@ -220,7 +220,7 @@ class EmbeddedRegistry:
         self._tree.drop_watches(session_id)
 
     def set_watches(self, session_id: int, zxid: int, watches: WatchTable) -> None:
-        """Set the watches of a session that has reconnected, and notify it of those it has missed.
+        """Set the watches of a session that has reconnected, and notify it of the changes it has missed.
 
         Args:
             session_id: the session.
@@ -252,7 +252,7 @@ class EmbeddedRegistry:
                 self._sessions[session_id].notify(event, self._position)
 
     def _write(self) -> None:
-        """Write everything that is not written yet, or do so after the write in progress."""
+        """Write everything not yet written, immediately or after the write in progress."""
         journal, position = self._journal, self._position
         if journal is None or self._is_writing or position == self._durable_position or self._error is not None:
             return
@@ -530,7 +530,7 @@ class EmbeddedSession:
         self._post(lambda: self._call_all(deque(partial(told, listener) for listener in self._listeners)))
 
     def _call_all(self, calls: deque[Callable[[], None]]) -> None:
-        """Call the owner's callbacks: one that fails, or ends the owner's loop, does not stop those after it."""
+        """Call the owner's callbacks; one that fails, or ends the owner's loop, does not stop the rest."""
         try:
             while calls:
                 try:
@@ -549,7 +549,7 @@ class EmbeddedSession:
             self._post(self._deliver)
 
     def _deliver(self) -> None:
-        """Carry out the operations that have not been yet, until the connection is lost."""
+        """Carry out the pending operations, until the connection is lost."""
         self._is_delivering = False
         left = _TURN_MAX
         while self._sent < len(self._waiting) and self._session_id and self.silent_since_ms is None:
@@ -570,7 +570,7 @@ class EmbeddedSession:
                 told = _Told(0, None, RegistryError(fault, path_of(operation), "planned"))
             else:
                 told = self._registry.carry_out(self._session_id, operation)
-            # Without a disk, everything that was waiting has already failed.
+            # If the disk has failed, everything that was waiting has already failed, too.
             if self._registry.error is None:
                 self._untold.append(told)
                 self.tell()

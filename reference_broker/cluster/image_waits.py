@@ -21,11 +21,11 @@ __all__ = ["WAITS_MAX", "ImageWaits", "Shows", "WaitDone"]
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: The maximum number of waits. Clients that go away leave theirs until they time out, so the oldest wait makes room for
-#: a new one.
+#: The maximum number of waits. Waits of clients that have gone away remain until they time out, so the oldest wait
+#: makes room for a new one.
 WAITS_MAX: Final = 10_000
 
-#: Returns whether a topic (None if it is not in the image) is as it was written.
+#: Returns whether a topic (None if it is not in the image) matches what was written.
 Shows = Callable[[TopicImage | None], bool]
 
 #: Called with None once the image shows the change, or with REQUEST_TIMED_OUT.
@@ -57,7 +57,7 @@ class ImageWaits:
         self._metadata = metadata
         self._timers = timers
         self._clock = clock
-        #: In the order in which they started.
+        #: The waits, in the order in which they started.
         self._waits: dict[_Wait, None] = {}
         self._by_topic: dict[str, dict[_Wait, None]] = {}
 

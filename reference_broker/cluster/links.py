@@ -1,8 +1,8 @@
 """Links from this broker to the others: a request has a broker, a timeout, and exactly one outcome.
 
 `RouterLinks` uses the clients' router (`sdk/routing/router.py`), which is given the brokers instead of asking for them.
-A broker has two of them: one for the controller's requests, with the addresses in registrations, and one for all other
-requests, with the addresses that the controller has announced.
+A broker has two kinds: links for the controller's requests, which use the addresses in registrations, and links for all
+other requests, which use the addresses that the controller has announced.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NEVER_MS: Final = 2**53
 #: Called once, with the response or with the reason why there is none.
 Done = Callable[[Message | Exception], None]
 
-#: Abandons a request whose outcome is no longer needed: there will be none. Has no effect after the outcome.
+#: Abandons a request whose outcome is no longer needed, so that none is reported. Has no effect after the outcome.
 Cancel = Callable[[], None]
 
 
@@ -52,7 +52,7 @@ class LinkOptions:
 
 
 class Links(Protocol):
-    """Links to the brokers of a cluster. No method calls back before it returns."""
+    """Links to the brokers of a cluster. No method invokes a callback before it returns."""
 
     def know(self, brokers: Mapping[int, Address], controller_id: int | None) -> None:
         """Replace what is known about the brokers.
@@ -117,7 +117,7 @@ class RouterLinks:
         self._wake = wake
         self._now_ms = now_ms
         self._post = post
-        #: The number of requests without an outcome, for each target that was ever used; these are few.
+        #: The number of requests without an outcome, by target. Targets are never removed, but they are few.
         self._pending: Counter[Target] = Counter()
 
     def know(self, brokers: Mapping[int, Address], controller_id: int | None) -> None:
@@ -184,7 +184,7 @@ class RouterLinks:
 
 
 def _told_later(done: Done, error: KafkaWireError, post: Post) -> Cancel:
-    """Report the outcome of a request that could not be sent, unless it has been abandoned before."""
+    """Report the outcome of a request that could not be sent, unless the request is abandoned first."""
     is_cancelled = False
 
     def tell() -> None:

@@ -1,4 +1,4 @@
-"""Tells the controller that logs of this broker have failed, with a node under `/log_dir_event_notification`.
+"""Tells the controller about failed logs on this broker by creating a node under `/log_dir_event_notification`.
 
 The controller then asks this broker, with LeaderAndIsr, which of its partitions are offline. Failures that occur
 together are reported once.
@@ -22,7 +22,7 @@ __all__ = ["BURST_MS", "LogFailures"]
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: Failures within this time are reported together: a failed disk ends thousands of logs.
+#: Failures within this time are reported together: a failed disk takes down thousands of logs.
 BURST_MS: Final = 1_000
 
 

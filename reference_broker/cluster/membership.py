@@ -70,7 +70,8 @@ class ClusterLinks(NamedTuple):
 
     Attributes:
         control: for the requests of the controller on this broker.
-        peers: for all other requests, one for each fetcher number; the first is also used for all but fetches.
+        peers: for all other requests, one for each fetcher number; the first also carries everything other than
+            fetches.
     """
 
     control: Links
@@ -107,7 +108,7 @@ class Membership:
         prepared: the result of `prepare`.
         broker_id: the id of the broker.
         options: broker options.
-        cluster_options: the options of the membership.
+        cluster_options: the options for cluster membership.
         endpoints: the endpoints that the broker advertises, with actual ports.
         roles: the broker's inter-broker listeners.
         links: see `ClusterLinks`.
@@ -115,7 +116,7 @@ class Membership:
 
     Attributes:
         broker_id, roles, links, services: see above.
-        options: the options of the membership.
+        options: the cluster options.
         image: the metadata image, from the controller.
         configs: the dynamic configurations.
         topics: creates, changes and deletes topics.
@@ -124,7 +125,7 @@ class Membership:
         client: sends requests to the cluster's controller.
         registration: this broker's registration.
         log_failures: tells the controller about failed logs.
-        take: takes the requests of the controller on this broker; the broker sets it before it registers.
+        take: handles requests from the controller on this broker; the broker sets it before it registers.
     """
 
     def __init__(
@@ -301,7 +302,7 @@ class Membership:
         return self.configs.of(ConfigResourceType.TOPIC, topic)
 
     def configured(self, kind: ConfigResourceType, name: str) -> None:
-        """Handle a change of configurations, which may allow the controller an unclean election.
+        """Handle changed configurations, which may permit an unclean election.
 
         Args:
             kind: TOPIC or BROKER.
@@ -316,7 +317,7 @@ class Membership:
             self.controller.allow_unclean_elections()
 
     def _allows_unclean(self) -> bool:
-        """Return whether topics that do not configure it allow unclean leaders."""
+        """Return whether topics without a setting of their own allow unclean leaders."""
         for name in (str(self.broker_id), ""):
             text = self.configs.of(ConfigResourceType.BROKER, name).get(UNCLEAN_ELECTION_CONFIG)
             if text is not None:
@@ -340,10 +341,10 @@ class Membership:
     # Shutdown.
 
     def shut_down(self, done: Callable[[], None]) -> None:
-        """Have this broker's leaderships moved to other brokers while it still serves.
+        """Have leadership of this broker's partitions moved to other brokers while this one still serves requests.
 
         Args:
-            done: called once none is left, or no further attempt is made.
+            done: called once this broker leads no partitions, or no further attempt is made.
         """
         options = self.options
         if not options.controlled_shutdown_enable or not options.controlled_shutdown_max_retries or self.epoch < 0:
@@ -376,8 +377,8 @@ class Membership:
 class _Shutdown:
     """The attempts at a controlled shutdown; see `ClusterOptions` for their number and pauses.
 
-    An attempt fails immediately if there is no controller, or if its connection is refused, as in Kafka: a broker that
-    is the last one, or whose ZooKeeper is gone, stops after the pauses.
+    As in Kafka, an attempt fails immediately if there is no controller or the connection is refused. The last broker,
+    or one whose ZooKeeper is gone, therefore stops after the pauses.
     """
 
     def __init__(
@@ -421,12 +422,12 @@ class _Shutdown:
 
 
 def _refuse(request: ControlRequest, done: Done) -> None:
-    """Refuse the controller's requests until the broker accepts them."""
+    """Refuse a request from the controller, since the broker does not accept requests yet."""
     error: KafkaWireError = RemoteProtocolError("the broker does not accept requests from the controller yet")
     done(error)
 
 
-#: The versions of AlterPartition with topic ids and with names, as sent by the replicas' `AlterPartition`.
+#: The versions in which the replicas' `AlterPartition` is sent: with topic ids, and with topic names.
 _BY_ID: Final = next(
     each.versions.first for each in AlterPartitionRequest.PartitionData.FIELDS if each.name == "new_isr_with_epochs"
 )

@@ -1,10 +1,10 @@
-"""A broker's registration: an ephemeral node that makes the broker known, and whose creation is the broker's epoch.
+"""A broker's registration: an ephemeral node that announces the broker. The `czxid` of the node is the broker's epoch.
 
     register_first ──▶ WAITING ──▶ REGISTERED ◀──▶ LOST
 
-A process that was killed leaves its registration until its session ends, so the first registration waits for that. When
-a session ends, the broker continues and registers again in the next one; listeners are told the new epoch. This
-broker's controller calls `register` as well before it stands for election; both then find the same node.
+A killed process leaves its registration behind until its session ends, so the first registration waits for that. When a
+session ends, the broker continues and registers again in the next one; listeners are told the new epoch. This broker's
+controller also calls `register` before it stands for election; both calls then find the same node.
 
 Source: `KafkaZkClient.registerBroker`, `BrokerIdZNode`, `KafkaController.processRegisterBrokerAndReelect` in Apache
 Kafka 3.9, which refuses to start while the former registration exists.
@@ -57,7 +57,7 @@ _log = logging.getLogger("kafkawire.broker")
 #: them through other servers.
 EXPIRY_SLACK_MS: Final = 6_000
 
-#: The pause after which a broker that has lost its registration and failed to register again makes another attempt.
+#: The pause before a broker that has lost its registration and failed to register again makes another attempt.
 REPEAT_PAUSE_MS: Final = 2_000
 
 #: How many of this broker's ended sessions to remember: ZooKeeper may keep a node of the last one (ZOOKEEPER-2985), and
@@ -264,7 +264,7 @@ class Registration(SessionListener):
         self._try()
 
     def close(self) -> None:
-        """Stop registering; the node disappears with the session. Neither function of `register_first` is called."""
+        """Stop registering; the node disappears with the session. Neither callback of `register_first` is called."""
         self._state = REGISTRATION_EDGES.follow(self._state, RegistrationState.CLOSED)
         self._registry.remove_listener(self)
         self._cancel_repetition()
@@ -336,7 +336,7 @@ class Registration(SessionListener):
         if self._state not in (RegistrationState.WAITING, RegistrationState.LOST):
             return
         if holder is None or holder.stat.ephemeral_owner == self._registry.session_id:
-            self._try()  # the other session has ended, or a lost connection hid the outcome
+            self._try()  # the other session has ended, or the outcome was lost
         elif self._first is None:
             self._repeat(f"another broker has registered its id: {_described(self._path, holder)}")
         elif self._first.is_overdue or not holder.stat.ephemeral_owner:
@@ -388,7 +388,7 @@ class Registration(SessionListener):
 
 
 def _described(path: str, holder: Data) -> str:
-    """Return a description of a registration's owner, as far as its content can be read."""
+    """Describe a registration's owner, as far as the registration's content can be read."""
     owner = holder.stat.ephemeral_owner
     session = f"session {owner:#x}" if owner else f"no session, since {path} is persistent and must be deleted"
     try:

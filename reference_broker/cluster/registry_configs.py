@@ -58,7 +58,7 @@ class ConfigResource(NamedTuple):
         """The node that holds the configurations.
 
         Raises:
-            EncodeError: there cannot be such a node.
+            EncodeError: no such node can exist.
         """
         if self.kind is _TOPIC:
             return TOPIC_CONFIG.path(self.name)
@@ -83,7 +83,7 @@ class RegistryConfigs:
         self._own = (ConfigResource(_BROKER, ""), ConfigResource(_BROKER, str(broker_id)))
         #: The topics that have been read, whether they have configurations or not.
         self._topics: dict[str, Mapping[str, str]] = {}
-        #: The configurations of this broker and of all brokers; none is empty.
+        #: The configurations of this broker and of all brokers; no entry is empty.
         self._brokers: dict[str, Mapping[str, str]] = {}
 
     def expect(self, topics: Mapping[str, Mapping[str, str]], own: BrokerConfigs) -> None:
@@ -124,7 +124,7 @@ class RegistryConfigs:
         Configurations that are damaged or cannot be read stay as they were.
 
         Raises:
-            RegistryError: the error of the first resource that cannot be read; the others have been read.
+            RegistryError: the error of the first resource that could not be read; the other resources have been read.
         """
         wanted = list(dict.fromkeys(resources))
         refusals: list[RegistryError] = []
@@ -169,7 +169,7 @@ class RegistryConfigs:
         if self.follows(resource):
             try:
                 yield from self.read((resource,))
-            except RegistryError as error:  # the change is made, and its notification triggers another read
+            except RegistryError as error:  # the change has been made; its notification triggers another read
                 _log.warning("a changed configuration will be read later: %s", error)
 
     def _take(self, resource: ConfigResource, data: Data | None) -> None:

@@ -6,8 +6,8 @@ Only the last frame can be torn by a crash, since each frame is synced before th
 frame is cut off if only damage follows, and refused otherwise: a later frame proves that it was durable.
 
 A compaction replaces the file with one that starts with a snapshot of the tree. The first compaction follows each load:
-what was read may exist only in the operating system's memory. A write that fails for lack of space or file descriptors
-can be retried: what it has left behind is cut off, or the whole file is replaced.
+what was read may not have reached the disk. A write that fails for lack of space or file descriptors can be retried:
+its remnants are cut off, or the whole file is replaced.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ REGISTRY_JOURNAL: Final = "registry.journal"
 #: Smaller journals are not compacted: they are read in milliseconds.
 COMPACTION_BYTES_MIN: Final = 1024 * 1024
 
-#: A journal is compacted when it is this many times as long as after its last compaction.
+#: A journal is compacted when it is this many times its size after the last compaction.
 _GROWTH: Final = 4
 
 #: Marks the start of a frame. JSON in ASCII has no byte with the top bit set, so the mark cannot occur in a frame's
@@ -58,7 +58,7 @@ _HEAD: Final = Struct(">QI")
 _CRC: Final = Struct(">I")
 _FRAME_BYTES: Final = len(_MARK) + _HEAD.size + _CRC.size
 
-#: The number of nodes per frame of a snapshot, which limits what is encoded and decoded at a time.
+#: Maximum number of nodes per frame of a snapshot, which limits how much is encoded or decoded at a time.
 _NODES_PER_FRAME: Final = 1_000
 
 
@@ -150,7 +150,7 @@ class RegistryJournal:
             self._framed = self._framed._replace(next_number=frame.number + 1)
             end = frame.end
         if tree is None:
-            # It was synced before the file was given its name.
+            # The snapshot was synced before the file was given its name.
             raise DamagedFile(self._disk.describe(self._path), "it does not start with a complete snapshot")
         if end < len(content):
             logger.warning(
@@ -185,7 +185,7 @@ class RegistryJournal:
             position, number = frame.end, frame.number + 1
 
     def _refuse_damage(self, content: bytes, damaged: int, number: int) -> None:
-        """Raise an error if a later frame shows that the damaged one was durable."""
+        """Raise an error if a later intact frame proves that the damaged one was durable."""
         position = content.find(_MARK, damaged)
         while position >= 0:
             frame = _frame_at(content, position)
@@ -227,7 +227,7 @@ class RegistryJournal:
 
     @property
     def is_compaction_due(self) -> bool:
-        """Whether the next write should be a snapshot: the first one, and whenever the file has grown a lot."""
+        """Whether the next write should be a snapshot: the first write, and any write once the file has grown a lot."""
         grown_bytes = max(COMPACTION_BYTES_MIN, _GROWTH * self._framed.compacted_bytes)
         return self._must_be_replaced or self._framed.size_bytes > grown_bytes
 
@@ -254,7 +254,7 @@ class RegistryJournal:
         return content
 
     def replace(self, content: bytes) -> None:
-        """Replace the journal: a crash leaves either the old one or the new one; after this call, only the new one.
+        """Replace the journal atomically: a crash during the call leaves either the old journal or the new one.
 
         Raises:
             OSError: the disk has failed.
@@ -262,7 +262,7 @@ class RegistryJournal:
         temporary = self._path + TEMPORARY_SUFFIX
         file = self._disk.open(temporary, create=True)
         try:
-            # A crash may have left a file.
+            # A crash may have left this file behind.
             file.truncate(0)
             file.append(content)
             file.sync()
@@ -298,7 +298,7 @@ def _frame_at(content: bytes, position: int) -> _Frame | None:
     return _Frame(number, text, begin + size_bytes)
 
 
-# JSON. Bytes are written as the characters with the same numbers.
+# JSON. Each byte is written as the character with that code point.
 
 
 def _transaction_values(transaction: TreeTransaction) -> list[Any]:

@@ -63,17 +63,17 @@ __all__ = ["AUTOMATIC_WAIT_MS", "WAIT_MS_MAX", "RandomChoices", "RegistryTopics"
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: How long a change requested by a client waits for the image; the request has a timeout of its own, which is shorter
-#: with all known clients.
+#: How long a change requested by a client waits for the image; the request has its own timeout, which is shorter in all
+#: known clients.
 WAIT_MS_MAX: Final = 600_000
 
 #: How long a topic that the broker itself creates waits for the image: the default of Kafka's `request.timeout.ms`.
 AUTOMATIC_WAIT_MS: Final = 30_000
 
-#: The pause after which the size of an internal topic that could not be read is read again, when it is needed.
+#: The pause after failing to read the size of an internal topic, before it may be read again on demand.
 _READ_AGAIN_MS: Final = 1_000
 
-#: Later than any time; set while the size is being read.
+#: A time that never comes, set while the size is being read.
 _NOT_AGAIN_MS: Final = 2**63
 
 _TEXTS: Final = TopicTexts(
@@ -88,7 +88,7 @@ def _default(name: str) -> int:
 
 
 class ReplicationFactors(NamedTuple):
-    """The replication factors of topics for which a request gives no number.
+    """The replication factors of topics for which a request does not specify one.
 
     Attributes:
         default: `default.replication.factor`.
@@ -185,7 +185,7 @@ class RegistryTopics:
         self._read_again_ms: dict[tuple[str, bytes], int] = {}
 
     def changed(self, delta: MetadataDelta) -> None:
-        """Take a change of the image."""
+        """Handle a change of the image."""
         for change in delta.topics:
             if change.is_deletion and change.before is not None:
                 key = change.name, change.before.topic_id
@@ -256,7 +256,7 @@ class RegistryTopics:
 
         def attempted(made: TopicImage | BrokerError) -> None:
             if isinstance(made, BrokerError) and made.code is ErrorCode.TOPIC_ALREADY_EXISTS:
-                # Another broker is creating it at the same time.
+                # Another broker is creating the topic at the same time.
                 self._await(name, _has_leaders, announced, AUTOMATIC_WAIT_MS)
             else:
                 created(made)
@@ -264,7 +264,7 @@ class RegistryTopics:
         self._create(self._factors.plan(name, self._options), attempted, AUTOMATIC_WAIT_MS)
 
     def _create(self, new: NewTopic, done: TopicDone, wait_ms: int) -> None:
-        """Create a topic, or wait for its creation if that has begun."""
+        """Create a topic, or wait for a creation already in progress."""
         name = new.name
         if (waiting := self._creating.get(name)) is not None:
             if len(waiting) < WAITS_MAX:
@@ -368,7 +368,7 @@ class RegistryTopics:
             stored = stored_topic(topic.name, data)
             is_another = stored is not None and (stored.topic_id or ZERO_UUID) != topic.topic_id
             if is_marked and (data is None or is_another):
-                return  # it has been deleted; only the outcome of the mark was lost
+                return  # already deleted; only the outcome of the mark was lost
             if is_another:
                 raise _not_here(topic.name)
             is_marked = True
@@ -493,7 +493,7 @@ def _read_lasting(name: str) -> Steps[Data | None]:
 
 
 def _planned(new: NewTopic, assignments: Mapping[int, tuple[int, ...]]) -> TopicImage:
-    """Return the image that a topic would have."""
+    """Return the image that a planned topic would have."""
     partitions = (PartitionImage(each[0], 0, each, each) for _, each in sorted(assignments.items()))
     return TopicImage(new.name, ZERO_UUID, tuple(partitions), new.configs)
 

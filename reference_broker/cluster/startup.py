@@ -1,8 +1,8 @@
 """A cluster broker's work with the registry before it opens its logs: finding its identity and the logs on its disk.
 
 `prepare` creates the nodes that every broker creates, joins or founds the cluster, takes the broker's id, and reads the
-configurations and topics that the broker needs to start. Each step can be repeated. If the session ends halfway, all
-steps can be repeated in the next one.
+configurations and topics that the broker needs to start. Each step can be repeated; if the session ends halfway, all of
+them can be repeated in the next session.
 
 Source: `KafkaServer.startup`, `getOrGenerateClusterId`, `getOrGenerateBrokerId`, `createBrokerInfo`; `KafkaZkClient`;
 `KafkaConfig.validateValues`; `MetaPropertiesEnsemble.verify` in Apache Kafka 3.9.
@@ -81,7 +81,7 @@ class StartupSettings(NamedTuple):
 
     Attributes:
         broker_id: `broker.id`, or None if not configured.
-        endpoints: the endpoints that the broker will advertise. A port of 0 is not known yet, and is not compared.
+        endpoints: the endpoints that the broker will advertise. A port of 0 is not yet known, so it is not compared.
         generates_id: `broker.id.generation.enable`.
         reserved_id_max: `reserved.broker.max.id`; generated ids are higher.
         is_secure: `zookeeper.set.acl`.
@@ -161,7 +161,7 @@ def prepare(
 
     Raises:
         ConfigurationError: the data directory belongs to another cluster, to another broker, or to a broker without
-            ZooKeeper; there is no id, or another broker may get the same one; or another broker advertises one of the
+            ZooKeeper; there is no id, or another broker may get the same id; or another broker advertises one of the
             endpoints.
         DamagedZnode: the cluster's id or the broker's configurations cannot be read, or the cluster has agreed to use a
             feature that this broker lacks.
@@ -222,7 +222,7 @@ def _cluster_id(is_secure: bool, new_uuid: Callable[[], bytes]) -> Steps[str]:
             return cluster_id
         content = CLUSTER_ID.encode(ClusterId(format_uuid(new_uuid())))
         yield from create_with_parents(path, content, node_acl(CLUSTER_ID, is_secure=is_secure))
-        # Another broker may have been first, and a repeated creation finds its own node.
+        # Another broker may have been first, or a resent create may find its own node.
         data = yield from read(path)
     detail = f"other programs deleted the node at each of {ATTEMPTS_MAX} attempts"
     raise RegistryError(RegistryCode.NO_NODE, path, detail)
@@ -250,14 +250,14 @@ def _broker_id(known: MetaProperties | None, settings: StartupSettings) -> Steps
 
 def _stored_id(known: MetaProperties) -> int:
     text = known.node_id
-    # A longer string of digits is too large for an id anyway.
+    # A longer string of digits would be too large for an id anyway.
     if text.isascii() and text.isdigit() and len(text) <= len(str(INT32_MAX)) and int(text) <= INT32_MAX:
         return int(text)
     raise ConfigurationError("broker.id", text, f"{META_PROPERTIES} has it, but it is not a number up to {INT32_MAX}")
 
 
 def _generated_id(settings: StartupSettings) -> Steps[int]:
-    """Write to the sequence of ids; the resulting version is the next id, and a repeated write skips one."""
+    """Write to the sequence node; the resulting version determines the next id. A resent write skips an id."""
     path = BROKER_SEQUENCE.path()
     for _ in range(ATTEMPTS_MAX):
         stat = found((yield from perform(SetData(path, b""))), Stat)
@@ -312,7 +312,7 @@ def _registered(broker_id: int, data: Data) -> LiveBroker | None:
 def _broker_configs(broker_id: int) -> Steps[BrokerConfigs]:
     paths = (BROKER_CONFIG.path(broker_id), BROKER_CONFIG.path(None))
     own, defaults = yield from read_all(paths)
-    # Without them, the broker might delete what it should keep, so a damaged node is an error.
+    # Without its configurations, the broker might delete what it should keep, so a damaged node is an error.
     return BrokerConfigs(
         *(_configs(BROKER_CONFIG, path, data) for path, data in zip(paths, (own, defaults), strict=True))
     )
@@ -387,7 +387,7 @@ class _Topic(NamedTuple):
 
 
 def _topics(names: Iterable[str]) -> Steps[dict[str, _Topic | str]]:
-    """Read topics with their configurations, all concurrently; give a reason for each topic that cannot be used."""
+    """Read topics with their configurations, all concurrently; return a reason for each unusable topic."""
     topics: dict[str, _Topic | str] = {}
     paths: dict[str, tuple[str, str]] = {}
     for name in names:
@@ -412,7 +412,7 @@ def _topic(paths: tuple[str, str], topic: Outcome, configs: Outcome) -> _Topic |
     except DamagedZnode as error:
         return f"the topic cannot be read: {error}"
     except RegistryError as error:
-        # Any other code concerns more than this topic.
+        # Any other code affects more than this topic.
         if error.code is not RegistryCode.NO_AUTH:
             raise
         return f"the topic cannot be read: {error}"

@@ -108,7 +108,7 @@ class TreeTransaction(NamedTuple):
 
 
 class Notification(NamedTuple):
-    """A session's watch has fired.
+    """The firing of a session's watch.
 
     Attributes:
         session_id: the session that set the watch.
@@ -188,7 +188,7 @@ class _Node:
             self.ctime_ms,
             self.mtime_ms,
             self.version,
-            # Creations and deletions; only creations are counted.
+            # ZooKeeper counts creations and deletions here; we count only creations.
             2 * self.creations - len(self.children),
             self.aversion,
             self.ephemeral_owner,
@@ -199,7 +199,7 @@ class _Node:
 
 
 class _Refused(Exception):
-    """An operation failed."""
+    """The operation failed."""
 
     def __init__(self, code: RegistryCode) -> None:
         super().__init__(code)
@@ -329,7 +329,7 @@ class ZnodeTree:
             children: paths watched by GetChildren.
 
         Returns:
-            One notification for each watch that is not set, whatever has happened to its node.
+            One notification for each watch that is not set, whatever happened to its node.
         """
         changed: list[WatchEvent] = []
         for path in data:
@@ -432,7 +432,7 @@ class ZnodeTree:
                 parent.creations -= 1
 
             return undo
-        # Put back the same objects, since the inverses of earlier changes refer to them.
+        # Put back the original objects, since the inverses of earlier changes refer to them.
         node = self._nodes[path]
         if change.kind is ChangeKind.SET_DATA:
             before = node.data, node.mzxid, node.mtime_ms, node.version
@@ -634,7 +634,7 @@ class ZnodeTree:
         return _Watched(path, change.kind, acl, self._nodes[parent_of(path)].acl)
 
     def _fired(self, changes: Iterable[_Watched]) -> tuple[Notification, ...]:
-        """Return the notifications for changes, in order; their watches end, even those that are told nothing."""
+        """Return the notifications for changes, in order; all their watches end, even without a notification."""
         notifications: list[Notification] = []
 
         def fire(sessions: Iterable[int], path: str, kind: EventKind, acl: tuple[Acl, ...]) -> None:

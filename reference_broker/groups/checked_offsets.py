@@ -25,7 +25,7 @@ Wanted = OffsetCommitPartition | TxnOffsetCommitRequest.TxnOffsetCommitRequestPa
 #: The commit timestamp that stands for the broker's current time.
 _BROKERS_TIME = -1
 
-#: Partitions with these codes were passed to the coordinator; if it fails, its error replaces the code.
+#: Partitions with these codes were passed to the coordinator; if the commit fails there, its error replaces the code.
 _CODES_OF_THE_GROUP = (ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE)
 
 
@@ -41,7 +41,7 @@ class CheckedOffsets:
 
     Attributes:
         offsets: the offsets that can be committed.
-        need_the_group: whether the group must be asked; false if all partitions are unknown.
+        need_the_group: whether the group must be consulted; false if all partitions are unknown.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class CheckedOffsets:
         return self._now_ms if given == _BROKERS_TIME else given
 
     def codes(self, error: ErrorCode = ErrorCode.NONE) -> Iterator[Iterator[ErrorCode]]:
-        """Return the partitions' codes by topic; an error of the group applies to all partitions passed to it."""
+        """Return the partitions' codes by topic; an error from the group applies to all partitions passed to it."""
 
         def final(code: ErrorCode) -> ErrorCode:
             return error if error and code in _CODES_OF_THE_GROUP else code

@@ -72,14 +72,14 @@ class VerifyCommit(Protocol):
         now_ms: int,
         /,
     ) -> None:
-        """Call `verified` with the verification for the append, or `refused` with the error.
+        """Call `verified` with the verification to use for the append, or `refused` with the error.
 
         The verification comes from `Producers.begin_verification`; it is None if the transaction is already open there.
         """
 
 
 class _Forgotten(NamedTuple):
-    """A deleted topic, the offsets partitions that may hold offsets of it, and the callback for completion."""
+    """A deleted topic, the offsets partitions that may hold its offsets, and the completion callback."""
 
     topic: str
     topic_id: bytes
@@ -168,7 +168,7 @@ class GroupCoordinator:
     # Members.
 
     def join(self, request: Join, reply: JoinReply, now_ms: int) -> None:
-        """Add a member, now or once the others have joined too."""
+        """Add a member, now or once the other members have joined."""
         limits = self._limits
         error: BrokerError | None = None
         if not request.group_id:
@@ -235,7 +235,7 @@ class GroupCoordinator:
             )
 
     def beat(self, request: ConsumerHeartbeat, done: Done[ConsumerGroupHeartbeatResponse], now_ms: int) -> None:
-        """Handle a heartbeat of KIP-848."""
+        """Handle a KIP-848 heartbeat."""
         self._submit(request.group_id, lambda shard: shard.beat(request, now_ms), done, now_ms)
 
     def leave(
@@ -333,12 +333,12 @@ class GroupCoordinator:
             self._runtime.submit(group_id, lambda shard: shard.delete_offsets(group_id, partitions), done, now_ms)
 
     def forget_topic(self, topic: str, topic_id: bytes, done: Callable[[], None], now_ms: int) -> None:
-        """Delete the offsets committed for a deleted topic, alternating with other long-running work.
+        """Delete the offsets committed for a deleted topic, interleaved with other long-running work.
 
         Args:
             topic: the topic's name.
             topic_id: the topic's id.
-            done: called once all offsets that this broker coordinates are deleted.
+            done: called once all the topic's offsets that this broker coordinates are deleted.
             now_ms: the current time.
         """
         left = set(self._runtime.numbers())
@@ -393,7 +393,7 @@ class GroupCoordinator:
 
 
 def _once(reply: Callable[[M], None]) -> Callable[[M], None]:
-    """Return a callback that passes on only its first call: the group may answer a join whose records then fail."""
+    """Return a callback that passes on only its first call: a join that the group has answered may still fail."""
     is_answered = False
 
     def answer(response: M) -> None:

@@ -21,7 +21,7 @@ from kafkawire.reference_broker.work.timers import Timer
 __all__ = ["Expiry", "is_empty"]
 
 #: Maximum number of offsets checked or deleted in one step: deleting them takes 5 ms. The rest are handled in further
-#: steps, and other shards have steps of their own.
+#: steps; each shard has its own steps.
 _STEP_OFFSETS = 500
 
 Group = ClassicGroup | ConsumerGroup

@@ -47,7 +47,7 @@ from kafkawire.sdk.records.java_integers import INT32_MAX
 
 __all__ = ["Downgraded", "Migration", "StaysConsumerGroup"]
 
-#: Policies that allow a group to leave the classic protocol, and those that allow it to return.
+#: The policies that allow a group to leave the classic protocol, and the ones that allow it to return.
 _UPGRADING = ("upgrade", "bidirectional")
 _DOWNGRADING = ("downgrade", "bidirectional")
 
@@ -55,7 +55,7 @@ _log = logging.getLogger("kafkawire.broker")
 
 
 class StaysConsumerGroup(BrokerError):
-    """None of a request's records were written, because the group cannot be written as a classic one.
+    """A request's records were not written, because the group cannot be written as a classic one.
 
     When the request is retried, the group stays a consumer group.
     """
@@ -92,7 +92,7 @@ class Migration:
         self._topics = topics
         #: The latest downgrade of each group; it goes unused if its record never reaches the log.
         self._downgraded: dict[str, Downgraded] = {}
-        #: By group id, the number of members at which writing a classic group failed.
+        #: The number of members at which writing a classic group last failed, by group id.
         self._too_large: dict[str, int] = {}
 
     # From classic to consumer.
@@ -197,7 +197,7 @@ class Migration:
             now_ms: the current time.
             is_rebalancing: whether the classic group begins with a rebalance.
 
-        The step fails with `StaysConsumerGroup` if the record is too large.
+        If the record is too large, the step fails with `StaysConsumerGroup`.
         """
         classic = self._classic(group, leaving, joining, now_ms)
         ids = [*group.members] if joining is None else [*group.members, joining.member_id]

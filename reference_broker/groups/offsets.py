@@ -23,7 +23,7 @@ class Offsets:
 
     def __init__(self) -> None:
         self._by_group: dict[str, dict[Partition, Committed]] = {}
-        #: By group and topic, the number of offsets.
+        #: The number of offsets, by group and topic.
         self._by_topic: dict[str, dict[str, int]] = {}
 
     def of_group(self, group_id: str) -> Mapping[Partition, Committed]:
@@ -69,7 +69,8 @@ def expired(
 
     In an empty group, offsets expire together, one retention time after the last member left; if the group never had
     members, each offset expires one retention time after its commit. In a group with members, offsets of topics without
-    subscribers expire; so do all offsets of an empty KIP-848 group. In both cases, the time runs from each commit.
+    subscribers expire; so do all offsets of an empty KIP-848 group. In both cases, the retention time starts at each
+    commit.
     """
     subscribed: Collection[str] = ()
     since_ms = _NO_TIMESTAMP

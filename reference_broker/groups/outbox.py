@@ -1,4 +1,4 @@
-"""Records of one step of a group shard: collected while the step runs, and passed to the runtime when it ends.
+"""The records of one step of a group shard: collected while the step runs, and passed to the runtime when it ends.
 
 A step may change several groups and members (one timer may end three sessions), so transitions add their records here
 instead of returning them.

@@ -37,15 +37,15 @@ class PendingOffsets:
     """The offsets of open transactions."""
 
     def __init__(self) -> None:
-        #: By producer id, then by group and partition.
+        #: Pending offsets, by producer id, then by group and partition.
         self._by_producer: dict[int, dict[tuple[str, Partition], PendingOffset]] = {}
         #: Partitions with a later commit, by producer id, group and partition.
         self._superseded: set[tuple[int, str, Partition]] = set()
-        #: By group and partition, the producers with pending offsets.
+        #: The producers with pending offsets, by group and partition.
         self._producers: dict[str, dict[Partition, set[int]]] = {}
 
     def of_group(self, group_id: str) -> Collection[Partition]:
-        """Return the partitions with pending offsets of a group."""
+        """Return the partitions for which a group has pending offsets."""
         return self._producers.get(group_id, {}).keys()
 
     def of_topic(self, topic: str) -> Iterator[PendingOffset]:

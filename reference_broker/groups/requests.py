@@ -169,7 +169,7 @@ class Sync(NamedTuple):
 
 
 class ConsumerHeartbeat(NamedTuple):
-    """A heartbeat of KIP-848, which is also used to join, to change a subscription, and to leave.
+    """A KIP-848 heartbeat, which is also used to join, to change a subscription, and to leave.
 
     Attributes:
         group_id, member_id, epoch, instance_id, rack_id, rebalance_timeout_ms: as in ConsumerGroupHeartbeat.

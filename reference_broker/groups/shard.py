@@ -200,7 +200,7 @@ class GroupShard:
         return self._step(lambda: action(now_ms))
 
     def _step(self, step: Callable[[], R]) -> Result[R]:
-        """Run a step; if it fails, it leaves no records behind for the next."""
+        """Run a step; a failed step leaves no records behind for the next one."""
         try:
             return self._outbox.take(step())
         except BaseException:
@@ -250,7 +250,7 @@ class GroupShard:
         return self._step(lambda: self._members.leave(group_id, members, now_ms))
 
     def beat(self, request: ConsumerHeartbeat, now_ms: int) -> Result[ConsumerGroupHeartbeatResponse]:
-        """Handle a heartbeat of KIP-848; see `Heartbeats.beat`.
+        """Handle a KIP-848 heartbeat; see `Heartbeats.beat`.
 
         Raises:
             BrokerError: see `Heartbeats.beat`; or the consumer group does not exist, and this heartbeat does not create
@@ -388,7 +388,7 @@ class GroupShard:
         return Result(group)
 
     def find_consumer(self, group_id: str) -> Result[ConsumerGroup]:
-        """Return a group of KIP-848.
+        """Return a KIP-848 group.
 
         Raises:
             BrokerError: GROUP_ID_NOT_FOUND.
@@ -413,7 +413,7 @@ class GroupShard:
         return self._outbox.take(None)
 
     def _partitions(self, group_id: str) -> list[Partition]:
-        """Return the partitions with a committed or pending offset of a group."""
+        """Return the partitions for which a group has a committed or pending offset."""
         return list(dict.fromkeys([*self.offsets.of_group(group_id), *self.pending.of_group(group_id)]))
 
     def _end(self, group: Group) -> None:

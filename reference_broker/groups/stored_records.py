@@ -12,7 +12,7 @@ __all__ = ["decode_stored"]
 
 _TYPES = {**RECORD_TYPES, **CONSUMER_RECORD_TYPES, **UNSERVED_RECORD_TYPES}
 
-#: Types whose values hardly matter; other releases have used different encodings.
+#: Types whose values hardly matter here; other releases have encoded them differently.
 _UNREAD = frozenset((*UNSERVED_RECORD_TYPES, *NOTED_RECORD_TYPES))
 
 

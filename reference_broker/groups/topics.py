@@ -34,7 +34,7 @@ class Topics(Mapping[str, TopicFacts]):
     @property
     @abstractmethod
     def changes(self) -> int:
-        """How many times topics have been added, extended or deleted, or have received an id, so far."""
+        """How many times so far a topic has been added, extended or deleted, or has received an id."""
 
 
 class ClusterTopics(Topics):
@@ -50,7 +50,7 @@ class ClusterTopics(Topics):
 
     def __getitem__(self, name: str) -> TopicFacts:
         topic = self._metadata.image.topics[name]
-        # A member may get an unknown partition: as for any partition without a leader, it waits until there is one.
+        # A member may get an unknown partition, and waits for its leader, as for any partition without one.
         return TopicFacts(topic.topic_id, len(topic.partitions))
 
     def __contains__(self, name: object) -> bool:
@@ -78,6 +78,6 @@ class ClusterTopics(Topics):
 
 
 def metadata_hash(names: Iterable[str], topics: Mapping[str, TopicFacts]) -> int:
-    """Return a hash that changes with the topics of these names; 0 if none of them exist."""
+    """Return a hash that changes with the topics of these names; 0 if none of the topics exist."""
     facts = [(name, *topics[name]) for name in sorted(names) if name in topics]
     return crc32c(repr(facts).encode()) if facts else 0

@@ -70,7 +70,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["UNSERVED_RECORD_TYPES", "GroupType", "UnservedGroup", "UnservedGroups"]
 
-#: The types of records of these groups.
+#: The record types of these groups.
 UNSERVED_RECORD_TYPES = types_by_key(
     (ShareGroupCurrentMemberAssignmentKey, ShareGroupCurrentMemberAssignmentValue),
     (ShareGroupMemberMetadataKey, ShareGroupMemberMetadataValue),
@@ -204,7 +204,7 @@ class UnservedGroups(dict[str, UnservedGroup]):
     def replay(self, record: CoordinatorRecord) -> str:
         """Replay a record; return the group's id."""
         key, value = record.key, record.value
-        group_id: str = key.group_id  # type: ignore[attr-defined]  # every one of these keys has it
+        group_id: str = key.group_id  # type: ignore[attr-defined]  # all of these keys have it
         member_id: str = getattr(key, "member_id", "")
         if value is None:
             self._remove(group_id, member_id, key)

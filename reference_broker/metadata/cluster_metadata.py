@@ -1,9 +1,9 @@
-"""The metadata image of a broker in a cluster with ZooKeeper, built from the controller's UpdateMetadata requests.
+"""The metadata image of a broker in a ZooKeeper-based cluster, built from the controller's UpdateMetadata requests.
 
     controller ──UpdateMetadata──▶ ClusterMetadata ──topics, brokers──▶ MetadataCache
 
 A request names the controller, all live brokers, and only the partitions that have changed. The image is only used to
-answer clients: LeaderAndIsr and StopReplica decide what this broker leads. Since a controller may have defects, entries
+answer clients: LeaderAndIsr and StopReplica decide what this broker leads. Since a controller may be faulty, entries
 that cannot be right are ignored and logged.
 
 Source: `ZkMetadataCache.updateMetadata`, `UpdateMetadataRequest` in Apache Kafka 3.9.
@@ -40,12 +40,14 @@ __all__ = ["GAPS_MAX", "ClusterMetadata"]
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: Maximum number of gaps (`UNKNOWN_PARTITION`) in all topics together, 8 MB: a partition number can be as high as 2^31.
+#: Maximum number of gaps (`UNKNOWN_PARTITION`) in all topics together, which take 8 MB: a partition number can be as
+#: high as 2^31.
 GAPS_MAX: Final = 1_000_000
 
 State = UpdateMetadataRequest.UpdateMetadataPartitionState
 
-#: In order of ids. Before version 3, endpoints have no listener name, so the name of the security protocol is used.
+#: Security protocols in order of their ids. Before version 3, endpoints have no listener name, so the name of the
+#: security protocol is used.
 _SECURITY_PROTOCOLS: Final = BROKER_CONFIGS["security.inter.broker.protocol"].one_of
 
 
@@ -154,7 +156,7 @@ class _Draft:
 
 
 class _Update:
-    """The changes of one request. Each topic is copied once, however often the request names it.
+    """The changes of one request. Each topic is copied once, no matter how often the request names it.
 
     Args:
         topics: the topics before the request.
@@ -169,7 +171,7 @@ class _Update:
 
     def __init__(self, topics: Mapping[str, TopicImage], gaps: int) -> None:
         self._topics = topics
-        #: Most partitions of a cluster are identical to some other one, so they share an image.
+        #: Most partitions of a cluster look like some other partition, so equal ones share an image.
         self._shared: dict[PartitionImage, PartitionImage] = {}
         self.drafts: dict[str, _Draft] = {}
         self.gaps = gaps
@@ -192,10 +194,10 @@ class _Update:
             yield
 
     def take_brokers(self, request: UpdateMetadataRequest) -> Work[dict[int, BrokerRegistration]]:
-        """Return the live brokers; as in Kafka, if several have the same id, the last one counts."""
+        """Return the live brokers; as in Kafka, if several have the same id, the last one wins."""
         brokers: dict[int, BrokerRegistration] = {}
         for broker in request.live_brokers:
-            if broker.id < 0:  # -1 would pass for the leader of leaderless partitions
+            if broker.id < 0:  # -1 as a leader means that there is none
                 self._refuse(f"broker {broker.id}")
             else:
                 brokers[broker.id] = BrokerRegistration(broker.id, self._listeners(broker), broker.rack or None)

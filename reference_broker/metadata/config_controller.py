@@ -1,4 +1,4 @@
-"""The controller of configurations, the counterpart of `topic_controller.py` for topics.
+"""The controller of configurations, as `topic_controller.py` is for topics.
 
     request ──▶ ConfigController ──topic──▶ TopicController
                       └──broker, group, client metrics──▶ ConfigStore
@@ -174,7 +174,7 @@ class ConfigController:
             check(revised)
             return revised
 
-        checked(self._dynamic.of(resource, name))  # a refused change does not wait for its turn
+        checked(self._dynamic.of(resource, name))  # an invalid change is refused without waiting for its turn
         if validate_only:
             done(None)
         else:

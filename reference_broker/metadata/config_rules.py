@@ -34,10 +34,10 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["ConfigRules"]
 
-#: TLS configurations that exist per listener, but not for the broker.
+#: TLS configurations that exist per listener, but not broker-wide.
 _OF_LISTENERS: Final = re.compile(r"ssl\.(?:key\.password|keystore\..+|truststore\..+)")
 
-#: Kafka's text where an option is refused although its own check accepts the value.
+#: Kafka's text for an option that is refused although its own check accepts the value.
 _REQUIREMENTS: Final = {
     "log.retention.ms": "log.retention.ms must be unlimited (-1) or, greater than or equal to 1",
     "log.cleaner.dedupe.buffer.size": "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.",
@@ -77,7 +77,7 @@ _INTERVAL: Final = "interval.ms"
 _INTERVAL_MIN_MS: Final = 100
 _INTERVAL_MAX_MS: Final = 3_600_000
 
-#: Maximum length of a selector's pattern; it is only stored, and no real one is longer.
+#: Maximum length of a selector's pattern; patterns are only stored, and no real one is longer.
 _PATTERN_CHARACTERS_MAX: Final = 1_000
 
 
@@ -201,7 +201,8 @@ class ConfigRules:
                     (name for name in configs if _is_per_broker(name)),
                     "Cannot update these configs at default cluster level, broker id must be specified",
                 )
-            # Kafka opens and closes listeners here; accepting the change without effect would be misleading.
+            # Kafka opens and closes listeners here; silently accepting the change without effect would mislead the
+            # client.
             self._check_none(
                 (name for name in configs if name in _AT_THE_START), "Cannot update these configs dynamically"
             )
@@ -213,10 +214,10 @@ class ConfigRules:
         _refused(check, ErrorCode.INVALID_REQUEST)
 
     def _check_none(self, names: Iterable[str], reason: str) -> None:
-        """Check that no name is of a forbidden kind.
+        """Check that none of the names is forbidden.
 
         Raises:
-            InvalidConfig: a name is.
+            InvalidConfig: a name is forbidden.
         """
         found = ", ".join(sorted(names))
         if found:
@@ -226,7 +227,7 @@ class ConfigRules:
         """Check that no thread count more than doubles or falls below half.
 
         Raises:
-            InvalidConfig: one does.
+            InvalidConfig: a thread count changes too much.
         """
         for name in configs.keys() & _THREADS:
             number, current = parse_integer(trimmed(configs[name])), parse_integer(self._configs.value(name) or "")

@@ -23,7 +23,6 @@ NO_CONFIGS: Final[Mapping[str, str]] = {}
 
 #: Returns the new configurations of a resource, given its current ones, or raises `BrokerError`. It may be called more
 #: than once if another program changes the resource at the same time.
-#: once, if another program changes the resource at the same time.
 Revise = Callable[[Mapping[str, str]], Mapping[str, str]]
 
 #: Called with None once a change is durable and in effect, or with the error.

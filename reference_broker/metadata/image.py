@@ -69,7 +69,7 @@ class PartitionImage(NamedTuple):
         offline_replicas: the ids of the brokers whose replicas cannot be used.
         eligible_leader_replicas: the ids of brokers whose replicas are no longer in sync, but have all committed
             records (KIP-966).
-        last_known_elr: the last leader, while the partition has no leader.
+        last_known_elr: the partition's last leader, while it has none.
     """
 
     leader: int
@@ -231,7 +231,7 @@ class MetadataImage(NamedTuple):
 
 
 def _forget_id(topics_by_id: dict[bytes, TopicImage], topic: TopicImage) -> None:
-    """Forget the id of a topic, unless another topic has it, which only a defective controller causes."""
+    """Forget the id of a topic, unless another topic has the same id, which only a faulty controller causes."""
     if topics_by_id.get(topic.topic_id) is topic:
         del topics_by_id[topic.topic_id]
 

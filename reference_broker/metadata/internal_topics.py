@@ -1,4 +1,4 @@
-"""Internal topics, which the broker itself writes, and the settings they are created with, whichever request does so.
+"""Internal topics, which the broker itself writes, and the settings with which the broker creates them.
 
 A client that creates one with CreateTopics gets the requested settings, as in Apache Kafka.
 
@@ -22,7 +22,7 @@ INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SH
 #: Configurations that protect a coordinator's records from removal.
 _KEEPING = ("cleanup.policy", "retention.ms")
 
-#: Kafka's `share.coordinator.state.topic.num.partitions`; this broker does not write the topic.
+#: The default of Kafka's `share.coordinator.state.topic.num.partitions`; this broker does not write to that topic.
 _SHARE_PARTITIONS = 50
 
 _OFFSETS_CONFIGS = {"cleanup.policy": "compact", "compression.type": "producer"}

@@ -27,7 +27,7 @@ __all__ = ["CONFIGS_BYTES_MAX", "LocalConfigStore"]
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: The whole file is written on every change, and read on every startup.
+#: Maximum size: the whole file is written on every change, and read on every startup.
 CONFIGS_BYTES_MAX: Final = 4 * 1024 * 1024
 
 _KEPT: Final = (ConfigResourceType.BROKER, ConfigResourceType.GROUP, ConfigResourceType.CLIENT_METRICS)
@@ -47,7 +47,7 @@ class LocalConfigStore:
 
     def __init__(self, directory: LogDirectory) -> None:
         self._directory = directory
-        #: By kind and name of the resource; none is empty.
+        #: Configurations, by kind and name of the resource; no entry is empty.
         self._resources: dict[ConfigResourceType, dict[str, Mapping[str, str]]] = {kind: {} for kind in _KEPT}
         self.on_change: ConfigListener = lambda kind, name: None
         self.is_registry = False

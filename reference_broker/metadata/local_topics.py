@@ -80,11 +80,12 @@ class LocalTopics:
         self._forget = forget
         #: Topics that are being created, with the callbacks waiting for them.
         self._creating: dict[str, list[TopicDone]] = {}
-        #: By id, the future number of partitions of each topic that is gaining some.
+        #: The future number of partitions of each topic that is gaining some, by id.
         self._growing: dict[bytes, int] = {}
         #: Topic names, keyed by the name with underscores for periods, as metrics cannot tell the two apart.
         self._similar_names = {_folded(name): name for name in store.topics}
-        #: By leader epoch and whether the log is offline: most partitions are alike, so they share an image.
+        #: Images by leader epoch and whether the log is offline: most partitions are alike, so equal ones share an
+        #: image.
         self._partitions: dict[tuple[int, bool], PartitionImage] = {}
         topics = [self._image_of(topic) for topic in store.topics.values()]
         self.metadata = MetadataCache(
@@ -119,7 +120,7 @@ class LocalTopics:
         return name in self._store.topics or name in self._creating
 
     def _forget_name(self, name: str) -> None:
-        """Forget a name that no topic has, since clients may try any number of names."""
+        """Forget a name that no topic has, since clients may try arbitrarily many names."""
         if self._similar_names.get(_folded(name)) == name and self.similar(name) is None:
             del self._similar_names[_folded(name)]
 

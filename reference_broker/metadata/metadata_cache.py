@@ -3,7 +3,7 @@
     source ──topics, brokers──▶ MetadataCache ──delta──▶ replicas, coordinators, …
 
 Every listener gets every delta once, in order. A delta published while an earlier one is being delivered, for example
-because a log has just failed, waits until all listeners have the earlier one, and so does its image.
+because a log has just failed, is held back, along with its image, until all listeners have received the earlier one.
 
 Source: `MetadataLoader`, `MetadataPublisher`, `KRaftMetadataCache` in Apache Kafka.
 """
@@ -44,7 +44,7 @@ class MetadataCache:
     def __init__(self, image: MetadataImage) -> None:
         self.image = self.newest = image
         self._listeners: list[MetadataListener] = []
-        #: Waiting deltas come from logs that fail during delivery: at most one per partition.
+        #: The waiting deltas, which come from logs that fail during delivery: at most one per partition.
         self._untold: deque[MetadataDelta] = deque()
         self._is_telling = False
         self._is_closed = False

@@ -61,7 +61,7 @@ def check_assignments(assignments: Sequence[Sequence[int]], additional: int, bro
 
 
 def _problem(assignment: Sequence[int], brokers: Collection[int]) -> str:
-    """Return the problem with an assignment, or ""; as in Kafka, the one with the lowest broker id in error."""
+    """Return the problem with an assignment, or ""; as in Kafka, the one that concerns the lowest broker id."""
     if not assignment:
         return "an empty replica list"
     known: set[int] = set()

@@ -1,6 +1,6 @@
 """The sources of blocks of unused producer ids.
 
-A single broker reserves them in a file. Ids left over in a block when the broker ends are lost; there are 2^63.
+A single broker reserves them in a file. Ids left over in a block when the broker stops are lost, but there are 2^63.
 
 Source: `ProducerIdManager`, `ZkProducerIdManager`, `ProducerIdsBlock` in Apache Kafka.
 """
@@ -17,7 +17,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["BLOCK_IDS", "BlockDone", "LocalProducerIdBlocks", "ProducerIdBlocks"]
 
-#: Ids per block, as in Kafka: one disk write for every thousand producers.
+#: Ids per block, as in Kafka: there is one disk write per thousand producers.
 BLOCK_IDS: Final = 1000
 
 #: Called with a block of at least one id, or with the error that clients get.

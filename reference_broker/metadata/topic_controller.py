@@ -43,7 +43,7 @@ class TopicController(Protocol):
     """Creates, changes and deletes topics. Once completed, a change is durable and in the metadata image.
 
     Attributes:
-        acts_without_time: whether changes are made for a client whose timeout is zero, and which gets
+        acts_without_time: whether changes are made even if the client's timeout is zero, so that it gets
             REQUEST_TIMED_OUT.
         texts: see `TopicTexts`.
     """
@@ -59,7 +59,7 @@ class TopicController(Protocol):
         """
 
     def create(self, new: NewTopic, done: TopicDone, *, validate_only: bool = False) -> None:
-        """Create a missing topic, or wait for its creation if that has begun.
+        """Create a missing topic, or wait for a creation already in progress.
 
         Args:
             new: the topic; its name has passed `check_name`, and its configurations have been checked.
@@ -69,7 +69,7 @@ class TopicController(Protocol):
         """
 
     def create_by_default(self, name: str, done: TopicDone) -> None:
-        """Create a topic with the cluster's defaults, or wait for its creation if that has begun.
+        """Create a topic with the cluster's defaults, or wait for a creation already in progress.
 
         Raises:
             BrokerError: the name is not allowed.
@@ -81,8 +81,8 @@ class TopicController(Protocol):
     def size_of(self, topic: TopicImage) -> int:
         """Return the number of partitions of an internal topic, which determines its coordinators; 0 until known.
 
-        It is known once `ensure` is done. The image of the topic may lack the partitions with the highest numbers: see
-        `UNKNOWN_PARTITION`.
+        The number is known once `ensure` is done. The image of the topic may lack the partitions with the highest
+        numbers: see `UNKNOWN_PARTITION`.
         """
         ...
 

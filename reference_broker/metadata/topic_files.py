@@ -173,11 +173,11 @@ class TopicFiles:
         self._disk.sync_folder(TOPICS)
 
     def begin_delete(self, topic: LocalTopic) -> None:
-        """Delete a topic; after this call it never comes back.
+        """Delete a topic; after this call, it will never come back.
 
         Raises:
             OSError: the disk failed; the topic still exists.
-            UndecidedError: the disk failed twice; it is unknown whether the topic will exist after a restart.
+            UndecidedError: the disk failed twice, so it is unknown whether the topic will exist after a restart.
         """
         journal = self._journal(topic, _DELETING)
         try:

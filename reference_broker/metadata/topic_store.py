@@ -47,7 +47,7 @@ def open_alone(
     disk = services.disk
     lock = lock_directory(disk)
     try:
-        # Do this first, since starting with another id must not make the next start unclean.
+        # Do this first, since a start attempt with the wrong id must not make the next start unclean.
         cluster_id = take_identity_alone(disk, node_id, new_uuid).cluster_id
         return TopicStore(LogDirectory(services, lock, defaults), cluster_id, new_uuid)
     except DamagedFile as error:
@@ -109,7 +109,7 @@ class TopicStore:
                 log.configure(config)
 
     def abandon(self) -> None:
-        """Forget all topics, since their directory is closed; a change that ends later finds no topics."""
+        """Forget all topics, since their directory is closed; a change that finishes later finds no topics."""
         self.topics.clear()
         self.topics_by_id.clear()
 
@@ -122,7 +122,7 @@ class TopicStore:
         """Create a topic; its name and configurations must have been checked.
 
         Args:
-            name: a name that no existing topic has, nor any topic being created.
+            name: a name that no topic has, whether existing or being created.
             partitions: the number of partitions.
             configs: configurations that differ from the defaults.
             done: called with the topic, or with KAFKA_STORAGE_ERROR.

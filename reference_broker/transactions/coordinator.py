@@ -34,7 +34,7 @@ R = TypeVar("R")
 #: Pause before retrying a step that failed only because of an unfinished write or a full queue.
 _RETRY_MS = 100
 
-#: After these errors, another broker continues the transaction, or this one does after reloading the partition.
+#: After these errors, another broker continues the transaction, or this one does so after reloading the partition.
 _MOVED = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
@@ -60,7 +60,7 @@ class _Endings(NamedTuple):
     its image contains the topic, whose size determines which partition an id belongs to.
 
     Attributes:
-        coordinator: carries out the steps.
+        coordinator: performs the steps.
         number: the partition's number.
     """
 
@@ -97,7 +97,7 @@ class TransactionCoordinator:
         self._limits = limits
         self._producer_ids = producer_ids
         self._markers = Markers(timers, write_marker)
-        #: By transactional id, the timer of a step to retry.
+        #: The timers of steps to retry, by transactional id.
         self._retries: dict[str, Timer] = {}
         #: Operations waiting for a producer id.
         self._without_id: dict[_WithoutId, None] = {}
@@ -218,7 +218,7 @@ class TransactionCoordinator:
         done: Done[ProducerIdAndEpoch],
         now_ms: int,
     ) -> None:
-        """Give a producer its id and epoch, and fence earlier ones.
+        """Give a producer its id and epoch, and fence earlier producers.
 
         Args:
             transactional_id: the id; not empty.

@@ -42,13 +42,13 @@ _PAUSE_MS: Final = 20
 _PAUSE_MAX_MS: Final = 1_000
 
 #: A partition that has never appeared in the image is considered deleted after this many lookups, which take 10 to 15
-#: seconds; lookups are counted instead of timed because a machine's clock may be set just after startup. After a
+#: seconds; lookups are counted rather than timed because a machine's clock may be adjusted just after startup. After a
 #: controller is elected, the image receives the partitions in several requests, and the coordinator may be elected
 #: before the first of them. Kafka does not wait: it completes the transaction, and the partition never gets its marker.
 ABSENCES_MAX: Final = 15
 
-#: Errors that pass once a leader is elected, or a disk or broker is back. A marker is resent after all other errors as
-#: well, but those indicate a defect.
+#: Errors that go away once a leader is elected, or a disk or broker is back. A marker is also resent after any other
+#: error, but those indicate a defect.
 _PASSING: Final = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -75,10 +75,10 @@ class _Entry:
     """A marker for one partition.
 
     Attributes:
-        failures: how many attempts to write it have failed.
+        failures: how many attempts to write the marker have failed.
         is_known: whether the image has contained the partition since the marker arrived.
         absences: how many lookups did not find the partition in a trustworthy image.
-        is_over: whether it has an outcome or has been abandoned.
+        is_over: whether the marker has an outcome or has been abandoned.
     """
 
     __slots__ = (
@@ -125,7 +125,8 @@ class MarkerChannels:
         self._peers = peers
         self._own = own
         self._lines = LogLimit(_log)
-        #: By broker. `Markers` limits the number waiting: each partition of an ending transaction waits once.
+        #: Waiting markers, by broker. `Markers` limits their number: each partition of an ending transaction waits
+        #: once.
         self._waiting: defaultdict[int, deque[_Entry]] = defaultdict(deque)
         #: The brokers to which a request is in flight or about to be sent.
         self._busy: set[int] = set()
@@ -175,7 +176,7 @@ class MarkerChannels:
         if entry.is_known:
             return True
         if TRANSACTION_STATE_TOPIC not in self._peers.image().topics:
-            return False  # the coordinator is elected, but the image lacks even its topic so far
+            return False  # elected, but the image does not yet contain even the coordinator's topic
         entry.absences += 1
         return entry.absences > ABSENCES_MAX
 
@@ -198,7 +199,7 @@ class MarkerChannels:
     def _take(self, broker_id: int) -> tuple[list[_Entry], list[_Entry]]:
         """Take the markers for the next request, and those whose partitions now have another leader.
 
-        A response names producers, not transactions, so a request has at most one transaction of each producer.
+        A response names producers, not transactions, so a request contains at most one transaction per producer.
         """
         waiting = self._waiting[broker_id]
         taken: list[_Entry] = []

@@ -1,8 +1,8 @@
 """Writes the markers of ending transactions to all of their partitions.
 
 A marker that cannot be written, for example because a log is offline or a group coordinator is loading, is retried with
-growing pauses until it is written or its topic is deleted. If a later marker of the same producer has been written,
-ours is no longer needed.
+growing pauses until it is written or its topic is deleted. If a later marker of the same producer has already been
+written, ours is no longer needed.
 
 Source: `TransactionMarkerChannelManager`, `TransactionMarkerRequestCompletionHandler` in Apache Kafka, where a refused
 epoch leaves the transaction unfinished until the coordinator moves.
@@ -163,7 +163,7 @@ class Markers:
         return list(self._sending)
 
     def _step(self, sending: _Sending, now_ms: int) -> None:
-        sending.in_flight += 1  # the step itself counts, so the round is not over before the step ends
+        sending.in_flight += 1  # counting the step itself keeps the round from ending before the step does
         for _ in range(min(len(sending.todo), _STEP_MARKERS)):
             partition = sending.todo.popleft()
             sending.in_flight += 1

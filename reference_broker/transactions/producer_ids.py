@@ -33,7 +33,7 @@ class ProducerIds:
         self._source = blocks
         self._blocks: deque[range] = deque()
         self._refill_below = 1
-        # At most one per open connection, since a connection has one request at a time.
+        # At most one callback per open connection, since a connection has one request at a time.
         self._waiting: deque[Then] = deque()
         self._is_reserving = False
 

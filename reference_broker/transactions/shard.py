@@ -36,7 +36,7 @@ __all__ = ["TransactionListener", "TransactionShard"]
 R = TypeVar("R")
 
 #: Maximum number of transactional ids checked in one step: removing them takes 5 ms. The rest are checked in further
-#: steps, and other shards have steps of their own.
+#: steps; each shard has its own steps.
 _STEP_IDS = 500
 
 

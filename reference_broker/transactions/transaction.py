@@ -1,4 +1,4 @@
-"""A transactional id and its current transaction: the allowed steps, and the checks of requests.
+"""A transactional id and its current transaction: the allowed steps, and the checks on requests.
 
 Transactions are immutable: each step returns the new transaction, which takes effect once it is in the log. A producer
 of transaction.version 2 (KIP-890) gets a higher epoch with each transaction, in the step that prepares its end; when
@@ -289,7 +289,7 @@ class Transaction:
         raise self._invalid(is_commit)
 
     def aborted(self, fresh_id: int | None, now_ms: int) -> Transaction:
-        """Return the state after an abort that the producer did not request, and which fences it.
+        """Return the state after an abort that the producer did not request, and that fences it.
 
         Raises:
             NeedsProducerId: the epochs are exhausted.

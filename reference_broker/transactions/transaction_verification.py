@@ -1,7 +1,7 @@
 """Verification by the transaction coordinator that a batch may begin a transaction in its partition (KIP-890).
 
-A partition where the transaction is already open needs no verification. Old clients add partitions themselves, so for
-these the coordinator only checks; for clients of Produce 12 and later, it adds the partitions.
+A partition where the transaction is already open needs no verification. Old clients add partitions themselves, so the
+coordinator only checks these; for clients of Produce 12 and later, it adds the partitions.
 
 Source: `ReplicaManager.handleProduceAppend`, `AddPartitionsToTxnManager` in Apache Kafka.
 """
@@ -28,7 +28,8 @@ Answered = Callable[[Mapping[Partition, BrokerError]], None]
 _ABORTABLE_SINCE = 11
 _ADDS_SINCE = 12
 
-#: Temporary errors. Not every client resends its batch after them, but every client does after NOT_ENOUGH_REPLICAS.
+#: Temporary errors. Not every client resends its batch after one of these, but every client does after
+#: NOT_ENOUGH_REPLICAS.
 _PASSING = frozenset(
     {
         ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -75,7 +76,7 @@ class Unverified(NamedTuple):
         partition: the partition of the batch.
         log: log of the partition.
         header: header of the batch.
-        append: appends the batch, given the result of `Producers.begin_verification`.
+        append: appends the batch; takes the result of `Producers.begin_verification`.
         refuse: called instead if the coordinator refuses the batch.
     """
 

@@ -1,4 +1,4 @@
-"""Ask a transaction's coordinator, wherever it runs, whether partitions are in the transaction (KIP-890).
+"""Asks a transaction's coordinator, wherever it runs, whether partitions are in the transaction (KIP-890).
 
 One AddPartitionsToTxn request is in flight to each broker, in a version that names several transactions; questions
 that arise meanwhile share the next. A coordinator without such a version is not asked, and its transactions are not
@@ -73,7 +73,7 @@ class TransactionVerifier:
         self._size_of = size_of
         self._own = own
         self._lines = LogLimit(_log)
-        #: By broker and transactional id.
+        #: Waiting questions, by broker and transactional id.
         self._waiting: defaultdict[int, dict[str, _Question]] = defaultdict(dict)
         #: The brokers to which a request is in flight or about to be sent.
         self._busy: set[int] = set()
@@ -228,7 +228,7 @@ def _refused(
     if not isinstance(outcome, AddPartitionsToTxnResponse):
         return question.refused(ErrorCode.NETWORK_EXCEPTION, f"{broker}: {outcome}")
     if outcome.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-        # The producer is not what lacks authorization. As in Kafka, its transaction is considered not verified.
+        # It is not the producer that lacks authorization. As in Kafka, its transaction is considered not verified.
         return question.refused(ErrorCode.INVALID_TXN_STATE, f"{broker} does not verify transactions for this broker")
     if outcome.error_code:
         return question.refused(outcome.error_code, broker)

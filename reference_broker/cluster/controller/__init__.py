@@ -1,1 +1,1 @@
-"""The controller of a cluster whose registry is ZooKeeper's: a state machine without I/O."""
+"""The controller of a ZooKeeper-based cluster: a state machine without I/O."""

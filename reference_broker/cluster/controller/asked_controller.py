@@ -1,4 +1,4 @@
-"""The controller as brokers and clients ask it; every method answers exactly once, immediately or later.
+"""The controller's interface for brokers and clients; every method answers exactly once, immediately or later.
 
 A broker that is not the controller answers with NOT_CONTROLLER. `Controller` is the implementation; handlers refer to
 this interface, so that a single broker does not load a controller.

@@ -35,7 +35,7 @@ __all__ = ["BrokerChanges"]
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: The broker epoch in a ControlledShutdown if the broker does not know it.
+#: The broker epoch in a ControlledShutdown from a broker that does not know its epoch.
 _UNKNOWN_BROKER_EPOCH: Final = -1
 
 
@@ -76,7 +76,7 @@ class BrokerChanges:
     def compare(self) -> Steps[None]:
         """Compare the registered brokers with the known ones, and act on the differences.
 
-        A broker with a later epoch has restarted: it counts as both gone and new.
+        A broker with a later epoch has restarted, and is treated as both gone and new.
         """
         known = self._context.brokers
         try:
@@ -112,7 +112,7 @@ class BrokerChanges:
         broker = yield from self._reader.broker(broker_id)
         known = self._context.brokers.get(broker_id)
         if broker is not None and known is None:
-            yield from self.compare()  # the registration was damaged, and has been repaired
+            yield from self.compare()  # the damaged registration has been repaired
         if broker is None or known is None or broker.epoch != known.epoch:
             return
         if (broker.endpoints, broker.features) != (known.endpoints, known.features):
@@ -167,7 +167,7 @@ class BrokerChanges:
         return len(context.assignment(partition).replicas) > 1
 
     def take_log_dir_events(self) -> Steps[None]:
-        """Ask brokers that announced failed log directories for the state of their replicas."""
+        """Query the state of replicas on brokers that announced failed log directories."""
         names = (yield from self._lookout.names(LOG_DIR_EVENTS.path())) or ()
         paths = [child_path(LOG_DIR_EVENTS.path(), name) for name in names]
         if not paths:
@@ -254,7 +254,7 @@ class BrokerChanges:
         results = yield from self._partition_states.bring_online()
         yield from self._replica_states.change(others, ReplicaState.OFFLINE)
         if deleted:
-            # Otherwise they would stay in DELETION_STARTED without ever getting a response.
+            # Otherwise these replicas would stay in DELETION_STARTED, waiting for a response that never comes.
             yield from self._deletions.fail(deleted)
         if not others and not any(isinstance(result, Leadership) for result in results.values()):
             self.tell()

@@ -1,8 +1,8 @@
 """The controller's requests to brokers: LeaderAndIsr, UpdateMetadata, StopReplica.
 
-A `RequestBatch` collects what a change of states means for each broker; when sent, it builds at most one request of
+A `RequestBatch` collects what each broker must be told about state changes; when sent, it builds at most one request of
 each kind per broker. `BrokerRequests` has a queue for each broker: one request is in flight, the others wait in order.
-A failed request is repeated until it is answered or the broker is gone.
+A failed request is resent until it is answered or the broker is gone.
 
 Source: `ControllerBrokerRequestBatch`, `RequestSendThread` in Apache Kafka.
 """
@@ -44,8 +44,8 @@ _log = logging.getLogger("kafkawire.broker")
 #: Pause before a request is resent, as in Apache Kafka.
 RETRY_BACKOFF_MS: Final = 100
 
-#: Maximum number of requests waiting for one broker. A registered broker that does not answer for this long would cost
-#: unbounded memory; instead, the controller resigns, and its successor sends the whole state.
+#: Maximum number of requests waiting for one broker. A registered broker that never answers would cost unbounded
+#: memory; instead, the controller resigns, and its successor sends the whole state.
 WAITING_MAX: Final = 10_000
 
 #: Maximum number of partitions in these requests, each of which takes a few hundred bytes: the number of partitions in
@@ -54,8 +54,8 @@ WAITING_MAX: Final = 10_000
 WAITING_STATES_MAX: Final = 10
 WAITING_PARTITIONS_MAX: Final = 1_000_000
 
-#: The first versions of StopReplica that group partitions by topic, and that say for each partition whether it is
-#: deleted.
+#: The first version of StopReplica that groups partitions by topic, and the first that says for each partition whether
+#: it is deleted.
 _STOP_REPLICA_BY_TOPIC: Final = 1
 _STOP_REPLICA_BY_PARTITION: Final = 3
 
@@ -82,7 +82,7 @@ CURRENT_VERSIONS: Final = RequestVersions()
 
 
 class RequestKind(NamedTuple):
-    """What a request is for, as far as its response matters to the controller.
+    """The purpose of a request, to the extent that the controller needs it to interpret the response.
 
     Attributes:
         deleted: the partitions that a StopReplica deletes.
@@ -106,7 +106,7 @@ class ControlRequest(NamedTuple):
 
 
 class Channels(Protocol):
-    """The controller's connections to brokers. No method calls back before it returns."""
+    """The controller's connections to brokers. No method invokes a callback before it returns."""
 
     def connect(self, broker: LiveBroker) -> None:
         """Note the endpoints of a broker that requests will be sent to."""
@@ -135,7 +135,7 @@ class BrokerRequests:
         listener: the name of the inter-broker listener.
         context: the source of the requests' contents.
         channels: sends the requests.
-        later: the timer for repeating requests.
+        later: the timer for resending requests.
         answered: called with the broker, the request and the response.
         overflowed: called when too many requests are waiting for a broker.
         versions: the versions of the requests.
@@ -240,7 +240,7 @@ class _Queue:
         """Send a request with this many partitions after the requests put before it."""
         self._requests.append((request, partitions))
         self.partitions += partitions
-        # If there is no timer to repeat a request, it is repeated when the next one is put.
+        # If no timer could be set to resend a request, it is resent when the next one is put.
         if not self._is_under_way and self._cancel_retry is None:
             self._send()
 
@@ -280,7 +280,7 @@ class _Queue:
 
 
 class RequestBatch:
-    """Requests that belong to one change of states.
+    """The requests that result from one round of state changes.
 
     Args:
         context: the source of contents when requests are added, and of the live brokers when they are sent.
@@ -375,7 +375,7 @@ class RequestBatch:
                 self._put(broker_id, self._leader_and_isr(broker_id, states))
         recipients = [broker_id for broker_id in self._recipients if broker_id in self._context.brokers]
         if recipients:
-            # All brokers are told the same, which is built only once.
+            # All brokers get the same content, which is built only once.
             topics, live = self._topic_states(), [_described(broker) for broker in self._context.brokers.values()]
             for broker_id in recipients:
                 self._put(broker_id, self._update_metadata(broker_id, topics, live))

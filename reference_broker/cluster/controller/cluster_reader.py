@@ -55,7 +55,8 @@ class ClusterReader:
 
     def __init__(self, lookout: Lookout) -> None:
         self._lookout = lookout
-        #: By path, why registrations are ignored: each is logged once, however often the brokers are listed.
+        #: Why registrations are ignored, by path. Each reason is logged once, no matter how often the brokers are
+        #: listed.
         self._ignored: dict[str, str] = {}
 
     def brokers(self, known: Mapping[int, LiveBroker]) -> Steps[dict[int, LiveBroker]]:
@@ -132,7 +133,7 @@ class ClusterReader:
 
 def _broker_id(path: str) -> int:
     (broker_id,) = BROKER.parameters(path)
-    if broker_id < 0:  # -1 would pass for the leader of leaderless partitions
+    if broker_id < 0:  # -1 as a leader means that there is none
         raise DamagedZnode(path, "broker_id", f"{broker_id} is negative")
     return broker_id
 
@@ -164,8 +165,8 @@ def _usable(name: str, stored: TopicAssignment) -> TopicAssignment:
     """Return the content of a topic if brokers can host it.
 
     Raises:
-        DamagedZnode: the topic's name or a partition's number is not valid: the folder of such a partition could be
-            that of another one, or lie outside the data directory.
+        DamagedZnode: the topic's name or a partition's number is not valid: such a partition's folder could be another
+            partition's, or lie outside the data directory.
     """
     path = TOPIC.path(name)
     try:
@@ -178,5 +179,5 @@ def _usable(name: str, stored: TopicAssignment) -> TopicAssignment:
 
 
 def _unique(broker_ids: Iterable[int]) -> tuple[int, ...]:
-    """Return broker ids without repetitions, which other programs may have written."""
+    """Return broker ids without duplicates, which other programs may have written."""
     return tuple(dict.fromkeys(broker_ids))

@@ -1,6 +1,6 @@
 """The controller's knowledge of its cluster: brokers, topics, replicas, leaders, states.
 
-The context is filled from the registry at a fail-over, and emptied at a resignation. It makes no decisions. Collections
+The context is filled from the registry at fail-over, and emptied at resignation. It makes no decisions. Collections
 keep the order in which they were filled, so that a run can be reproduced.
 
 Source: `ControllerContext`, `ReplicaAssignment`, `LeaderAndIsr` in Apache Kafka.
@@ -28,9 +28,9 @@ __all__ = [
     "ReplicaAssignment",
 ]
 
-#: As the leader epoch in StopReplica: the topic is being deleted, whatever the epoch.
+#: The leader epoch in a StopReplica for a topic that is being deleted, whatever its actual epoch.
 EPOCH_DURING_DELETION: Final = -2
-#: As the leader epoch in StopReplica: the partition has never had a leader.
+#: The leader epoch in a StopReplica for a partition that has never had a leader.
 NO_EPOCH: Final = -1
 
 
@@ -140,7 +140,7 @@ class Context:
         reassigned: the partitions with a reassignment in progress.
         partition_states: the state of each partition.
         replica_states: the state of each replica.
-        offline_dirs: each broker's partitions in failed log directories.
+        offline_dirs: the partitions in failed log directories, by broker.
         deletions: the topics to be deleted.
         deletions_started: topics to be deleted whose partitions no longer exist.
         deletions_held: topics to be deleted that cannot be deleted now.
@@ -171,7 +171,7 @@ class Context:
 
     @property
     def check(self) -> Check:
-        """The check that each write of the controller makes: that no other controller has been elected."""
+        """The check that accompanies each of the controller's writes: that no other controller has been elected."""
         return Check(CONTROLLER_EPOCH.path(), self.epoch_version)
 
     # Brokers.

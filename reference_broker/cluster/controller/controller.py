@@ -1,9 +1,8 @@
 """The controller of a cluster: elects leaders, creates and deletes replicas, and informs all brokers.
 
 One broker is the controller; every broker has this state machine and stands for election. Everything that happens
-becomes an event, and events are processed one by one (`events.py`). When elected, the controller reads the whole state
-from the registry, and knows nothing else. When it is no longer the controller, or an event fails halfway, it resigns
-and forgets everything.
+becomes an event, and events are processed one at a time (`events.py`). When elected, the controller reads its whole
+state from the registry. When it is deposed, or an event fails halfway, it resigns and forgets everything.
 
 Source: `KafkaController` in Apache Kafka.
 """
@@ -98,8 +97,8 @@ FIRST_REBALANCE_DELAY_MS: Final = 5_000
 #: Pause before a node that could not be read is read again.
 LOOK_AGAIN_DELAY_MS: Final = 2_000
 
-#: A controller that has resigned because an event failed first lets others stand for election, and does not repeat a
-#: permanent failure without a pause.
+#: After resigning because an event failed, a controller pauses: others can stand for election first, and a permanent
+#: failure does not recur in a tight loop.
 REELECTION_DELAY_MS: Final = 1_000
 
 
@@ -175,7 +174,7 @@ class Controller(SessionListener):
     def _assemble(
         self, channels: Channels, new_topic_id: Callable[[], bytes], is_unclean_allowed: Callable[[], bool]
     ) -> None:
-        """Create the parts, from those that know little to those that use the others."""
+        """Create the parts in the order of their dependencies."""
         settings, context, later = self._settings, self.context, self._later
         self._reader = ClusterReader(self._lookout)
         self._requests = BrokerRequests(
@@ -249,7 +248,7 @@ class Controller(SessionListener):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no event is being processed or waiting."""
+        """Whether the event queue is idle."""
         return self._events.is_idle
 
     def begin(self) -> None:
@@ -463,7 +462,7 @@ class Controller(SessionListener):
         """Turn a fired watch into an event."""
         path = event.path
         if path == CONTROLLER.path():
-            # An elected controller may be gone before the node is read, so the broker stands for election regardless.
+            # The elected controller may be gone before the node is read, so the broker stands for election regardless.
             self._put("another controller", self._stand, needs_controller=False)
         elif path in self._by_node or event.kind is EventKind.CHANGED:
             self._look_at(path)
@@ -541,7 +540,7 @@ class Controller(SessionListener):
         self._put(f"requests of broker {broker_id}", steps)
 
     def _event_failed(self, event: Event, error: Exception) -> None:
-        """Resign, so that no other event sees what the failed one left half done."""
+        """Resign, so that no other event sees the failed event's half-finished work."""
         was_active, version = self._is_active, self.context.epoch_version
         self._resign()
         if isinstance(error, CheckFailed) or (isinstance(error, RegistryError) and error.code in SESSION_ENDED):
@@ -558,7 +557,7 @@ class Controller(SessionListener):
             self._stand_later()
 
     def _log_failure(self, event: Event, error: Exception) -> None:
-        # Without a limit, there would be a line for each election, once a second.
+        # Without this limit, every election would log a line, once a second.
         if self._failure != (failure := repr(error)):
             self._failure = failure
             exc_info = None if isinstance(error, KafkaWireError) else error
@@ -688,7 +687,7 @@ class Controller(SessionListener):
             _log.error("the cluster's features stay as they are: %s", error)
 
     def _are_features_current(self) -> Steps[bool]:
-        """Return whether the features node is or was made current; False if another program wrote it meanwhile."""
+        """Bring the features node up to date if needed; return False if another program wrote it in the meantime."""
         path = FEATURE.path()
         data = yield from read(path)
         if data is None:

@@ -102,7 +102,7 @@ def elect(broker_id: int, session_id: int, now_ms: int, acl: tuple[Acl, ...] = O
         return Elected(epoch + 1, expected(expected(outcome, Committed).results[1], Stat).version)
     if outcome.code not in (RegistryCode.NODE_EXISTS, RegistryCode.BAD_VERSION):
         raise outcome
-    # The outcome of the transaction may have been lost, and the transaction sent twice.
+    # The transaction's outcome may have been lost, and the transaction resent.
     known = yield from incumbent(None)
     data = yield from read(CONTROLLER_EPOCH.path())
     is_own = known is not None and known == Incumbent(broker_id, session_id)

@@ -25,7 +25,7 @@ T = TypeVar("T")
 _log = logging.getLogger("kafkawire.broker")
 
 #: Maximum number of waiting client events; any more are refused with REQUEST_TIMED_OUT, which clients retry. Registry
-#: events are few, since identical ones wait only once, and there are only as many responses as requests to brokers.
+#: events are few, since identical ones are queued only once, and each request to a broker has at most one response.
 WAITING_EVENTS_MAX: Final = 10_000
 
 
@@ -42,7 +42,7 @@ class Answer(Generic[T]):
         self._refused = refused
 
     def give(self, answer: T) -> None:
-        """Answer, unless that has already been done; exceptions of the client's function are logged."""
+        """Answer, unless an answer has already been given; exceptions from the client's function are logged."""
         done, self._done = self._done, None
         if done is not None:
             call_out("the receiver of an answer", lambda: done(answer))
@@ -73,7 +73,7 @@ class Events:
     """The queue of a controller.
 
     Args:
-        registry: carries out the steps.
+        registry: runs the steps.
         failed: called with an event and the error that ended its steps, before the next event starts.
     """
 
@@ -89,11 +89,11 @@ class Events:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no event is being processed or waiting."""
+        """Whether the queue is idle: no event is running or waiting."""
         return self._current is None and not self._waiting
 
     def put(self, event: Event) -> None:
-        """Process an event after those put before it."""
+        """Queue an event, to be processed after those already waiting."""
         if self._is_closed:
             _refuse(event, ErrorCode.NOT_CONTROLLER)
         elif event.is_from_registry and event.name in self._names:
@@ -155,7 +155,7 @@ class Events:
     def _end(self, event: Event) -> None:
         if self._current is event:
             self._current, self._run = None, None
-        # An event that ends without an answer has failed in an unforeseen way.
+        # An event that ends without an answer has failed unexpectedly.
         _refuse(event, ErrorCode.UNKNOWN_SERVER_ERROR)
         self._start()
 

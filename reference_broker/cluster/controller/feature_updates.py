@@ -1,6 +1,6 @@
 """Changes to a cluster's finalized features, for clients that ask the controller for them (KIP-584).
 
-A broker in a cluster with ZooKeeper supports no features, so no level can be set. Features that another program has
+A broker in a ZooKeeper-based cluster supports no features, so no level can be set. Features that another program has
 finalized can be disabled.
 
 Source: `KafkaController.processFeatureUpdates` in Apache Kafka, whose error texts are kept.

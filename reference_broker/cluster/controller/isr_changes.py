@@ -1,4 +1,4 @@
-"""Changes of the ISR: AlterPartition requests of leaders, and announcements of leaders before release 2.7.
+"""ISR changes: AlterPartition requests from leaders, and announcements from leaders older than release 2.7.
 
 Source: `KafkaController.tryProcessAlterPartition`, `processIsrChangeNotification` in Apache Kafka; KIP-497, KIP-841.
 """
@@ -37,14 +37,14 @@ _Results = dict[TopicPartition, Leadership | ErrorCode]
 
 
 class IsrChanges:
-    """Takes changes of the ISR from leaders.
+    """Handles ISR changes from leaders.
 
     Args:
         context: holds the leaderships.
         store: writes the leaderships.
         brokers: informs the brokers.
         reassignments: reassignments, which are complete once their target is in sync.
-        lookout: watches the announcements of leaders with old releases.
+        lookout: watches for announcements from leaders running old releases.
     """
 
     def __init__(
@@ -106,9 +106,9 @@ class IsrChanges:
     def _compared(
         self, wanted: Mapping[TopicPartition, Leadership], stale: Sequence[TopicPartition]
     ) -> Steps[_Results]:
-        """Return the results of writes that expected a different version: the stored ISR may be the wanted one.
+        """Return the results of writes that expected another version; the stored ISR may already be the wanted one.
 
-        The outcome of the first attempt may have been lost, and the write sent twice.
+        The outcome of the first attempt may have been lost, and the write resent.
         """
         results: _Results = dict.fromkeys(stale, ErrorCode.INVALID_UPDATE_VERSION)
         for partition, stored in (yield from self._store.read_to_change(stale)).items():
@@ -120,7 +120,7 @@ class IsrChanges:
         return results
 
     def take_announcements(self) -> Steps[None]:
-        """Read the leaderships that leaders with old releases wrote themselves, and inform all brokers."""
+        """Read the leaderships that leaders running old releases wrote themselves, and inform all brokers."""
         names = (yield from self._lookout.names(ISR_CHANGES.path())) or ()
         paths = [child_path(ISR_CHANGES.path(), name) for name in names]
         if not paths:

@@ -1,4 +1,4 @@
-"""Elections on demand: requested by a client or, through the registry, by old tools, or to balance leaders.
+"""Elections on demand: for a client, for old tools that ask through the registry, or to balance leaders.
 
 Source: `KafkaController.processReplicaLeaderElection`, `checkAndTriggerAutoLeaderRebalance` in Apache Kafka.
 """
@@ -36,7 +36,7 @@ class LeaderChanges:
         context: holds the leaders.
         partition_states: elects the leaders.
         imbalance_percentage: `leader.imbalance.per.broker.percentage`.
-        lookout: watches the node with the orders of old tools.
+        lookout: watches the node in which old tools place orders.
     """
 
     def __init__(

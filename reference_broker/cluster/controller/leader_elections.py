@@ -21,7 +21,7 @@ __all__ = [
     "elect_preferred",
 ]
 
-#: Whether the replica on a broker can be used.
+#: Returns whether the replica on a broker can be used.
 IsOnline = Callable[[int], bool]
 
 
@@ -30,7 +30,7 @@ class Occasion(Enum):
 
     #: The leader is gone, or there was none. If the topic allows it, replicas that are not in sync may lead.
     OFFLINE = auto()
-    #: As for OFFLINE, but replicas that are not in sync may lead even if the topic does not allow it.
+    #: Like OFFLINE, but replicas that are not in sync may lead even if the topic does not allow it.
     UNCLEAN = auto()
     #: The leader is not among the partition's new replicas.
     REASSIGNMENT = auto()

@@ -38,7 +38,7 @@ _log = logging.getLogger("kafkawire.broker")
 
 
 class StateChangeFailed(KafkaWireError):
-    """A partition or a replica did not change its state; other partitions are not affected."""
+    """A partition or replica could not change its state; other partitions are not affected."""
 
 
 class Writes(NamedTuple):
@@ -153,7 +153,7 @@ class LeadershipStore:
     def create(self, leaderships: Mapping[TopicPartition, Leadership]) -> Steps[FirstWrites]:
         """Store the first leaderships, with the parents of their nodes.
 
-        If a node with this content exists, it comes from an attempt whose outcome was lost, and counts as created.
+        If a node with this content exists, an attempt whose outcome was lost created it, so it counts as created.
 
         Args:
             leaderships: the leaderships to store.

@@ -44,7 +44,7 @@ class LiveBroker(NamedTuple):
 
     Attributes:
         broker_id: the broker's id.
-        epoch: the transaction that created its registration; later registrations have higher epochs.
+        epoch: the id of the transaction that created its registration; later registrations have higher epochs.
         endpoints: its listeners.
         rack: the broker's rack, or None if not configured.
         features: the supported version range of each feature.

@@ -1,7 +1,7 @@
 """Reads and deletions whose errors concern one node: they are logged, and the controller goes on without that node.
 
-If a read fails, it is retried later, since ZooKeeper then sets no watch. Two kinds of errors concern all nodes, and are
-raised: another controller has been elected, or the session has ended.
+A failed read is retried later, since ZooKeeper sets no watch in that case. Two kinds of errors concern all nodes, and
+are raised: another controller has been elected, or the session has ended.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Lookout:
     def __init__(self, watched: Watcher, look_later: Callable[[str], None]) -> None:
         self._watched = watched
         self.look_later = look_later
-        #: The errors of nodes that could not be read, which are logged once each; few nodes are watched.
+        #: The errors of nodes that could not be read; each is logged once. Few nodes are watched.
         self._failed: dict[str, RegistryCode] = {}
 
     def __call__(self, event: WatchEvent) -> None:

@@ -102,7 +102,7 @@ class NoticedTopics:
         if topic not in context.topics:
             return
         if topic not in context.assignments:
-            # It is new, or could not be read before.
+            # The topic is new, or could not be read before.
             yield from self._start((yield from self.load((topic,))))
             yield from self._deletions.resume((topic,))
             return
@@ -176,7 +176,7 @@ class NoticedTopics:
             if isinstance(result, Stat):
                 with_ids[name] = topics[name]._replace(topic_id=topic_id, version=result.version)
             elif isinstance(result, RegistryError) and result.code is RegistryCode.BAD_VERSION:
-                del with_ids[name]  # another program has written the topic, which will be re-read
+                del with_ids[name]  # another program wrote the topic, so it will be re-read
             else:
                 _log.error("could not assign an id to topic %s: %s", name, result)
         return with_ids

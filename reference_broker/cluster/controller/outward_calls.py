@@ -1,6 +1,6 @@
-"""Calls out of the controller: their exceptions are logged, and stop nothing inside.
+"""Calls out of the controller: their exceptions are logged and do not propagate into it.
 
-Answers to clients, connections to brokers and timers belong to others. Their errors must neither leave an event
+Answers to clients, connections to brokers and timers are outside code. Their errors must neither leave an event
 unfinished nor make a healthy controller resign.
 """
 
@@ -50,7 +50,7 @@ def guarded_timer(later: Later) -> Timer:
 
 
 class GuardedChannels:
-    """Channels that never raise; a request that cannot be sent counts as one without a response.
+    """Channels that never raise; a request that cannot be sent is treated as one that got no response.
 
     Args:
         channels: the connections.

@@ -4,7 +4,7 @@
 - NEW to ONLINE: the first online replica leads, and all online replicas are in sync; stored, then sent to them;
 - ONLINE or OFFLINE to ONLINE: a leader is elected, based on the stored leadership; stored, then sent to the replicas.
 
-If a partition cannot take a step, that is logged; the other partitions take it.
+If a partition cannot make a transition, that is logged; the other partitions still make it.
 
 Source: `ZkPartitionStateMachine` in Apache Kafka.
 """
@@ -41,7 +41,7 @@ _log = logging.getLogger("kafkawire.broker")
 
 _EDGES: Final = frozenset(PARTITION_EDGES)
 
-#: The configuration of a topic that lets replicas that are not in sync lead.
+#: The topic configuration that allows a replica that is not in sync to lead.
 UNCLEAN_ELECTION_CONFIG: Final = "unclean.leader.election.enable"
 
 #: The strategy that clients are told when an election finds no leader.
@@ -237,7 +237,7 @@ class PartitionStates:
         return elect_offline(leadership, assignment.replicas, is_online, is_unclean_allowed=is_unclean_allowed)
 
     def _unclean_topics(self, stored: Mapping[TopicPartition, Leadership], occasion: Occasion) -> Steps[set[str]]:
-        """Return the topics in which a replica that is not in sync may lead; only read if it matters."""
+        """Return the topics in which a replica that is not in sync may lead; read configurations only if it matters."""
         topics = dict.fromkeys(
             partition.topic
             for partition, leadership in stored.items()

@@ -43,7 +43,7 @@ __all__ = ["MOVES_TOGETHER_MAX", "Reassignments", "stored_assignment"]
 _log = logging.getLogger("kafkawire.broker")
 
 
-#: Reassignments that take their steps concurrently: each uses a few of the operations that may wait for the registry.
+#: Maximum number of concurrent reassignments: each uses a few of the operations that may wait for the registry.
 MOVES_TOGETHER_MAX: Final = 1_000
 
 #: The errors that keep reassignments from proceeding.
@@ -62,7 +62,7 @@ class Reassignments:
         partition_states: elects leaders.
         replica_states: starts and deletes replicas.
         deletions: topic deletions, which wait for reassignments.
-        lookout: watches the node with the orders of old tools.
+        lookout: watches the node in which old tools place orders.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Reassignments:
         self._lookout = lookout
 
     def start(self) -> Steps[None]:
-        """Continue the reassignments of earlier controllers; orders of old tools come first."""
+        """Continue the reassignments of earlier controllers; orders from old tools come first."""
         resumed = yield from self.take_orders()
         yield from self.resume(lambda partition, _: partition not in resumed)
 
@@ -106,7 +106,7 @@ class Reassignments:
             The partitions whose moves have started; orders that are already being carried out are left out.
         """
         path = PARTITION_REASSIGNMENTS.path()
-        # Watch for the node's existence first, so that orders created later are noticed.
+        # Watch for the node's creation first, so that later orders are noticed.
         data = (yield from self._read_orders()) if (yield from self._lookout.stat(path)) is not None else None
         if data is None:
             return set()
@@ -130,7 +130,7 @@ class Reassignments:
         for partition in refused:
             _log.warning("%s: refusing to reassign %s: %s", path, partition, results[partition].message)
         if refused or not ordered:
-            # A damaged order names no partitions, and is deleted.
+            # A damaged order counts as naming no partitions, and is deleted.
             yield from self._remove_orders(lambda partition, _: partition in refused)
         return {partition for partition, result in results.items() if result == ACCEPTED}
 
@@ -159,7 +159,7 @@ class Reassignments:
                 to_begin[partition] = current.reassigned_to(current.origin)
             else:
                 results[partition] = refusal_of(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
-        # The latest order counts, wherever it comes from.
+        # The latest order wins, wherever it comes from.
         yield from self._remove_orders(lambda partition, _: partition in to_begin)
         results.update((yield from self._begin(to_begin)))
         return results
@@ -175,7 +175,7 @@ class Reassignments:
         return {partition: assignment for partition, assignment in assignments.items() if assignment.is_reassigned}
 
     def complete_if_in_sync(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
-        """Continue the reassignments of those partitions whose target is in sync."""
+        """Continue the reassignments whose target is in sync."""
         context = self._context
         moved = {each: context.assignment(each) for each in partitions if each in context.reassigned}
         if moved:

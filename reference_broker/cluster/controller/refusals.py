@@ -1,4 +1,4 @@
-"""Reasons why the controller refuses client requests, and the log lines for brokers that refuse the controller's.
+"""Reasons why the controller refuses client requests, and log lines for its own requests that brokers refuse.
 
 Source: `ApiError` in Apache Kafka.
 """
@@ -15,7 +15,7 @@ __all__ = ["ACCEPTED", "Refusal", "Refused", "refusal_of", "tell_refusal"]
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: The texts that Apache Kafka's clients know for codes that say everything.
+#: Apache Kafka's client-side texts, for codes that need no further explanation.
 _TEXTS: Final = {
     ErrorCode.ELECTION_NOT_NEEDED: "Leader election not needed for topic partition.",
     ErrorCode.FEATURE_UPDATE_FAILED: "Unable to update finalized features due to an unexpected server error.",
@@ -38,7 +38,7 @@ class Refusal(NamedTuple):
     message: str | None = None
 
 
-#: Nothing was refused.
+#: The result for an accepted item.
 ACCEPTED: Final = Refusal(ErrorCode.NONE)
 
 

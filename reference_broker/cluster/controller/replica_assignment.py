@@ -113,7 +113,7 @@ def assign_new_partitions(
 
 
 def check_increase(present: int, count: int) -> None:
-    """Check that a topic gains partitions.
+    """Check that a request increases the number of a topic's partitions.
 
     Args:
         present: the topic's number of partitions.

@@ -52,7 +52,7 @@ class ReplicaStates:
         offline: list[Replica] = []
         for replica in context.replicas_of(context.partitions()):
             is_online = context.is_online(replica.broker_id, replica.partition)
-            # If its topic is to be deleted, a replica whose broker is gone cannot be deleted now.
+            # If the topic is to be deleted, a replica whose broker is gone cannot be deleted now.
             context.replica_states[replica] = ReplicaState.ONLINE if is_online else ReplicaState.DELETION_INELIGIBLE
             (online if is_online else offline).append(replica)
         yield from self.change(online, ReplicaState.ONLINE)
@@ -61,7 +61,7 @@ class ReplicaStates:
     def change(self, replicas: Iterable[Replica], target: ReplicaState) -> Steps[None]:
         """Move replicas to a state, and send the requests that this requires.
 
-        If a replica cannot take the step, that is logged.
+        If a replica cannot make the transition, that is logged.
 
         Args:
             replicas: the replicas.

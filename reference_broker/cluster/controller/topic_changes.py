@@ -1,7 +1,7 @@
 """Registry writes for admin requests: topics, partitions, deletion marks, configurations.
 
-Nothing is sent to brokers here: the controller notices topics, and every broker notices configurations. A topic's
-configuration is written first, so that its partitions never exist without it.
+Nothing is sent to brokers here: the controller notices changed topics, and every broker notices changed configurations.
+A topic's configuration is written first, so that its partitions never exist without it.
 
 Source: `AdminZkClient`, `KafkaZkClient.setOrCreateEntityConfigs` in Apache Kafka.
 """
@@ -119,7 +119,7 @@ def create_topic(
     replicas = {number: ReplicaAssignment(tuple(each)) for number, each in assignments.items()}
     content = TOPIC.encode(stored_assignment(topic_id, replicas))
     if not (yield from create_with_parents(TOPIC.path(topic), content, acl)):
-        # The outcome of the creation may have been lost, and the creation sent twice.
+        # The outcome of the create may have been lost, and the create resent.
         data = yield from read(TOPIC.path(topic))
         if data is None or data.data != content:
             raise _exists(topic)
@@ -152,7 +152,7 @@ def add_partitions(topic: str, assignments: Mapping[int, Sequence[int]]) -> Step
     except RegistryError as error:
         if error.code is not RegistryCode.BAD_VERSION:
             raise
-        # The outcome of the write may have been lost, and the write sent twice.
+        # The outcome of the write may have been lost, and the write resent.
         again = yield from read(TOPIC.path(topic))
         if again is not None and again.data == content:
             return
@@ -160,7 +160,7 @@ def add_partitions(topic: str, assignments: Mapping[int, Sequence[int]]) -> Step
 
 
 def mark_for_deletion(topic: str, acl: tuple[Acl, ...] = OPEN_ACL) -> Steps[None]:
-    """Have the controller delete a topic; a topic that is already marked stays so.
+    """Have the controller delete a topic; a topic that is already marked stays marked.
 
     Raises:
         Refused: the topic does not exist.
@@ -266,7 +266,7 @@ def _write_config(path: str, config: Mapping[str, str], acl: tuple[Acl, ...]) ->
 
 
 def _controller_check(path: str) -> Steps[Check]:
-    """Return the check that the present controller, which must not be a KRaft one, stays in office."""
+    """Return the check that the current controller, which must not be a KRaft one, is still the controller."""
     data = yield from read(CONTROLLER.path())
     if data is None or CONTROLLER.decode(data.data, CONTROLLER.path()).kraft_controller_epoch > 0:
         raise Refused(ErrorCode.NOT_CONTROLLER, f"{path} was not written, since the cluster has no controller")

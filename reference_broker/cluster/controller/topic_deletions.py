@@ -26,7 +26,8 @@ __all__ = ["TopicDeletions"]
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: Partitions of topics whose nodes are deleted concurrently: a tenth of the operations that may wait for the registry.
+#: Maximum number of partitions in topics whose nodes are deleted concurrently: a tenth of the operations that may wait
+#: for the registry.
 _PARTITIONS_TOGETHER_MAX: Final = 10_000
 
 
@@ -38,7 +39,7 @@ class TopicDeletions:
         requests: sends requests to brokers.
         partition_states: ends partitions.
         replica_states: deletes replicas.
-        is_enabled: `delete.topic.enable`; if false, marks are removed and nothing else happens.
+        is_enabled: `delete.topic.enable`; if false, deletion marks are simply removed.
     """
 
     def __init__(
@@ -106,12 +107,12 @@ class TopicDeletions:
         yield from delete_each(self._context.check, [TOPIC_DELETION.path(topic) for topic in topics])
 
     def proceed(self) -> Steps[None]:
-        """Finish, retry and start deletions, as the states of the replicas allow."""
+        """Finish, retry and start deletions as the replica states allow."""
         context = self._context
         finished, to_retry, to_begin = [], [], []
         for topic in list(context.deletions):
             if topic in context.topics and topic not in context.assignments:
-                continue  # the topic cannot be read, so its replicas are unknown
+                continue  # an unreadable topic's replicas are unknown
             if context.are_all_in(topic, ReplicaState.DELETION_SUCCESSFUL):
                 finished.append(topic)
                 continue

@@ -1,4 +1,4 @@
-"""Requests of members of classic groups: joining, fetching assignments, heartbeats, leaving and committing.
+"""Requests from members of classic groups: joining, fetching assignments, heartbeats, leaving and committing.
 
 A state machine: requests arrive with the current time; responses to JoinGroup and SyncGroup go to the callbacks that
 come with them, and records go to the outbox.
@@ -261,7 +261,7 @@ class ClassicMembers:
         self._rebalances.synced(group, member)
         if group.state is GroupState.STABLE:
             return assigned(group, member)
-        # An older SyncGroup of the member fails, since its client has given up waiting for it.
+        # An earlier SyncGroup of the member fails, since the client has given up waiting for it.
         respond_to_sync(group, member, ErrorCode.REBALANCE_IN_PROGRESS)
         member.awaiting_sync = reply
         if member.member_id == group.leader_id:
@@ -321,9 +321,9 @@ class ClassicMembers:
         return ErrorCode.NONE
 
     def check_commit(self, commit: Commit, now_ms: int) -> None:
-        """Check an offset commit: from a member of the current generation, or from outside if the group is empty.
+        """Check an offset commit: from a member of the current generation, or from a non-member if the group is empty.
 
-        As in Kafka, the group with the empty id may have offsets, but no members.
+        As in Kafka, the group with the empty id may have offsets, but not members.
 
         Raises:
             BrokerError: the commit is refused.
@@ -403,8 +403,8 @@ class ClassicMembers:
 def _replaced(group: ClassicGroup, member_id: str, led_as: str | None, request: Join) -> JoinGroupResponse:
     """Return the response for a static member that was replaced in a stable group.
 
-    A leader must not compute another assignment, since no member would adopt it: a client that supports
-    `skip_assignment` gets it set, and any other client is told that another member leads.
+    A leader must not compute another assignment, since no member would adopt it: for a client that supports
+    `skip_assignment`, that is set; any other client is told that another member leads.
     """
     response = group.joined_result(member_id)
     if not request.may_skip_assignment:
@@ -428,6 +428,6 @@ def _update(member: Member, request: Join) -> None:
 
 
 def _await_join(member: Member, reply: JoinReply) -> None:
-    """Delay a member's join; an older waiting one fails, since its client has given up waiting for it."""
+    """Delay a member's join; an earlier waiting one fails, since its client has given up on it."""
     respond_to_join(member, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, member_id=member.member_id))
     member.awaiting_join = reply

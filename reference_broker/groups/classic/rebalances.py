@@ -85,7 +85,7 @@ class Rebalances:
             self._continue_without(group, now_ms)
 
     def _continue_without(self, group: ClassicGroup, now_ms: int) -> None:
-        """Continue without a member that has timed out; as in Kafka, this ends even the initial delay."""
+        """Continue without a member that has timed out; as in Kafka, this cuts even the initial delay short."""
         if group.state is GroupState.PREPARING_REBALANCE and group.all_joined():
             self._end_joining(group, now_ms)
 

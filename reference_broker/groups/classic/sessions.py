@@ -61,7 +61,7 @@ class Sessions:
             member.session_timer.cancel()
 
     def deadline_ms(self, member: Member) -> int:
-        """Return when a session ends."""
+        """Return the time at which a session ends."""
         return member.session_deadline_ms + self._timers.jumped_ms
 
     def await_pending(self, group: ClassicGroup, member_id: str, timeout_ms: int, now_ms: int) -> None:

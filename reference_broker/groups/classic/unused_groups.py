@@ -10,25 +10,25 @@ from kafkawire.reference_broker.groups.records import group_tombstone
 
 __all__ = ["UnusedGroups"]
 
-#: Maximum number of such groups in a shard: each occupies memory until the shard cleans up, and every request for an id
-#: creates one.
+#: Maximum number of these groups in a shard: each occupies memory until the shard cleans up, and every request for an
+#: id creates one.
 _UNUSED_GROUPS_MAX = 10_000
 
 
 class UnusedGroups:
-    """The groups of a shard without data; those not deleted here are removed by the shard's clean-up.
+    """The shard's groups without data; the shard's clean-up removes those not deleted here.
 
     Args:
         groups: the groups by id.
         has_offsets: returns whether a group has committed offsets.
-        outbox: receives the records that delete them.
+        outbox: receives the records that delete groups.
     """
 
     def __init__(self, groups: dict[str, ClassicGroup], has_offsets: Callable[[str], bool], outbox: Outbox) -> None:
         self._groups = groups
         self._has_offsets = has_offsets
         self._outbox = outbox
-        #: In order of age, oldest first.
+        #: Unused groups, oldest first.
         self._ids: dict[str, None] = {}
 
     def note(self, group: ClassicGroup) -> None:

@@ -1,1 +1,1 @@
-"""Consumer groups of KIP-848: the coordinator assigns, and members follow at their own pace."""
+"""KIP-848 consumer groups: the coordinator assigns, and members follow at their own pace."""

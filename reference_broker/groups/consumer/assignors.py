@@ -1,4 +1,4 @@
-"""The server-side assignors of KIP-848, by name: uniform spreads partitions evenly and moves few, range keeps
+"""The server-side assignors of KIP-848, by name: uniform spreads partitions evenly and moves few of them; range keeps
 partitions with the same number together.
 
 Source: KIP-848; `RangeAssignor` in Apache Kafka.
@@ -53,7 +53,7 @@ def _rank(member_id: str, instance_id: str | None) -> tuple[bool, str]:
     return (True, member_id) if instance_id is None else (False, instance_id)
 
 
-#: By their names in requests.
+#: The assignors, by their names in requests.
 ASSIGNORS: Mapping[str, Assignor] = {"uniform": uniform_assignment, "range": range_assignment}
 
 DEFAULT_ASSIGNOR = "uniform"

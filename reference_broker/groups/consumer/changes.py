@@ -152,7 +152,7 @@ class Changes:
         return new
 
     def write_member(self, change: Change, now_ms: int, *, raises_epoch: bool = False) -> int:
-        """Write a member's new state; return the group epoch, which grows if subscriptions or topics have changed."""
+        """Write a member's new state; return the group epoch, which rises if subscriptions or topics have changed."""
         group = change.group
         if not change.is_known:
             self._outbox.add(member_record(group.group_id, change.updated))

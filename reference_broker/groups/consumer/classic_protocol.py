@@ -2,8 +2,8 @@
 
 A member's generation is its epoch, JoinGroup takes its next step, and SyncGroup returns its assignment; there is no
 leader. The response to a heartbeat tells a member to rejoin when it has a step to take. Partitions that a joining
-member does not list as owned are revoked: cooperative consumers list what they keep, and others have revoked
-everything.
+member does not list as owned are revoked: cooperative consumers list what they keep, and all other consumers have
+revoked everything.
 
 Source: KIP-848; `GroupMetadataManager.classicGroupJoinToConsumerGroup` and related methods in Apache Kafka.
 """
@@ -96,7 +96,7 @@ class ClassicProtocolMembers:
         else:
             moved = self._changes.write_step(change, epoch, subscription.owned, now_ms)
         if not is_downgraded:
-            # Even if the reply fails, since a member without a session would never be removed.
+            # Start the session even if the reply fails, since a member without a session would never be removed.
             self._changes.expect_heard(group.group_id, moved, now_ms)
         response = JoinGroupResponse(
             generation_id=moved.epoch,
@@ -227,7 +227,7 @@ class ClassicProtocolMembers:
         return codes
 
     def _expect_join(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
-        """Expect a member to rejoin; its time runs from the first request to do so."""
+        """Expect a member to rejoin, within a time limit that starts when it is first told to."""
         if not self._deadlines.is_set(Deadline.JOIN, group.group_id, member.member_id):
             timeout_ms = member.rebalance_timeout_ms
             self._deadlines.set(Deadline.JOIN, group.group_id, member.member_id, timeout_ms, now_ms)

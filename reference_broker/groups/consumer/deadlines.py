@@ -54,7 +54,7 @@ class Deadlines:
         self._timers = timers
         self._outbox = outbox
         self._fence = fence
-        #: By group and member id.
+        #: The timers, by group and member id.
         self._set: dict[tuple[str, str], dict[Deadline, Timer]] = {}
 
     def set(

@@ -1,4 +1,4 @@
-"""A consumer group of KIP-848: members, the target assignment, and the owner of each partition.
+"""A KIP-848 consumer group: members, the target assignment, and the owner of each partition.
 
 Only records change the group, so that a loaded group equals the one that wrote them.
 
@@ -34,7 +34,7 @@ __all__ = [
     "topics_of",
 ]
 
-#: Partition numbers by topic id.
+#: Partition numbers, by topic id.
 Partitions = Mapping[bytes, frozenset[int]]
 
 NOTHING: Partitions = {}
@@ -64,7 +64,8 @@ class ConsumerGroupState(StrEnum):
     DEAD = "Dead"
 
 
-#: The state follows from the members, the group's epoch, and the target assignment's epoch: see `ConsumerGroup.state`.
+#: The state is derived from the members, the group's epoch, and the target assignment's epoch: see
+#: `ConsumerGroup.state`.
 CONSUMER_GROUP_EDGES: Final = Edges(
     "a consumer group",
     (ConsumerGroupState.EMPTY,),
@@ -94,7 +95,7 @@ CONSUMER_GROUP_EDGES: Final = Edges(
 
 
 class MemberState(IntEnum):
-    """The state of a member; the values are those of its record. A later release may write others."""
+    """The state of a member; the values are those of its record. A later release may write other values."""
 
     #: The member has reached the target assignment.
     STABLE = 0

@@ -1,6 +1,6 @@
-"""Heartbeats of KIP-848, with which members join, follow the target assignment, change subscriptions, and leave.
+"""KIP-848 heartbeats, with which members join, follow the target assignment, change subscriptions, and leave.
 
-A heartbeat is answered once its records are committed, and only these change the group.
+A heartbeat is answered once its records are committed; only records change the group.
 
 Source: KIP-848; `GroupMetadataManager.consumerGroupHeartbeat` in Apache Kafka.
 """
@@ -147,7 +147,7 @@ def _updated(member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMemb
 
 
 def _check_epoch(member: ConsumerMember, request: ConsumerHeartbeat) -> None:
-    """Check a member's epoch; with owned partitions, the previous epoch is valid too, as a response may be lost."""
+    """Check a member's epoch; with owned partitions, the previous one is also valid, in case a response was lost."""
     if request.epoch == member.epoch:
         return
     is_behind = request.epoch == member.previous_epoch and request.epoch < member.epoch

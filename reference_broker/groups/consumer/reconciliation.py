@@ -23,7 +23,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["reconciled"]
 
-#: Whether a partition is owned, by topic id and number.
+#: Returns whether a partition, given by topic id and number, is owned.
 IsOwned = Callable[[bytes, int], bool]
 
 
@@ -82,7 +82,7 @@ def reconciled(
 
 
 def _without_others(member: ConsumerMember, owned: Partitions | None, topic_ids: Collection[bytes]) -> ConsumerMember:
-    """Return a member without unsubscribed partitions; for anything else, it waits for a target assignment."""
+    """Return a member without its unsubscribed partitions; any other step waits for a target assignment."""
     others = {topic_id: numbers for topic_id, numbers in member.assigned.items() if topic_id not in topic_ids}
     if not others:
         return member

@@ -78,7 +78,7 @@ __all__ = [
     "target_record",
 ]
 
-#: Apache Kafka's records of topics and expressions; only their keys matter here.
+#: Apache Kafka's records of topics and expressions, of which only the keys matter here.
 NOTED_RECORD_TYPES = types_by_key((PartitionsKey, PartitionsValue), (RegexKey, RegexValue))
 
 #: The types of records of consumer groups.
@@ -225,12 +225,12 @@ def replay(groups: dict[str, ConsumerGroup], record: CoordinatorRecord) -> str:
                 since=_since(value),
             )
         )
-    group_id: str = key.group_id  # type: ignore[attr-defined]  # every one of these keys has it
+    group_id: str = key.group_id  # type: ignore[attr-defined]  # all of these keys have it
     return group_id
 
 
 def _since(value: CurrentValue) -> dict[tuple[bytes, int], int]:
-    """Return the epoch since which a member has owned each partition; in older records, the member's epoch."""
+    """Return the epoch since which a member has owned each partition; older records do not say, so use its epoch."""
     since: dict[tuple[bytes, int], int] = {}
     for part in (*value.assigned_partitions, *value.partitions_pending_revocation):
         since.update(dict.fromkeys(((part.topic_id, number) for number in part.partitions), value.member_epoch))

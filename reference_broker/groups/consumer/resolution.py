@@ -27,12 +27,12 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["REFRESH_PAUSE_MS", "Resolution"]
 
-#: Minimum time between two resolutions of a group, whatever has changed.
+#: Minimum time between two resolutions of a group, regardless of what has changed.
 REFRESH_PAUSE_MS = 10_000
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: Maximum total length of the names matched by a group's expressions: a batch of the offsets topic cannot hold more.
+#: Maximum total length of the names matched by a group's expressions: a batch in the offsets topic cannot hold more.
 _NAMES_CHARACTERS_MAX = 1024 * 1024
 
 #: The topics matched by each expression; None if the expression is invalid.
@@ -127,7 +127,7 @@ class Resolution:
             try:
                 pattern = TopicPattern(regex)
             except BrokerError as error:
-                # Apache Kafka, which supports more expressions, accepted it earlier.
+                # Apache Kafka supports more expressions, and accepted this one earlier.
                 text = "an expression of the group %s, which was loaded, cannot be resolved: %s"
                 self._lines.warning(group_id, now_ms, text, group_id, error.detail)
                 found[regex] = None

@@ -18,5 +18,5 @@ class Subscriber(NamedTuple):
     current: Partitions
 
 
-#: By member id.
+#: Subscribers, by member id.
 Subscribers = Mapping[str, Subscriber]

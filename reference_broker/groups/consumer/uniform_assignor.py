@@ -19,7 +19,7 @@ __all__ = ["uniform_assignment"]
 
 Key = TypeVar("Key")
 
-#: Partition numbers by topic id, while they are being changed.
+#: Partition numbers by topic id, in mutable form.
 Parts = dict[bytes, set[int]]
 
 #: Maximum number of passes over the topics; each roughly halves the imbalance.
@@ -33,7 +33,7 @@ def uniform_assignment(
 
     Args:
         members: by member id.
-        counts: the number of partitions of each topic; their order decides where hashes do not.
+        counts: the number of partitions of each topic; their order breaks ties between equal hashes.
         is_homogeneous: whether all members are subscribed to the same topics.
     """
     wanted = {topic_id for member in members.values() for topic_id in member.topic_ids}

@@ -1,4 +1,4 @@
-"""Requests about a cluster, with Apache Kafka 4.3's answer to each, in every version that has the request.
+"""Requests about a cluster, with Apache Kafka 4.3's answer to each, in every version that can express the request.
 
 The answers come from a real broker; `tests/kafka/test_asked_cases.py` asks it again. Addresses, ids and the size of the
 volume are placeholders for any value. Our answers differ in one place: Kafka fails on an empty name without a cursor.
@@ -44,7 +44,7 @@ _FIRST = "zzz."
 _FACTS = {"cluster_id", "host", "log_dir", "port", "topic_id", "total_bytes", "usable_bytes"}
 _ANY_ID, _ANY_PORT, _ANY_BYTES = b"x" * 16, 9092, 1
 
-#: The operations that a broker without an authorizer allows.
+#: The operations that are allowed on a broker without an authorizer.
 _TOPIC_OPERATIONS, _CLUSTER_OPERATIONS = 0b110111111000, 0b1111110100000
 
 NODE = (1,)
@@ -90,7 +90,7 @@ def _fits(request: Message, version: int) -> bool:
 
 
 def cases(key: ApiKey | None = None) -> list[Case]:
-    """Return the cases of an API, or all."""
+    """Return the cases of an API, or all cases."""
     return [case for case in _cases() if key is None or _key(case) == key]
 
 

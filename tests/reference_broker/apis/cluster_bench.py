@@ -1,4 +1,4 @@
-"""A broker without sockets whose topic `t` has a partition on three brokers; this one is the first of them."""
+"""A broker without sockets, the first of three that host the partition of topic `t`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The APIs that serve the controller's requests on a cluster broker; without sockets, through the codecs."""
+"""The APIs that serve the controller's requests on a cluster broker, without sockets but through the codecs."""
 
 from __future__ import annotations
 

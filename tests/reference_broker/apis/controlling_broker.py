@@ -1,4 +1,4 @@
-"""The APIs of the controller's broker, on an embedded registry and scripted brokers; through the codecs.
+"""The APIs of the controller's broker, called through the codecs, with an embedded registry and scripted brokers.
 
 The controller runs on broker 0. That broker's image changes when the test says so.
 """
@@ -37,7 +37,7 @@ __all__ = ["ControllingBroker"]
 
 
 class ControllingBroker:
-    """Broker 0 of a cluster; it is the controller unless the test has ended that.
+    """Broker 0 of a cluster; it is the controller unless the test has made it resign.
 
     Args:
         broker_ids: the brokers of the cluster, starting with broker 0.
@@ -96,7 +96,7 @@ class ControllingBroker:
         return controller
 
     def show(self) -> None:
-        """Change the image to what broker 0 has been told."""
+        """Update the image with what broker 0 has been told."""
         requests = self.cluster.brokers[0].requests
         for request in requests[self._applied :]:
             if isinstance(request, UpdateMetadataRequest):

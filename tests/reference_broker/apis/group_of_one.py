@@ -20,7 +20,7 @@ def group_in(bench: BrokerBench, group_id: str = "g") -> ClassicGroup:
 def commit(
     bench: BrokerBench, offset: int, group_id: str = "g", topic: str = "t", partition: int = 0, metadata: str = "meta"
 ) -> None:
-    """Commit an offset from outside a group."""
+    """Commit an offset as a non-member of a group."""
     bench.offsets_topic()
     Topic = OffsetCommitRequest.OffsetCommitRequestTopic
     part = OffsetCommitRequest.OffsetCommitRequestPartition(partition, offset, 0, metadata)

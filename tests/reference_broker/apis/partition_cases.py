@@ -22,7 +22,7 @@ PRESENT = {"one": 1, "two": 2}
 #: Error code and message.
 Answer = tuple[ErrorCode, str | None]
 
-#: A topic, the requested number of partitions, and the brokers of the new ones.
+#: A topic, the requested number of partitions, and the brokers of the new partitions.
 Wanted = tuple[str, int, Sequence[Sequence[int]] | None]
 
 DONE: Answer = (ErrorCode.NONE, None)
@@ -85,7 +85,7 @@ class Case(NamedTuple):
 
 
 def answers_of(response: CreatePartitionsResponse) -> Mapping[str, Answer]:
-    """Return the answers in a response, which has each topic once."""
+    """Return the answers in a response, which contains each topic once."""
     answers = {each.name: (ErrorCode(each.error_code), each.error_message) for each in response.results}
     assert len(answers) == len(response.results)
     return answers

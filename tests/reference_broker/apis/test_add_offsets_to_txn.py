@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn adds the partition of a group, in every version.
+"""AddOffsetsToTxn adds a group's offsets partition to the transaction, in every version.
 
 Method: a broker without sockets.
 """

@@ -1,4 +1,5 @@
-"""AddPartitionsToTxn adds all partitions or none; brokers may also add partitions of internal topics, and verify.
+"""AddPartitionsToTxn adds all partitions or none; brokers may also add partitions of internal topics, and verify
+partitions.
 
 Method: a broker without sockets.
 """

@@ -1,4 +1,4 @@
-"""AlterConfigs replaces all configurations of a resource; those that the request omits return to their defaults.
+"""AlterConfigs replaces all configurations of a resource; those that the request omits revert to their defaults.
 
 Method: a broker without sockets; `tests/kafka/test_config_cases.py` compares the answers with Apache Kafka's.
 """

@@ -15,7 +15,7 @@ from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from tests.reference_broker.apis.controlled_apis import removed_versions
 from tests.reference_broker.apis.controlling_broker import ControllingBroker
 
-#: The first versions with topic ids, and with the epochs of the brokers in the ISR.
+#: The first version with topic ids, and the first with the epochs of the brokers in the ISR.
 _BY_ID, _WITH_EPOCHS = 2, 3
 
 

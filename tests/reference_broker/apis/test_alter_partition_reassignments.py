@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments starts, replaces and cancels moves, and refuses others with Kafka's code and text.
+"""AlterPartitionReassignments starts, replaces and cancels moves, and refuses invalid ones with Kafka's code and text.
 
 Method: the handlers of the controller's broker, without sockets.
 """
@@ -20,7 +20,7 @@ from kafkawire.sdk.registry.registry import Create
 from kafkawire.sdk.routing.partitions import TopicPartition
 from tests.reference_broker.apis.controlling_broker import ControllingBroker
 
-#: The only version of Apache Kafka 3.
+#: The only version in Apache Kafka 3.
 VERSION = 0
 
 

@@ -23,7 +23,7 @@ VERSIONS = versions_of(ApiKey.ALTER_REPLICA_LOG_DIRS)
 Topic = AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic
 Place = AlterReplicaLogDirsRequest.AlterReplicaLogDir
 
-#: With number 0: the longest name whose folder can be moved, and a longer one.
+#: For partition 0: the longest topic name whose folder can be moved, and a longer one.
 LONG, TOO_LONG = "l" * 213, "l" * 214
 
 

@@ -169,7 +169,7 @@ def test_a_request_adds_a_number_of_partitions_at_most(
 
 
 def test_groups_stay_where_they_are_when_their_topic_grows() -> None:
-    """As in Kafka, until the next startup: a transaction's offsets must be committed where the group is."""
+    """As in Kafka, they stay until the next startup: a transaction's offsets must be committed where the group is."""
     bench = BrokerBench(MemoryDisk(), offsets_topic_num_partitions=2)
     bench.offsets_topic()
     client = Transacting(bench)

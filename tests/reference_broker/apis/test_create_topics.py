@@ -124,7 +124,7 @@ def test_full_disk():
 
 @pytest.mark.parametrize("length", range(245, 250))
 def test_longest_names(bench, length):
-    """With a name of 246 characters or more, the topic's file could not be written."""
+    """With a name of 246 characters or more, writing the topic's file used to fail."""
     bench.create("x" * length, 2)
     bench.produce(produced(b"x"), "x" * length)
     bench.crash()
@@ -154,7 +154,7 @@ def test_the_limit_of_partitions_is_that_of_a_request(bench, topics, codes):
 
 
 def test_no_time_creates_nothing(bench):
-    """As in Kafka's controller, which does not start a request whose deadline has passed."""
+    """Kafka's controller does not start a request whose deadline has passed, either."""
     topics = [Topic("a", 1, 1), Topic("not allowed", 1, 1)]
     for timeout_ms in (0, -1):
         results = bench.ask(CreateTopicsRequest(topics, timeout_ms=timeout_ms)).topics

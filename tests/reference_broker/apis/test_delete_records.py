@@ -1,4 +1,4 @@
-"""DeleteRecords moves the start of a partition durably, or says why it cannot.
+"""DeleteRecords durably moves the start of a partition, or says why it cannot.
 
 Method: a broker without sockets; the table of answers is Kafka's.
 """

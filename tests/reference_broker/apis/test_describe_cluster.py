@@ -1,6 +1,7 @@
 """DescribeCluster lists the brokers that the client can reach, and refuses endpoints that only controllers list.
 
-Method: a broker without sockets receives the cases of a table with Kafka's answers; another one knows other brokers.
+Method: a broker without sockets receives the cases of a table with Kafka's answers; another broker's image has several
+brokers.
 """
 
 import pytest

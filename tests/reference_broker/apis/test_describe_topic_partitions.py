@@ -64,7 +64,7 @@ def test_a_page_is_of_one_moment(bench):
 
 
 def test_partition_on_a_disk_that_has_failed(bench):
-    """The answers are those of an Apache Kafka with two log directories, one of which has failed."""
+    """The answers are those of an Apache Kafka broker with two log directories, one of which has failed."""
     bench.create("t", 2)
     bench.core.directory.log("t", 1).fail(OSError(5, "broken"))
     (topic,) = bench.ask(DescribeTopicPartitionsRequest([Named("t")])).topics
@@ -76,7 +76,7 @@ def test_partition_on_a_disk_that_has_failed(bench):
 
 
 def test_partitions_that_the_broker_has_not_heard_of_are_left_out(bench):
-    """They count towards the page, so that the cursor is a partition number."""
+    """These partitions still count towards the page, since the cursor is a partition number."""
     known = PartitionImage(1, 0, (1,), (1,))
     topic = TopicImage("t", b"t" * 16, (known, UNKNOWN_PARTITION, known, UNKNOWN_PARTITION, known), {})
     bench.core.metadata.publish([topic])

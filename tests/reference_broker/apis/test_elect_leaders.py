@@ -1,4 +1,4 @@
-"""ElectLeaders answers when the image shows the elected leaders, and has Kafka's code and text for other partitions.
+"""ElectLeaders answers once the image shows the elected leaders; other partitions get Kafka's code and text.
 
 Method: the handlers of the controller's broker, without sockets; the test changes the image and moves the clock.
 """
@@ -76,7 +76,7 @@ def test_what_the_image_does_not_show_in_time(broker: ControllingBroker) -> None
 
 
 def test_a_leader_that_was_shown_counts(broker: ControllingBroker) -> None:
-    """The image shows one of two leaders, then another one for the same partition before the time runs out."""
+    """The image shows one of the two elected leaders, then a different one for that partition before time runs out."""
     before = broker.metadata.image.topics["t"]
     answer = broker.begin(request(0, 1), NEWEST)
     shown = before.partitions[0]._replace(leader=1)

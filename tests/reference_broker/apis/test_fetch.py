@@ -350,7 +350,7 @@ def test_session_that_waits_forgets_an_error_that_is_over(bench):
     assert not waiting.response.responses, "the topic is back, as the client knows it"
 
 
-# An index is lost.
+# A lost index.
 
 
 @pytest.mark.parametrize("isolation_level", IsolationLevel)
@@ -390,7 +390,7 @@ def test_what_a_client_cannot_read_however_often_is_reported_now_and_then(failur
     bench = BrokerBench(disk)
     bench.create()
     size = len(produced(b"v"))
-    for _ in range(20):  # the positions of the last ones are known without the file
+    for _ in range(20):  # the positions of the last batches are known without the file
         bench.produce(produced(b"v"))
     content = bytearray(disk.open("t-0/00000000000000000000.log").read(0, 20 * size))
     content[size + 16] = 9  # the format of the second batch

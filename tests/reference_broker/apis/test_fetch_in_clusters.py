@@ -1,4 +1,4 @@
-"""Followers fetch from their leader, and consumers from either, as in Apache Kafka.
+"""Followers fetch from their leader, and consumers from leaders or followers, as in Apache Kafka.
 
 Method: a broker without sockets that leads or follows a partition; the test plays the other brokers.
 """
@@ -70,7 +70,7 @@ def test_a_follower_waits_for_records(bench):
 
 
 def test_what_a_follower_at_the_end_gets_is_not_read(bench):
-    """It is a region of a file, which the kernel sends, and its position is still known."""
+    """The data is a region of a file that the kernel sends; its position is still known."""
     bench.leader.append()
     session_id = begun(bench, 1)
     reads = []
@@ -135,7 +135,7 @@ def test_nothing_is_read_for_an_idle_follower(bench, monkeypatch):
         bench.advance(500)
         assert response.response.responses in ((), [])
     assert reads == []
-    # Nevertheless, it was caught up at its last fetch.
+    # Nevertheless, the follower was caught up at its last fetch.
     bench.leader.fetch_all(3)
     bench.leader.append()
     bench.leader.pass_time(0)
@@ -147,7 +147,7 @@ def test_nothing_is_read_for_an_idle_follower(bench, monkeypatch):
 
 
 def test_an_idle_follower_that_is_out_of_sync_is_read(bench):
-    """It joins once the controller accepts it, without any change to the log."""
+    """The follower joins the ISR once the controller accepts it, without any change to the log."""
     bench.leader.lead(EPOCH + 1, isr=(1, 3))
     bench.leader.append()
     session_id = begun(bench, 1)
@@ -159,7 +159,7 @@ def test_an_idle_follower_that_is_out_of_sync_is_read(bench):
 
 
 def test_a_follower_that_catches_up_before_it_is_removed_joins_again(bench):
-    """It has all records when the answer arrives, and nothing else would cause the partition to be read."""
+    """The follower has all records when the answer arrives, and nothing else would cause the partition to be read."""
     bench.leader.append()
     session_id = begun(bench, 0)
     bench.leader.fetch_all(3)
@@ -181,7 +181,7 @@ def test_an_idle_follower_is_read_in_a_new_epoch(bench):
 
 
 def test_an_idle_follower_that_a_new_epoch_removes_is_not_waited_for(bench):
-    """It is shutting down but still alive; records acknowledged without it must not wait for it."""
+    """The follower is shutting down but still alive; records acknowledged without it must not wait for it."""
     bench.leader.append()
     bench.leader.fetch_all(3)
     session_id = begun(bench, 1)
@@ -373,7 +373,7 @@ def test_a_topic_that_was_created_again(bench):
 
 
 def test_a_replica_without_a_role_does_not_say_that_its_topic_is_another_one(tmp_path):
-    """After a restart, the controller has not yet told the broker the role and the topic id."""
+    """After a restart, the controller has not yet told the broker the replica's role and topic id."""
     bench = ClusterBench(tmp_path / "data")
     for partition in (bench.consume(0), partition_in(bench.follow(0, current_leader_epoch=-1))):
         assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -428,7 +428,7 @@ def test_who_is_held_back_gets_the_rest_once_the_quota_is_free(throttled):
 
 
 def test_new_records_do_not_end_the_wait_of_who_is_held_back(throttled):
-    """Otherwise the follower would keep fetching in vain."""
+    """Otherwise, the follower would keep fetching in vain."""
     exceed(throttled)
     waiting = throttled.follow(0, broker_id=4)
     throttled.leader.append(10)

@@ -1,4 +1,4 @@
-"""FindCoordinator names the broker that leads the partition of a group or transactional id, if clients can reach it.
+"""FindCoordinator names the leader of the partition of a group or transactional id, if clients can reach that broker.
 
 Method: a broker without sockets, alone or with an image of several brokers.
 """

@@ -1,4 +1,4 @@
-"""Heartbeat answers in every version.
+"""Heartbeat is answered in every version.
 
 Method: a broker without sockets and a group of one member.
 """

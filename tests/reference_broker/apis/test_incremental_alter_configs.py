@@ -1,6 +1,6 @@
 """IncrementalAlterConfigs changes single configurations, which take effect and survive restarts and crashes.
 
-Method: a table of answers that Apache Kafka gives as well (`config_cases.py`); changes to each kind of resource on a
+Method: a table of answers that Apache Kafka also gives (`config_cases.py`); changes to each kind of resource on a
 broker without sockets, with restarts and crashes after each, and with a disk that fails.
 """
 

@@ -1,6 +1,6 @@
 """JoinGroup passes the fields of every version on to the coordinator.
 
-Method: a broker without sockets; the coordinator's behaviour itself is tested in `groups/classic/`.
+Method: a broker without sockets; the coordinator itself is tested in `groups/classic/`.
 """
 
 import pytest

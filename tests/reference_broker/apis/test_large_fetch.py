@@ -110,7 +110,7 @@ def fetch_of_one(**fields: Any) -> FetchRequest:
 
 
 def test_records_that_come_at_any_time_are_sent(bench):
-    """Records of a partition that was just read come with the next response."""
+    """New records in a partition that was just read come with the next response."""
     count = 510  # the last ten are not watched before the response is built
     bench.create(partitions=count)
     wanted = [FetchRequest.FetchPartition(number, partition_max_bytes=1000) for number in range(count)]

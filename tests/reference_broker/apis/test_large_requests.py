@@ -1,4 +1,4 @@
-"""A large request of any kind is handled in steps: every entry of every loop over it counts, even an empty one.
+"""A large request of any kind is handled in steps: each loop counts every entry, even an empty one.
 
 Method: a broker without sockets; the test counts the turns that a request takes, both until it waits for another part
 of the broker, and while its response is built afterwards.
@@ -122,7 +122,7 @@ LARGE = [
     Large(DescribeTransactionsRequest(NAMES), 4),
     Large(FindCoordinatorRequest(coordinator_keys=NAMES), 4),
     Large(JoinGroupRequest("g", 10_000, protocols=[Protocol(name) for name in NAMES]), 1),
-    # A hundred members leave together, which adds a tenth of a loop.
+    # Members leave a hundred at a time, which adds a tenth of a loop.
     Large(LeaveGroupRequest("g", members=[LeaveGroupRequest.MemberIdentity(name) for name in NAMES * 10]), 10.1, 10),
     Large(ListOffsetsRequest(topics=[ListedTopic("t", [ListedPartition(number) for number in NUMBERS])]), 2),
     Large(ListOffsetsRequest(topics=[ListedTopic(name) for name in NAMES]), 2),

@@ -1,4 +1,5 @@
-"""LeaderAndIsr in all versions: the response waits for logs, and a request that finds no room closes the connection.
+"""LeaderAndIsr in all versions: the response waits for logs, and a request that does not fit in the queue closes the
+connection.
 
 Method: the handlers of a broker in a cluster, without sockets.
 """
@@ -18,7 +19,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.apis.controlled_apis import ControlledApis, removed_versions
 from tests.reference_broker.replicas.controlled_broker import ID, leader_and_isr, state
 
-#: The first versions with partitions by topic, and with topic ids.
+#: The first version with partitions by topic, and the first with topic ids.
 _BY_TOPIC, _BY_ID = 2, 5
 
 

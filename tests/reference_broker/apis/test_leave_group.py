@@ -1,4 +1,4 @@
-"""LeaveGroup removes one member in the old versions and several in the new ones.
+"""LeaveGroup removes one member in old versions, and several in new ones.
 
 Method: a broker without sockets and a group of one member.
 """

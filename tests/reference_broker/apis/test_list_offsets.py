@@ -133,7 +133,7 @@ def test_isolation_level_that_does_not_exist(filled, level):
     assert answer.error_code == ErrorCode.INVALID_REQUEST
 
 
-# An index is lost.
+# A lost index.
 
 
 def test_lookup_by_time_waits_for_a_lost_index_and_others_do_not():

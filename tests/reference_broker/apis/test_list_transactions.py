@@ -1,4 +1,4 @@
-"""ListTransactions filters by state, producer id, age and expression, as far as the version has these filters.
+"""ListTransactions filters by state, producer id, age and expression, as far as the version supports these filters.
 
 Method: a broker without sockets.
 """
@@ -89,7 +89,7 @@ def test_expressions_that_take_long_are_answered_later(filled):
 
 
 def test_ids_of_many_characters(filled):
-    """Sets of all their characters together would take memory proportional to the square of their number."""
+    """If matched together, their character sets would take memory proportional to the square of their number."""
     ids = [name + "".join(map(chr, range(first, first + 3_000))) for name, first in (("p-", 0x4E00), ("q-", 0xAC00))]
     for each in ids:
         assert filled.ask(InitProducerIdRequest(each, 1_000)).error_code == ErrorCode.NONE

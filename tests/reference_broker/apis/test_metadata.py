@@ -109,7 +109,7 @@ def test_by_id(bench, version):
 
 
 def test_what_is_named_twice_is_answered_once(bench):
-    """A request of 100 kB could ask for a response of gigabytes."""
+    """Otherwise, a request of 100 kB could ask for a response of several gigabytes."""
     topic_id = bench.create()
     names = [Topic(name=name) for name in ("t", "none", "a b", "t", "none", "a b")]
     topics = bench.ask(MetadataRequest(names, False)).topics

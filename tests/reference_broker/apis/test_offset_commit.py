@@ -1,4 +1,5 @@
-"""OffsetCommit stores offsets in every version, across restarts and crashes, and refuses what Kafka refuses.
+"""OffsetCommit stores offsets in every version, preserves them across restarts and crashes, and refuses what Kafka
+refuses.
 
 Method: a broker without sockets; the committed offsets are read from the store, and again after a restart on the same
 files.

@@ -1,4 +1,4 @@
-"""OffsetDelete permanently deletes offsets of known partitions to which no member subscribes.
+"""OffsetDelete permanently deletes the offsets of known partitions that no member is subscribed to.
 
 Method: a broker without sockets.
 """

@@ -1,4 +1,4 @@
-"""OffsetFetch returns committed offsets in every version: of one group, of several groups, of all partitions.
+"""OffsetFetch returns committed offsets in every version: for one group, for several groups, or for all partitions.
 
 Method: a broker without sockets, with offsets already committed.
 """
@@ -48,7 +48,7 @@ def test_one_group(bench, topic_id, version):
 
 @pytest.mark.parametrize("version", [version for version in VERSIONS if version >= 8])
 def test_all_offsets_of_a_group_may_not_be_asked_for_too_often(bench, topic_id, version):
-    """The size of the metadata counts."""
+    """The size of the metadata is taken into account."""
     commit(bench, 7, metadata="m" * 4_000)
     repeated_max = bench.core.options.queued_max_request_bytes // 2 // 4_000
     for count, error in ((repeated_max // 2, ErrorCode.NONE), (repeated_max + 2, ErrorCode.POLICY_VIOLATION)):

@@ -17,7 +17,7 @@ Partition = OffsetForLeaderEpochRequest.OffsetForLeaderPartition
 
 
 def filled():
-    """Return a broker with six records: two each of the epochs 0, 2 and 6."""
+    """Return a broker with six records, two in each of the epochs 0, 2 and 6."""
     bench = BrokerBench(MemoryDisk())
     bench.create()
     log = bench.core.directory.of("t")[0]

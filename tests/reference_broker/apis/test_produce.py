@@ -1,4 +1,5 @@
-"""Produce appends in every version, answers with offsets, refuses what Kafka refuses, and is silent with `acks` 0.
+"""Produce appends in every version, answers with offsets, refuses what Kafka refuses, and does not respond if `acks` is
+0.
 
 Method: a broker without sockets; the log is read back through Fetch.
 """
@@ -218,7 +219,7 @@ def sequenced(sequence, *values, producer_id=0, epoch=0, **options):
 
 
 def answers(bench, *batches):
-    """Produce batches one by one; return the code and offset of each."""
+    """Produce batches one at a time; return the code and offset of each."""
     found = []
     for batch in batches:
         (answer,) = bench.ask(request(Partition(0, batch)), 12).responses[0].partition_responses

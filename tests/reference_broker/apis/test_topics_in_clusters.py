@@ -1,6 +1,6 @@
 """CreateTopics, CreatePartitions and DeleteTopics take effect in a cluster through the registry and the controller.
 
-Method: the handlers of the controller's broker, without sockets; the image changes when the test says so.
+Method: the handlers of the controller's broker, without sockets; the test updates the image.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def test_a_broker_that_is_not_the_controller(broker: ControllingBroker, request_
 
 
 def test_clients_that_give_no_time(broker: ControllingBroker) -> None:
-    """With a timeout of zero, its default, librdkafka takes REQUEST_TIMED_OUT for success."""
+    """With a timeout of zero, its default, librdkafka treats REQUEST_TIMED_OUT as success."""
     late = ErrorCode.REQUEST_TIMED_OUT
     assert soon(broker, CreateTopicsRequest([Creatable("t", 1, 1)], 0), CREATE) == late
     assert broker.cluster.assignment("t").partitions == {0: (0,)}

@@ -22,7 +22,7 @@ Update = UpdateFeaturesRequest.FeatureUpdateKey
 
 @pytest.fixture
 def broker() -> ControllingBroker:
-    """The controller of a cluster that has finalized level 3 of `f`, and a level of `g`."""
+    """The controller of a cluster that has finalized `f` at level 3, and `g` at some level."""
     broker = ControllingBroker(0)
     content = FEATURE.encode(FinalizedFeatures({name: FinalizedFeature(3) for name in "fg"}))
     broker.cluster.tree.change(SetData(FEATURE.path(), content), 0)

@@ -55,7 +55,7 @@ class ClusterBench(EmbeddedBench):
         return None if data is None else data.decode()
 
     def writes(self) -> list[Operation]:
-        """Record the changes that the broker under test makes from now on, in the list that is returned."""
+        """Return a list that collects the changes that the broker under test makes from now on."""
         changes: list[Operation] = []
 
         def note(call: RegistryCall) -> None:
@@ -68,7 +68,7 @@ class ClusterBench(EmbeddedBench):
 
 
 def fault_at(bench: ClusterBench, number: int, fault: Fault | RegistryCode) -> list[RegistryCall]:
-    """Make an operation of the broker under test fail; return the list that will contain it."""
+    """Make an operation of the broker under test fail; return a list to which the operation will be added."""
     met: list[RegistryCall] = []
     own = 0
 

@@ -16,7 +16,7 @@ __all__ = ["Bench", "Outcomes"]
 
 
 class Outcomes:
-    """The outcomes of one request: there must be at most one, and it must not come before `ask` has returned."""
+    """The outcomes of one request: at most one may arrive, and not before `ask` has returned."""
 
     def __init__(self) -> None:
         self.all: list[Message | Exception] = []
@@ -59,7 +59,7 @@ class Bench:
         return pending.clear
 
     def know(self, *nodes: int, moved: dict[int, int] | None = None, controller_id: int | None = None) -> None:
-        """Tell the links about these brokers; `moved` names those with the address of another node."""
+        """Tell the links about these brokers; `moved` maps some of them to the node whose address they get."""
         self.links.know(self.addresses(*nodes, moved=moved), controller_id)
 
     @staticmethod

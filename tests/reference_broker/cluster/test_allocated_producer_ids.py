@@ -1,6 +1,6 @@
 """A broker gets blocks of producer ids from the controller; an impossible block becomes an error that clients retry.
 
-Method: a client of the controller that answers as the test says.
+Method: a scripted client of the controller.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The controller's requests reach each broker once, in the right version; those to its own broker stay in the process.
 
-Method: channels over links to simulated brokers, which record what they receive, and which die, move, or do not answer.
+Method: channels over links to simulated brokers, which record what they receive, and may die, move, or fail to answer.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def test_a_broker_without_the_listener_is_not_reached(channeled: Channeled, capl
 
 
 def test_a_broker_that_dies_is_not_asked_twice(channeled: Channeled) -> None:
-    """The controller repeats requests itself, after checking whether they still make sense."""
+    """The controller resends requests itself, after checking whether they still make sense."""
     channeled.simulation.handlers[LeaderAndIsrRequest] = lambda request, version: SILENT
     channeled.connect(1)
     outcomes = channeled.send(1)

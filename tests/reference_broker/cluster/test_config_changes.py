@@ -252,14 +252,14 @@ def test_an_old_notification_that_cannot_be_deleted(registry: Bench, code: Regis
     assert registry.value("t") == "4"
 
 
-# What goes wrong.
+# Failures.
 
 
 def test_a_new_session_reads_everything(registry: Bench) -> None:
     registry.start()
     registry.one.disconnect()
     registry.expire(registry.one)
-    registry.put("/config/topics/u", CONFIG % 7)  # announced, but the notification has been deleted
+    registry.put("/config/topics/u", CONFIG % 7)  # announced, but the notification is already deleted
     registry.one.reconnect()
     registry.owner.run_all()
     assert registry.value("u") == "7"
@@ -288,7 +288,7 @@ def test_it_waits_for_the_first_session() -> None:
     assert told == [None]
 
 
-#: A list, a notification, a configuration.
+#: The operations: a list, a notification, a configuration.
 OPERATIONS = 3
 
 

@@ -1,7 +1,7 @@
 """A request to the controller has exactly one outcome, and reaches the controller wherever it has moved.
 
 Method: simulated brokers, one of which is the controller, that answer, refuse, die, pause, answer late or send damaged
-data; this broker may be the controller as well. Outcomes are counted long after the deadline.
+data; this broker may also be the controller. Outcomes are counted long after the deadline.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def test_other_error_codes_are_left_to_the_caller(asking: Asking, code: ErrorCod
 
 @pytest.mark.parametrize("code", [ErrorCode.NOT_CONTROLLER, ErrorCode.STALE_CONTROLLER_EPOCH])
 def test_not_controller_is_repeated_with_growing_pauses(asking: Asking, code: ErrorCode) -> None:
-    """The former controller learns before this broker does that it is no longer the controller."""
+    """The former controller learns that it has been deposed before this broker does."""
     asking.answers(1, *[code] * 3, ErrorCode.NONE)
     outcomes = asking.ask()
     asking.simulation.run(LONG_MS)

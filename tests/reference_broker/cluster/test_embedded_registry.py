@@ -1,7 +1,7 @@
 """The embedded registry behaves like any other; what it reports is durable; a simulation decides what goes wrong.
 
-Method: the registry suite, with and without a journal; a sequence of steps in which each operation meets each fault in
-turn; a disk whose work is delayed, and one that fails.
+Method: the registry suite, with and without a journal; a sequence of steps in which each operation is hit by each fault
+in turn; a disk whose work is delayed, and one that fails.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ def test_case(case: Callable[[RegistryBench], None], has_journal: bool) -> None:
     case(EmbeddedBench(MemoryDisk() if has_journal else None))
 
 
-# What goes wrong.
+# Failures.
 
 
 def registration(registry: EmbeddedSession) -> Steps[bytes]:
-    """Register a broker and write a fact while checking an epoch, such that each step may be repeated."""
+    """Register a broker and write a fact while checking an epoch; each step may be repeated."""
     yield from create_with_parents("/brokers/ids")
     yield from set_or_create("/epoch", b"")
     epoch = yield from set_data("/epoch", b"1")
@@ -159,7 +159,7 @@ def test_operations_wait_for_a_connection() -> None:
 
 
 def test_events_that_a_lost_connection_has_not_delivered() -> None:
-    """The owner learns what differs now, not what has happened; a watch that was reported is not reported again."""
+    """The owner learns what is different now, not the history; a watch that was reported does not fire again."""
     work = HeldWork()
     bench = EmbeddedBench(MemoryDisk(), work)
     one, two, owner = bench.registry(), bench.registry(), bench.owner
@@ -218,7 +218,7 @@ def test_a_session_ends_by_its_timeout() -> None:
     bench.embedded.expire_silent()
     assert owner.code(two, Exists("/e")) == "NO_NODE"
     assert owner.events == [WatchEvent("/e", EventKind.DELETED)]
-    # The owner cannot know before it is connected.
+    # The owner cannot know until it is connected.
     owner.run_all()
     assert (notes.told, waiting) == (["opened", "suspended"], [])
     one.reconnect()
@@ -379,7 +379,7 @@ def test_nothing_is_told_before_it_is_durable() -> None:
     assert (written, read_later, owner.events) == ([], [], [])
     work.run(1)
     owner.run_all()
-    # The second write was made during the first, and follows it.
+    # The second write was submitted during the first, and follows it.
     assert (written, owner.events) == ([], [WatchEvent("/a", EventKind.CREATED)])
     work.run()
     owner.run_all()

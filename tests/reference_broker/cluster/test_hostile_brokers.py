@@ -1,4 +1,4 @@
-"""Impossible requests and responses of other brokers are refused with Kafka's code, and harm nothing else.
+"""Impossible requests and responses from other brokers are refused with Kafka's code, and do no other harm.
 
 Method: a broker with its logs in a folder, whose controller is the test; a leader with scripted followers; a controller
 with brokers whose responses the test makes up. Each is then used normally.
@@ -129,7 +129,7 @@ STATES: list[tuple[dict[str, Any], ErrorCode, Role | None]] = [
 
 @pytest.mark.parametrize(("fields", "code", "role"), STATES, ids=[str(each[0]) for each in STATES])
 def test_states_of_partitions(hosting: Hosting, fields: dict[str, Any], code: ErrorCode, role: Role | None) -> None:
-    """Kafka's brokers also believe the controller, except about the epoch and the assignment."""
+    """Kafka's brokers also trust the controller, except about the epoch and the assignment."""
     asked = state()
     for name, value in fields.items():
         setattr(asked, name, value)
@@ -170,7 +170,7 @@ def test_epochs_of_others(hosting: Hosting, make: Callable[..., Any], epochs: di
 
 
 def test_partitions_that_nobody_has(hosting: Hosting) -> None:
-    """As in Kafka, a missing partition can be stopped."""
+    """As in Kafka, stopping a missing partition succeeds."""
     wanted = [(number, -2, is_deleted) for number in (-1, 0, 5, 2**31 - 1) for is_deleted in (False, True)]
     response = hosting.broker.ask(stop_by_partition(*wanted), 4)
     assert codes(response) == [ErrorCode.NONE] * 4
@@ -233,7 +233,7 @@ def test_fetches_that_acknowledge_nothing(fields: dict[str, Any], code: ErrorCod
 
 
 def test_a_replica_that_is_named_twice_is_one() -> None:
-    """Otherwise one replica could count as the two that min.insync.replicas requires."""
+    """Otherwise, one replica could count as the two that min.insync.replicas requires."""
     bench = LeaderBench(isr=(1, 1), min_insync_replicas="2").lead()
     bench.produce()
     assert bench.acknowledged == [ErrorCode.NOT_ENOUGH_REPLICAS]
@@ -247,7 +247,7 @@ def test_a_replica_that_is_named_twice_is_one() -> None:
 
 @pytest.mark.parametrize(("leader_epoch", "partition_epoch"), [(EPOCH + 1, 99), (EPOCH - 1, 99), (EPOCH, 0), (-1, -1)])
 def test_an_isr_of_another_epoch(leader_epoch: int, partition_epoch: int) -> None:
-    """An answer for another term, or with an older state, commits nothing; the replica waits for a new term."""
+    """An answer with another leader epoch or an older state commits nothing; the replica waits for a new epoch."""
     bench = LeaderBench(isr=(1, 2)).lead()
     bench.fetch_all(2, 3)
     assert bench.wanted() == (1, 2, 3)
@@ -290,7 +290,7 @@ def answers(cluster: Cluster, kind: type[Message], response: Callable[[], Messag
 
 
 def goes_on(cluster: Cluster) -> None:
-    """Assert that the controller is in office, that the next one can take over, and that topics are led."""
+    """Assert that the controller has not resigned, that the next one can take over, and that topics have leaders."""
     assert (cluster.controller.controller_id, cluster.controller.context.epoch) == (0, 1)
     assert (cluster.state("whole").leader, cluster.state("whole").isr) == (0, (0, 1))
     cluster.create("more", (1, 0))
@@ -345,7 +345,7 @@ def test_answers_to_update_metadata(cluster: Cluster, caplog: pytest.LogCaptureF
     ids=["nothing", "an unknown code", "other partitions", "an unknown code of a partition"],
 )
 def test_answers_to_stop_replica(cluster: Cluster, response: StopReplicaResponse) -> None:
-    """A topic is not deleted until every broker says that its replica is; then it is."""
+    """A topic is deleted once every broker says that its replica is deleted, and not before."""
     answers(cluster, StopReplicaRequest, lambda: response)
     cluster.tree.change(Create(TOPIC_DELETION.path("t")), 0)
     cluster.settle()

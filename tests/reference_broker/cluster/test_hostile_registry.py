@@ -1,4 +1,5 @@
-"""What other programs write to the registry affects only its own node: it is logged once, and the rest carries on.
+"""Bad content that other programs write to the registry affects only its own node: it is logged once, and the rest
+carries on.
 
 Method: a cluster of scripted brokers, with a topic `whole` that stays untouched. A node gets hostile content, while a
 controller is in office and before the next one reads everything; time passes; then a leader fails, and topics are
@@ -89,7 +90,7 @@ def put(cluster: Cluster, path: str, data: bytes) -> None:
 
 
 def pass_time(cluster: Cluster) -> None:
-    """Let everything be retried many times."""
+    """Let enough time pass for everything to be retried many times."""
     for _ in range(10):
         for delay_ms in (LOOK_AGAIN_DELAY_MS, REELECTION_DELAY_MS, RETRY_BACKOFF_MS):
             cluster.fire(delay_ms)
@@ -174,7 +175,7 @@ def test_topics_that_cannot_be_hosted(
     ids=["no partition", "no replica", "unknown", "negative", "twice", "one unknown", "gaps"],
 )
 def test_odd_assignments(cluster: Cluster, partitions: dict[str, list[int]], leaders: dict[int, int]) -> None:
-    """Partitions are led by those of their replicas that exist."""
+    """Each partition is led by a replica that exists."""
     put(cluster, TOPIC.path("x"), topic(partitions=partitions))
     stored = {number: cluster.state("x", number) for number in leaders}
     assert {number: each.leader for number, each in stored.items()} == leaders
@@ -305,7 +306,7 @@ ORDERS = [
 def test_orders_and_announcements(
     cluster: Cluster, caplog: pytest.LogCaptureFixture, path: str, content: bytes, said: str
 ) -> None:
-    """They are logged once and removed, which tools wait for."""
+    """They are logged once and then removed, since tools wait for that."""
     put(cluster, path, content)
     pass_time(cluster)
     (line,) = lines(caplog)
@@ -333,7 +334,7 @@ def test_orders_of_nothing_are_removed(cluster: Cluster, path: str, content: byt
 
 
 def test_the_last_of_several_moves_of_a_partition_counts(cluster: Cluster) -> None:
-    """As in Kafka; a circle of moves ends where it started."""
+    """As in Kafka, the last move wins; a circle of moves ends where it started."""
     put(cluster, REASSIGN, order(moved("t", 0, 1, 2), moved("t", 0, 2, 0), moved("t", 0, 0, 1)))
     assert REASSIGN not in cluster.tree.nodes
     assert cluster.assignment("t").partitions == {0: (0, 1)}
@@ -343,7 +344,7 @@ def test_the_last_of_several_moves_of_a_partition_counts(cluster: Cluster) -> No
 
 
 def test_a_move_to_a_broker_that_does_not_exist_waits(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
-    """As in Kafka: the broker may join later. The present replicas carry on, and a client can cancel the move."""
+    """As in Kafka, since the broker may join later. The current replicas carry on, and a client can cancel the move."""
     put(cluster, REASSIGN, order(moved("t", 0, 77)))
     pass_time(cluster)
     assert lines(caplog) == []
@@ -395,7 +396,7 @@ def test_an_epoch_that_has_no_next_one(cluster: Cluster, caplog: pytest.LogCaptu
 
 
 def test_a_registration_of_a_controller_that_cannot_be_read(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
-    """Its session counts: if it belongs to another program, no broker is the controller until the session ends."""
+    """What counts is its session: if another program owns it, no broker is the controller until the session ends."""
     put(cluster, CONTROLLER.path(), b"{")
     pass_time(cluster)
     found = lines(caplog)
@@ -479,7 +480,7 @@ TOLD = (
 
 
 def test_a_whole_broker(caplog: pytest.LogCaptureFixture) -> None:
-    """It serves its topics, and its log has a few lines, which are not repeated."""
+    """The broker serves its topics, and logs a few lines, once each."""
     bench = MemberBench(MemoryDisk())
     bench.create("t")
     retention_ms = bench.core.directory.of("t")[0].config.retention_ms

@@ -1,4 +1,4 @@
-"""A wait ends once, when the image shows the change or its time has run out, and the number of waits is limited.
+"""A wait ends once, when the image shows the change or time runs out; the number of waits is limited.
 
 Method: images that the test publishes, and a clock that it moves.
 """

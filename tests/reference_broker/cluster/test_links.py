@@ -1,7 +1,7 @@
 """A request over a link has exactly one outcome, whatever happens to its broker.
 
 Method: simulated brokers that answer, stop, move, pause, answer late or send damaged data; outcomes are counted after
-everything that could still happen has happened.
+everything has settled.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FIRST = Node(1)
 
 @pytest.fixture
 def bench() -> Bench:
-    """Brokers that answer a heartbeat."""
+    """Brokers that answer heartbeats."""
     bench = Bench()
     bench.simulation.handlers[HeartbeatRequest] = lambda request, version: HeartbeatResponse()
     return bench

@@ -1,4 +1,4 @@
-"""The controller is told about failed logs: once for those that fail together, and again for later ones.
+"""The controller is told about failed logs: once for logs that fail together, and again for later failures.
 
 Method: the embedded registry, and a timer that the test fires.
 """

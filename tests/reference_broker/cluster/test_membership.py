@@ -1,4 +1,5 @@
-"""A membership passes on controllers, addresses and its own controller's requests; and how often it asks to leave.
+"""A membership passes on controllers, addresses and its own controller's requests; it asks to shut down as often as
+configured.
 
 Method: the embedded registry with one broker, links that record what they are told, and a clock that the test moves.
 """
@@ -59,7 +60,7 @@ class Bench(ClusterBench):
     """Broker 1, whose configurations and topics have been read.
 
     Args:
-        options: the options of its membership.
+        options: the options for its membership.
     """
 
     def __init__(self, **options: object) -> None:
@@ -208,7 +209,7 @@ def test_attempts_of_a_controlled_shutdown(outcomes: list[Outcome], pauses: int)
 
 
 def test_a_controlled_shutdown_without_a_controller_takes_the_pauses_alone() -> None:
-    """As in Kafka: three attempts, with ten seconds between them."""
+    """As in Kafka, there are three attempts, ten seconds apart."""
     bench = Bench()
     bench.run(lambda: bench.membership.register(lambda epoch: None, _fail))
     told: list[str] = []
@@ -233,7 +234,7 @@ def test_no_controlled_shutdown(is_registered: bool, options: dict[str, object])
     bench = Bench(**options)
     if is_registered:
         bench.run(lambda: bench.membership.register(lambda epoch: None, _fail))
-    bench.membership.client = Client([])  # type: ignore[assignment]  # it must not be asked
+    bench.membership.client = Client([])  # type: ignore[assignment]  # no request may reach it
     told: list[str] = []
     bench.membership.shut_down(lambda: told.append("over"))
     assert told == ["over"]

@@ -1,7 +1,9 @@
-"""A broker is registered in each of its sessions, even if another has its id for a while, or an answer is lost.
+"""A broker is registered in each of its sessions, even if another broker holds its id for a while, or an answer is
+lost.
 
 Method: embedded registries whose sessions are lost and end when the test says so, a clock that stands still, and timers
-that run when it is moved; contents as recorded from Apache Kafka 3.9.1. Each operation meets each fault in turn.
+that run when it is moved; contents as recorded from Apache Kafka 3.9.1. Each fault is injected into each operation in
+turn.
 """
 
 from __future__ import annotations
@@ -88,7 +90,7 @@ class Bench(EmbeddedBench):
         return registration
 
     def begin(self, registry: EmbeddedSession, details: BrokerDetails = DETAILS) -> Registration:
-        """Register for the first time, as far as that is possible now."""
+        """Start the first registration, and take it as far as possible for now."""
         registration = self.registration(registry, details)
         registration.register_first(PATIENCE_MS, lambda epoch: self.told.append(("done", epoch)), self.told.append)
         self.owner.run_all()
@@ -143,7 +145,7 @@ def test_the_node_is_made_and_written_at_once(bench: Bench) -> None:
     found = bench.owner.ask(bench.other, GetAcl(PATH))
     assert isinstance(found, NodeAcl)
     assert [entry.scheme for entry in found.acl] == ["digest", "world"]
-    # Once more, for the controller of this broker.
+    # Register again, as this broker's controller does.
     assert bench.owner.run(one, registration.register()) == epoch == registration.epoch
 
 
@@ -205,7 +207,7 @@ def test_another_broker_with_the_id_is_refused_after_a_while(bench: Bench) -> No
 
 
 def test_a_session_that_ends_during_the_wait(bench: Bench) -> None:
-    """The watch is lost with it, and the next session looks again; the patience still counts from the start."""
+    """The watch is lost with the session, and the next one looks again; the time limit still runs from the start."""
     two, one = bench.registry(), bench.registry()
     bench.begin(two, OTHER)
     bench.told.clear()
@@ -435,7 +437,7 @@ def test_a_closed_registration_does_nothing(bench: Bench) -> None:
 
 @pytest.mark.parametrize("is_held", [False, True])
 def test_a_registration_that_is_closed_before_it_is_done(is_held: bool, bench: Bench) -> None:
-    """In the middle of an attempt, or while waiting for another session."""
+    """It is closed in the middle of an attempt, or while waiting for another session."""
     one = bench.registry()
     if is_held:
         bench.begin(bench.registry(), OTHER)
@@ -471,11 +473,11 @@ def test_a_registry_that_is_closed_ends_the_attempts(bench: Bench, caplog: pytes
 
 
 class OneFault:
-    """A plan that makes one of a broker's operations meet a fault.
+    """A plan that injects a fault into one of a broker's operations.
 
     Args:
         number: the operation, counted from 1.
-        fault: the fault that it meets.
+        fault: the fault to inject.
         others: the sessions whose operations do not count.
 
     Attributes:

@@ -1,6 +1,7 @@
 """Configurations are written as Kafka writes them, other programs' changes are kept, and damage does no harm.
 
-Method: the embedded registry with a second session that writes in between; each operation of a change meets each fault.
+Method: the embedded registry with a second session that writes in between; each fault is injected into each operation
+of a change.
 """
 
 from __future__ import annotations

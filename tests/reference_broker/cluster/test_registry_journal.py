@@ -1,4 +1,4 @@
-"""Whatever a crash leaves of the journal, answered writes are there; damage is refused, and a torn tail is cut off.
+"""Whatever a crash leaves of the journal, answered writes survive; damage is refused, and a torn tail is cut off.
 
 Method: a workload on an in-memory disk, with a power cut or a failure at each call of the disk in turn; journals that
 are cut and altered byte by byte.
@@ -86,7 +86,7 @@ def calls_of_the_workload() -> int:
     return disk.calls
 
 
-#: With a snapshot every few operations, and with one at the start.
+#: One with a snapshot every few operations, and one with a snapshot at the start.
 SIZES = pytest.mark.parametrize("compaction_bytes_min", [600, 1024 * 1024])
 
 
@@ -112,7 +112,7 @@ def test_the_power_is_cut_at_each_call(compaction_bytes_min: int, monkeypatch: p
 
 
 class DoubtfulDisk(MemoryDisk):
-    """Once in doubt, it renames a file but reports that it could not."""
+    """When told to, this disk renames a file but reports that it could not."""
 
     is_in_doubt = False
 
@@ -123,7 +123,7 @@ class DoubtfulDisk(MemoryDisk):
 
 
 def test_a_snapshot_that_may_be_there_is_written_again() -> None:
-    """Otherwise the next operations could be appended to a file that no longer has a name."""
+    """Otherwise, the next operations could be appended to a file that no longer has a name."""
     disk = DoubtfulDisk()
     journal = RegistryJournal(disk)
     tree = journal.load()
@@ -160,7 +160,7 @@ def test_each_call_fails(compaction_bytes_min: int, monkeypatch: pytest.MonkeyPa
 def test_each_call_is_short_of_room_or_descriptors(
     code: int, times: int, compaction_bytes_min: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each operation is carried out once, after a while, and no answered write is lost meanwhile."""
+    """Each operation eventually takes effect once, and no answered write is lost in the meantime."""
     monkeypatch.setattr(registry_journal, "COMPACTION_BYTES_MIN", compaction_bytes_min)
     every = states()
     for number in range(2, calls_of_the_workload() + 1):
@@ -234,7 +234,7 @@ def test_a_journal_grows_on_without_room_for_a_snapshot(monkeypatch: pytest.Monk
 def test_what_is_read_after_a_restart_is_durable(
     is_killed: bool, compaction_bytes_min: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Even what the previous process had not synced, or had failed to sync, if the machine kept running."""
+    """This includes what the previous process had not synced, or had failed to sync, if the machine kept running."""
     monkeypatch.setattr(registry_journal, "COMPACTION_BYTES_MIN", compaction_bytes_min)
     for number in range(2, calls_of_the_workload() + 1):
         disk = MemoryDisk()

@@ -1,7 +1,8 @@
 """Topics are written once, as Kafka writes them, and are done when this broker's image shows them.
 
 Method: the embedded registry with a second session for other programs, and images that the test publishes in place of a
-controller; each operation of a change meets each fault; what Apache Kafka 3.9.1 has written is compared byte by byte.
+controller; each fault is injected into each operation of a change; what Apache Kafka 3.9.1 has written is compared byte
+by byte.
 """
 
 from __future__ import annotations
@@ -394,7 +395,7 @@ def test_partitions_that_are_only_validated_are_not_added(registry: TopicsBench)
 
 def test_a_topic_is_deleted_when_the_image_lacks_it(registry: TopicsBench) -> None:
     topic = registry.existing("t", (0,))
-    for _ in range(2):  # a second request waits as well
+    for _ in range(2):  # a second request also waits
         registry.topics.delete(topic, 0, registry.ended.append)
         registry.owner.run_all()
     registry.show("t")
@@ -496,7 +497,7 @@ STALE = {
 
 @pytest.mark.parametrize("name", STALE)
 def test_a_change_is_made_to_what_is_stored(registry: TopicsBench, name: str) -> None:
-    """Another broker has answered its client, and its notification has not arrived here yet."""
+    """Another broker has answered its client, but the notification has not arrived here yet."""
     operations, before, after = STALE[name]
     registry.topic("t", {0: (0,)}, f'{{"version":1,"config":{before}}}'.encode())
     registry.show("t")
@@ -688,7 +689,7 @@ def test_other_topics_are_there_at_once(registry: TopicsBench) -> None:
     assert registry.ended == [topic]
 
 
-# What goes wrong.
+# Failures.
 
 
 def begin_create(bench: TopicsBench) -> None:

@@ -1,7 +1,7 @@
 """A broker learns its identity and the logs on its disk, whatever the registry contains and whichever answer is lost.
 
 Method: an embedded registry, filled by hand, with damaged nodes as well; nodes and their order as recorded from Apache
-Kafka 3.9.1; each operation meets each fault in turn.
+Kafka 3.9.1; each fault is injected into each operation in turn.
 """
 
 from __future__ import annotations
@@ -298,7 +298,7 @@ def registration(*endpoints: str, protocols: Mapping[str, str] | None = None) ->
         ({"2": b'{"version":1,"host":"host","port":9092,"jmx_port":-1}'}, "broker 2 advertises it already"),
         # The broker's own registration is from a former process.
         ({"1": registration("PLAINTEXT://host:9092")}, None),
-        # Damaged registrations do not keep a broker from starting.
+        # Damaged registrations do not prevent a broker from starting.
         ({"2": b"", "x": b"", "-0": b"", "3": registration("nonsense", protocols={"A": "B"})}, None),
     ],
 )
@@ -475,7 +475,7 @@ CONTENTS = {
 
 
 def plan_of(number: int, fault: Fault, met: list[Operation]) -> Plan:
-    """Return a plan that makes one operation meet a fault and records that operation."""
+    """Return a plan that injects a fault into one operation and records that operation."""
 
     def plan(call: RegistryCall) -> Fault | None:
         if call.number != number:

@@ -246,7 +246,7 @@ class TreeMachine(RuleBasedStateMachine):
     def model_transaction(
         self, which: int, parts: list[Any]
     ) -> tuple[list[Any], list[tuple[str, ChangeKind]], str | None]:
-        """Carry out the parts; return their results, their changes, and the code of the part that failed."""
+        """Apply the parts; return their results, their changes, and the code of the part that failed."""
         results, changes = [], []
         for part in parts:
             try:

@@ -4,8 +4,9 @@ with topics that are created, extended and deleted.
     python -m tests.reference_broker.groups.consumer_simulation SEQUENCES [SEED]
 
 Checked at every step: each partition has one owner, the epochs of a group never decrease, a member that has to act has
-a deadline, and a group is of one kind. At the end, the log agrees with the coordinator, well-behaved members get all
-partitions within a limited number of rounds, silence empties the group, and each request has been answered once.
+a deadline, and a group has only one type. At the end, the log agrees with the coordinator, well-behaved members get all
+partitions within a limited number of rounds, silent clients are removed until the group is empty, and each request has
+been answered once.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ class GroupBench:
         answers: list[Any] | None = None,
         **changes: object,
     ) -> list[Any]:
-        """Join; return the answers, which are an empty list as long as the join is delayed."""
+        """Join; return the list of answers, which stays empty while the join is delayed."""
         answers = [] if answers is None else answers
         fields: dict[str, Any] = {
             "group_id": "g",

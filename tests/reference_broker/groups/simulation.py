@@ -4,7 +4,7 @@
 
 Checked at every step: the group is consistent, generations only grow, each generation has one leader, which receives
 exactly the list of members, and assignments are those that the leader sent. At the end, each request has been answered
-once, silence empties the group in a limited number of steps, and the next member becomes its leader.
+once, silent clients are removed in a limited number of steps, and the next member becomes the leader.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Simulation:
             self.round()
 
     def round(self) -> None:
-        """Let every member join again and send SyncGroup."""
+        """Let every member rejoin and send SyncGroup."""
         for known in list(self.script.known):
             self.ask(self.script.rejoin(known))
         self.advance(self.random.choice(self.times_ms))

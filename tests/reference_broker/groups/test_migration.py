@@ -1,4 +1,4 @@
-"""Groups change between the classic protocol and KIP-848 while they have members, and the log agrees.
+"""Groups with members switch between the classic protocol and KIP-848, and the log agrees.
 
 Method: a coordinator over an in-memory log; a second one reads the log.
 """

@@ -1,4 +1,4 @@
-"""Offsets are found by group and by topic; they expire when Kafka's do.
+"""Offsets can be found by group and by topic, and expire when Kafka's do.
 
 Method: groups and offsets made by hand.
 """

@@ -1,4 +1,4 @@
-"""Pending offsets count once they are committed, unless a later offset already counts; deleted ones are dropped.
+"""Pending offsets take effect when committed, unless a later offset already has; deleted offsets are dropped.
 
 Method: tables of events with record offsets, and the offset that counts afterwards.
 """
@@ -78,7 +78,7 @@ def test_deleted_offsets_are_forgotten():
 @pytest.mark.parametrize("is_commit", [False, True])
 @pytest.mark.parametrize("removed", [[], [A], [A, B]])
 def test_nothing_stays_of_groups_whose_transactions_have_ended(removed, is_commit):
-    """There may be any number of groups, one after another."""
+    """Any number of groups may come and go."""
     offsets = PendingOffsets()
     for producer_id in (7, 8):
         offsets.put(producer_id, pending(1))

@@ -1,4 +1,4 @@
-"""A shard writes the state that must outlive it, reads it back, and forgets deleted state.
+"""A shard writes the state that must outlive it, reads that state back, and forgets deleted state.
 
 Method: a coordinator over an in-memory log; a second one reads the log.
 """

@@ -1,8 +1,8 @@
 """The image follows a controller's requests, and no request can break it or make it huge.
 
 Method: requests are built as the controller of Apache Kafka 3.9.1 does, and pass through the codec. A table has
-sequences of requests with the expected image; then come requests that only a defective controller sends. Work is
-counted in steps.
+sequences of requests with the expected image; then come requests that only a faulty controller sends. Work is counted
+in steps.
 """
 
 from __future__ import annotations
@@ -268,7 +268,7 @@ def test_partitions_that_are_alike_share_an_image(cluster: Cluster):
 
 
 def test_configurations(cluster: Cluster):
-    """They are read before a topic is published, and read again if it is a different topic."""
+    """Configurations are read before a topic is published, and re-read if the name belongs to a different topic."""
     message = request(topic(state(0)), topic(deleted(0), name="u"), topic(name="v"), topic(state(0), name="t"))
     assert finish(cluster.metadata.new_topics(message)) == (["t"], 4)
     cluster.configs["t"] = {"a": "1"}
@@ -310,7 +310,7 @@ def test_other_listeners_are_logged_when_they_come(cluster: Cluster, caplog: pyt
 
 
 def test_gaps_are_limited(cluster: Cluster):
-    """Otherwise a few bytes of a request could take gigabytes, whether the gaps are in one topic or in many."""
+    """Otherwise, a few bytes of a request could take gigabytes, whether the gaps are in one topic or in many."""
     wide = GAPS_MAX // 4
     topics = [topic(state(wide), name=f"t{each}", topic_id=bytes([each] * 16)) for each in range(1, 7)]
     cluster.apply(request(*topics), request(*topics))

@@ -107,7 +107,7 @@ def test_topics_without_an_id_have_only_a_name():
 
 
 def test_a_deletion_leaves_the_id_to_another_topic():
-    """Only a defective controller gives the same id to two topics."""
+    """Only a faulty controller gives the same id to two topics."""
     other = B._replace(topic_id=A.topic_id)
     delta = image(A, other).with_changes(deleted=["a"])
     assert delta.after.topics_by_id == {other.topic_id: other}

@@ -71,7 +71,7 @@ def test_created_for_a_coordinator(bench, key_type, name):
 
 @pytest.mark.parametrize("name", sorted(INTERNAL_TOPICS))
 def test_create_topics_gives_what_the_client_asks_for(bench, name):
-    """As in Kafka, where users choose other settings this way."""
+    """As in Kafka, users can choose other settings this way."""
     (result,) = bench.ask(CreateTopicsRequest([CreateTopicsRequest.CreatableTopic(name, 7, 1)])).topics
     assert (result.error_code, result.num_partitions) == (ErrorCode.NONE, 7)
 

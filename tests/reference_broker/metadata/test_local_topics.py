@@ -82,7 +82,7 @@ def test_a_name_is_not_compared_with_every_other(bench):
 
 
 def test_names_of_topics_that_were_never_made_are_not_kept():
-    """Clients may try any number of names while the disk is full."""
+    """Clients may try arbitrarily many names while the disk is full."""
     bench = BrokerBench(disk := MemoryDisk())
     topics = bench.core.topics
     assert isinstance(topics, LocalTopics)

@@ -1,4 +1,4 @@
-"""Topics are created and deleted atomically, whichever call fails and whenever the power is cut.
+"""Topics are created and deleted atomically, no matter which call fails or when the power is cut.
 
 Method: only the files, on an in-memory disk; one file per partition stands for its records.
 """
@@ -230,7 +230,7 @@ def test_folder_of_no_topic_is_put_aside_not_removed(caplog):
 
 
 def test_topic_made_anew_before_the_folders_of_the_former_are_gone():
-    """Startup assigns each folder to the topic that its file names, although neither topic exists."""
+    """Startup assigns each folder to the topic named in its file, although neither topic exists."""
     disk = MemoryDisk()
     files = create(disk, FIRST)
     files.begin_delete(FIRST)
@@ -265,7 +265,7 @@ def test_long_names(tmp_path, length):
 
 @pytest.mark.parametrize("value", ["1\n2", "topic.id=x\n", "a=b", " ", "\\"])
 def test_no_value_of_a_configuration_can_break_the_file(value):
-    """A newline used to keep the broker from starting."""
+    """A newline used to prevent the broker from starting."""
     disk = MemoryDisk()
     topic = FIRST._replace(configs={"leader.replication.throttled.replicas": value})
     assert create(disk, topic).topics() == [topic]
@@ -379,7 +379,7 @@ def test_every_call_of_a_change_fails(after):
 
 
 def test_a_change_that_can_neither_be_finished_nor_undone_keeps_its_partitions(caplog):
-    """After a restart, they may belong to the topic."""
+    """After a restart, the partitions may belong to the topic."""
     disk = MemoryDisk()
     files = create(disk, FIRST)
     failing = []

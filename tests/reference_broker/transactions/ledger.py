@@ -1,4 +1,4 @@
-"""The answers to producers about records and offsets, and which of these must therefore be readable, or must never be.
+"""The answers to producers, and which records and offsets must therefore be readable, or must never be.
 
 An item is a record or a committed offset; its name is the record's value, or a text for the offset. The ledger claims
 nothing where a producer cannot know: for a request without an answer; for one sent while another was in flight, after
@@ -64,8 +64,7 @@ class Ledger:
 
     Attributes:
         items: the items by name.
-        believes: whether answers determine the result of transactions, which is not so if another client writes
-            markers.
+        believes: whether answers determine the result of transactions; false if another client writes markers.
     """
 
     def __init__(self, *, believes: bool) -> None:
@@ -111,7 +110,7 @@ class Ledger:
             self._under_way[number] = asked.producer
 
     def _is_repeated(self, asked: Produce | Commit) -> bool:
-        """Return whether a batch takes the place of another: if one overtakes the other, either may be stored."""
+        """Return whether a batch takes the place of another: if one batch overtakes the other, either may be stored."""
         if isinstance(asked, Commit):
             return False
         batch = asked.producer, asked.partition, asked.sequence, len(asked.values)
@@ -192,7 +191,7 @@ class Ledger:
             del self.items[name]
 
     def doubt(self) -> None:
-        """Claim nothing any longer: the disk may have lost any data, and epochs may repeat."""
+        """Stop making claims: the disk may have lost any data, and epochs may repeat."""
         self.believes = False
         for item in self.items.values():
             item.progress = Progress.UNKNOWN

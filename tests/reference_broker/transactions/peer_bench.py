@@ -1,4 +1,4 @@
-"""The brokers of a cluster as a script: the test decides which broker leads, when time passes, and what is answered."""
+"""Scripted brokers of a cluster: the test decides which broker leads, when time passes, and what the answers are."""
 
 from __future__ import annotations
 

@@ -332,7 +332,7 @@ class Simulation:
             assert not self._late(), f"{self._late()} were not answered"
 
     def _late(self) -> list[int]:
-        """Return the requests that have been waiting too long, which is allowed on a slow disk."""
+        """Return the requests that have been waiting too long; requests may do so while the disk is slow."""
         return [number for number, asked_ms in self.waiting.items() if asked_ms < self.bench.now_ms - ANSWER_MS]
 
     def check_logs(self, *, is_over: bool = False) -> None:

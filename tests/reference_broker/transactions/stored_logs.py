@@ -1,6 +1,6 @@
 """The contents of a broker's logs, read batch by batch, without indexes and without the coordinators.
 
-Records and committed offsets by name, in log order, and which of them are committed according to the markers.
+Records and committed offsets are listed by name, in log order, with those committed according to the markers.
 """
 
 from __future__ import annotations

@@ -381,7 +381,7 @@ def test_resignation_answers_what_is_not_committed(request_of):
 @pytest.mark.parametrize("is_unloaded", [False, True])
 @pytest.mark.parametrize("is_complete", [False, True])
 def test_resignation_ends_steps_that_are_taken_again(is_complete, is_unloaded):
-    """The step is either writing the markers, or noting that they are written."""
+    """The step either writes the markers, or records that they have been written."""
     bench = TransactionBench()
     producer = bench.producer()
     bench.add(producer, ("a", 0))
@@ -565,7 +565,7 @@ def test_a_log_that_fails_unloads_the_partition():
 
 
 def test_a_step_that_is_tried_again_does_not_complete_the_next_transaction():
-    """In version 1 the next transaction has the same epoch, and its markers are yet to be written."""
+    """In version 1, the next transaction has the same epoch, and its markers are yet to be written."""
     bench = TransactionBench()
     producer = bench.producer()
     bench.add(producer, version=0)

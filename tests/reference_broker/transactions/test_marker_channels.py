@@ -1,6 +1,6 @@
-"""Every marker has exactly one outcome, at its partition's current leader, whatever fails on the way.
+"""Every marker has exactly one outcome, from its partition's current leader, whatever fails on the way.
 
-Method: a scripted cluster; the test answers requests, moves leaders and lets time pass. A story of random events ends
+Method: a scripted cluster; the test answers requests, moves leaders and lets time pass. Sequences of random events end
 with a working cluster.
 """
 
@@ -255,7 +255,7 @@ def test_own_markers_may_be_refused(code):
 
 
 def test_deleted_partitions_need_no_marker():
-    """They are deleted beforehand, while the marker waits, or while it is retried."""
+    """The partitions are deleted beforehand, while the marker waits, or while it is retried."""
     bench = Bench()
     del bench.leaders[B]
     bench.write(B)
@@ -363,7 +363,7 @@ def test_waiting_transaction_of_a_producer_keeps_its_place(monkeypatch):
 
 
 def test_abandoned_markers_are_not_sent():
-    """They are waiting for their turn, for a request in flight, or for another attempt."""
+    """The markers are waiting for their turn, for a request in flight, or for another attempt."""
     bench = Bench()
     bench.write(A)()
     bench.turn()

@@ -116,7 +116,7 @@ def test_transaction_takes_in_no_offsets_whose_log_is_offline(bench):
     ],
 )
 def test_errors_of_a_verifier(bench, code, told):
-    """Clients that commit offsets do not expect every error of a coordinator on another broker."""
+    """Clients that commit offsets do not expect every error that a coordinator on another broker may return."""
 
     class Refusing:
         def ensure_partitions(

@@ -148,7 +148,7 @@ def test_an_unloaded_shard_sets_no_timers(bench):
     ids=["add", "check", "end", "end of version 2", "initialize"],
 )
 def test_what_comes_first_for_a_fenced_producer_while_markers_are_written(bench, ask, code):
-    """Kafka answers that the producer is fenced only where it does not first check for a pending transition."""
+    """Kafka reports that the producer is fenced only where it does not first check for a pending transition."""
     bench.write(bench.shard.initialize("t", 1_000, None, 5, 0))
     bench.write(bench.shard.add_partitions("t", FIRST, [("a", 0)], 1, 0))
     bench.write(bench.shard.end("t", FIRST, True, 1, None, 0))

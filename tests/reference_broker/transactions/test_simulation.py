@@ -1,4 +1,4 @@
-"""Transactions end, and agree with the answers to producers, under random requests, timeouts, restarts and power cuts.
+"""Transactions end as producers were told, even under random requests, timeouts, restarts and power cuts.
 
 Method: seeded sequences, checked step by step (`simulation.py`); a failure prints its seed.
 """

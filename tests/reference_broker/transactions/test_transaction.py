@@ -96,7 +96,7 @@ def test_another_id():
 
 
 def test_only_the_last_epoch_of_an_id_ends_what_its_successor_has():
-    """An older producer learns nothing about a transaction that is not its own."""
+    """An older producer learns nothing about another producer's transaction."""
     renewed = replace(BASE, epoch=0, previous_producer_id=4, state=State.COMPLETE_COMMIT)
     assert renewed.end(ProducerIdAndEpoch(4, LAST_EPOCH), True, 2, None, 0) is None
     with pytest.raises(BrokerError, match="INVALID_PRODUCER_ID_MAPPING"):
@@ -182,7 +182,7 @@ def test_every_edge(before, after):
 @pytest.mark.parametrize("before", State)
 @pytest.mark.parametrize("after", STEPS)
 def test_no_other_edge(before, after):
-    """As in Kafka, a state that is never stored allows no step if it is read from a log nevertheless."""
+    """As in Kafka, a state that is never stored allows no step if it is nevertheless read from a log."""
     found = None
     with suppress(RefusedEdge):
         found = STEPS[after](replace(BASE, state=before)).state

@@ -1,7 +1,7 @@
 """Every question about a transaction has exactly one answer, from its current coordinator.
 
-Method: a scripted cluster; the test answers requests, moves coordinators and lets time pass. A story of random events
-ends with a working cluster.
+Method: a scripted cluster; the test answers requests, moves coordinators and lets time pass. Sequences of random events
+end with a working cluster.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def test_lost_requests(error):
 
 
 def test_coordinator_without_the_version_is_not_asked(caplog):
-    """The links say so: a broker of Kafka 3.4 knows no version that names several transactions."""
+    """The links report this: a Kafka 3.4 broker has no version that names several transactions."""
     bench = Bench()
     answers = bench.ask_about()
     asked = bench.take()

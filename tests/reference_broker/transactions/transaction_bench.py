@@ -122,7 +122,7 @@ class TransactionBench:
             self.timers.fire(self.now_ms)
         self.now_ms = end_ms
 
-    # Requests; each returns the answers, which are an empty list as long as they are delayed.
+    # Requests; each returns the list of answers, which stays empty while they are delayed.
 
     def init(
         self, expected: tuple[int, int] | None = None, *, transactional_id: str = "t", timeout_ms: int = TIMEOUT_MS
@@ -200,5 +200,5 @@ class TransactionBench:
 
     @property
     def state(self) -> TransactionState:
-        """Its state."""
+        """The transaction's state."""
         return self.transaction.state

@@ -1,6 +1,6 @@
-"""A cluster for tests of the controller: an in-memory registry, brokers that answer as told, timers fired by hand.
+"""A cluster for tests of the controller: an in-memory registry, scripted brokers, timers fired by hand.
 
-Nothing runs by itself: `settle` carries out waiting work until there is none left. A registry can be stopped after any
+Nothing runs on its own: `settle` performs the waiting work until none is left. A registry can be stopped after any
 operation, as if its program had died there.
 """
 
@@ -92,7 +92,7 @@ class Tree:
         return MemoryRegistry(self)
 
     def settle(self) -> None:
-        """Carry out everything that is waiting."""
+        """Perform all waiting work."""
         for _ in range(1_000_000):
             if not self.loop:
                 return
@@ -308,7 +308,7 @@ class EmbeddedTree:
         return {node.path: node for node in self.embedded.tree.nodes()}
 
     def settle(self) -> None:
-        """Carry out everything that is waiting."""
+        """Perform all waiting work."""
         for _ in range(1_000_000):
             if not self.loop:
                 return
@@ -550,7 +550,7 @@ class Cluster:
             if PARTITION_STATE.path(topic, number) in self.tree.nodes:
                 leader = self.state(topic, number).leader
                 if leader in self.brokers:
-                    # A leader that is recovering from an unclean election must first say that it has recovered.
+                    # A leader that is recovering from an unclean election must first report that it has recovered.
                     self.alter(topic, [leader], number)
                     others = [each for each in self.assignment(topic).partitions[number] if each in self.brokers]
                     if not shrinks and others:
@@ -596,7 +596,7 @@ class _Channels:
         assert broker.endpoint("PLAINTEXT") is not None
 
     def disconnect(self, broker_id: int) -> None:
-        """Do nothing: a late response is still given, and must be ignored."""
+        """Do nothing: a late response is still delivered, and must be ignored."""
         self._fail_if("disconnect")
 
     def _fail_if(self, method: str) -> None:

@@ -1,4 +1,4 @@
-"""Requests to brokers carry the known state, wait in order, and are repeated until they are answered.
+"""Requests to brokers carry the known state, wait in order, and are resent until they are answered.
 
 Method: batches built from a context, and a scripted cluster.
 """
@@ -56,7 +56,7 @@ def test_requests_are_those_of_kafka() -> None:
     assert metadata.live_brokers[0].endpoints == [endpoint]
 
 
-#: Version, and the requests that stop one partition and delete another.
+#: The version, and the requests that stop one partition and delete another.
 STOPS = [
     (4, [(False, {("t", 0, False), ("t", 1, True)})]),
     (2, [(True, {("t", 1)}), (False, {("t", 0)})]),
@@ -101,11 +101,11 @@ def test_too_many_waiting_requests_end_the_controller(monkeypatch: pytest.Monkey
 
 
 class Waiting:
-    """The requests of a controller to broker 0, which are answered when the test says so.
+    """A controller's requests to broker 0, which are answered when the test says so.
 
     Attributes:
         context: holds the number of partitions of the cluster.
-        overflows: how many requests found no room.
+        overflows: how many requests did not fit in the queue.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The context answers from what was put into it.
+"""The context's answers reflect what was put into it.
 
 Method: small contexts.
 """

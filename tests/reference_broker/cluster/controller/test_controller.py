@@ -81,7 +81,7 @@ def test_a_controller_that_lost_its_office_resigns() -> None:
 
 
 def test_a_controller_resigns_before_another_can_be_elected() -> None:
-    """It resigns when a broker takes none of its requests, which it could not tell from a broker that is up to date."""
+    """It resigns when too many requests are waiting for a broker."""
     cluster = Cluster(0, 1)
     cluster.create("t", (0, 1))
     controller = cluster.controller
@@ -204,7 +204,7 @@ def test_a_registration_that_failed_is_repeated_under_another_controller() -> No
     registry.expire()
     cluster.settle()
     assert cluster.controller.controller_id == 1
-    # A node of a former session, which ZooKeeper did not delete, is in the way.
+    # A node from a former session, which ZooKeeper did not delete, is in the way.
     cluster.tree.change(Create(BROKER.path(0)), 0)
     registry.open()
     cluster.settle()
@@ -220,13 +220,13 @@ def test_a_controller_that_is_gone_before_it_is_noticed() -> None:
     cluster = Cluster(0)
     registry = cluster.brokers[0].registry
     cluster.tree.change(Delete(CONTROLLER.path()), 0)
-    # Both happen before the broker has read anything: it is only told about the first.
+    # Both changes happen before the broker has read anything; it is notified only of the first.
     registry.error_of = lambda _: None
     cluster.tree.change(Create(CONTROLLER.path(), CONTROLLER.encode(ControllerRegistration(7, 0))), 0)
     cluster.settle()
     assert cluster.brokers[0].controller.controller_id == 7  # type: ignore[union-attr]  # each broker has one
     cluster.tree.change(Delete(CONTROLLER.path()), 0)
-    cluster.tree.loop.clear()  # the broker has not looked again since then
+    cluster.tree.loop.clear()  # the broker has not looked again since
     cluster.do(registry, stat_of(CONTROLLER.path(), cluster.brokers[0].controller._watched))  # type: ignore[union-attr]  # each broker has one
     cluster.tree.change(Create(CONTROLLER.path(), CONTROLLER.encode(ControllerRegistration(7, 0))), 0)
     cluster.tree.change(Delete(CONTROLLER.path()), 0)

@@ -36,7 +36,7 @@ from kafkawire.sdk.routing.partitions import TopicPartition
 from tests.reference_broker.cluster.controller.scripted_cluster import Cluster, check, scenario
 from tests.thorough import IS_SAMPLE
 
-#: The nodes that a cluster has besides the topic that stays intact, with valid content.
+#: The cluster's nodes, except those of the topic that stays intact, with valid content.
 NODES: dict[str, bytes] = {
     BROKER.path(2): b'{"features":{},"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT"},"endpoints":'
     b'["PLAINTEXT://host2:9092"],"jmx_port":-1,"port":9092,"host":"host2","version":5,"timestamp":"1"}',
@@ -118,7 +118,7 @@ def put(cluster: Cluster, path: str, data: bytes) -> None:
 
 
 def is_in_office(cluster: Cluster) -> bool:
-    """Return whether the first controller has been in office the whole time."""
+    """Return whether the first controller has never resigned."""
     controller = cluster.brokers[0].controller
     assert controller is not None
     return controller.is_active and controller.context.epoch == 1

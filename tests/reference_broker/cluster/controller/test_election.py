@@ -1,6 +1,6 @@
 """A broker is elected if, and only if, its session creates `/controller`.
 
-Method: the steps are carried out on a tree in various situations.
+Method: the steps run on a tree in various situations.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Events are processed one by one, and each client is answered exactly once.
+"""Events are processed one at a time, and each client is answered exactly once.
 
 Method: events with steps over an in-memory registry, covering every way in which an event can end.
 """
@@ -58,7 +58,7 @@ def test_an_equal_event_of_the_registry_waits_once() -> None:
     for _ in range(3):
         bench.put("a", is_from_registry=True)
     bench.registry.tree.settle()
-    assert bench.seen == ["a begins", "a ends"] * 2  # the second one was put after the first one had started
+    assert bench.seen == ["a begins", "a ends"] * 2  # the second was queued after the first had started
 
 
 def test_a_failed_event_does_not_stop_the_next_one() -> None:

@@ -1,4 +1,4 @@
-"""AlterPartition is checked as in Apache Kafka, and announcements of leaders with old releases are read.
+"""AlterPartition is checked as in Apache Kafka, and announcements from leaders running old releases are read.
 
 Method: a table of requests for a single partition; a scripted cluster.
 """
@@ -38,7 +38,7 @@ def ask(cluster: Cluster, request: AlterPartitionRequest, version: int) -> Alter
     return response
 
 
-#: The changes to a valid request, the version, the error.
+#: The changes to a valid request, the version, and the error.
 CASES: list[tuple[dict[str, Any], int, ErrorCode]] = [
     ({}, 3, ErrorCode.NONE),
     ({}, 2, ErrorCode.NONE),

@@ -1,6 +1,6 @@
 """Elections choose the same leader, ISR and recipients as Apache Kafka.
 
-Method: tables of cases; the leader epoch rises by one in each.
+Method: tables of cases; each raises the leader epoch by one.
 """
 
 from __future__ import annotations

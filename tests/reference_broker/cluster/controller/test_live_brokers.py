@@ -1,4 +1,4 @@
-"""A registration of any version becomes a broker with its endpoints; the error for a damaged one names the field.
+"""A registration of any version becomes a broker with endpoints; the error for a damaged registration names the field.
 
 Method: a table of registrations.
 """

@@ -77,7 +77,7 @@ def test_what_was_read_is_watched() -> None:
     assert [each.path for each in bench.watched] == ["/a", "/c"]
 
 
-#: The refused node, the error, whether all are gone, the remaining nodes.
+#: The refused node, the error, whether all nodes are gone, and the remaining nodes.
 DELETIONS = [
     ("", RegistryCode.NO_AUTH, True, []),
     ("/c", RegistryCode.NO_AUTH, False, ["/c"]),

@@ -1,4 +1,4 @@
-"""Exceptions from outside are logged, and a request that cannot be sent counts as one without a response.
+"""Exceptions from outside are logged, and a request that cannot be sent is treated as one that got no response.
 
 Method: callables and channels that raise.
 """

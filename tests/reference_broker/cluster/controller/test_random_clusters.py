@@ -1,4 +1,4 @@
-"""Whatever happens to a cluster, its controller keeps a leader in each ISR, informs the brokers, and leaves no debris.
+"""Whatever happens to a cluster, each leader is in its ISR, the brokers are informed, and no debris is left behind.
 
 Method: a stateful test; brokers join, leave and bounce, sessions expire, topics are created, extended, moved and
 deleted. After each step the cluster comes to rest, and the registry is compared with what the brokers were told.

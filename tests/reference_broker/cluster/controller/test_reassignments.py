@@ -158,7 +158,7 @@ def trips_of(cluster: Cluster, act: Callable[[], object]) -> int:
 
 
 def trips_to_move(topics: int, partitions: int) -> tuple[int, int]:
-    """Return the round trips for starting this many moves together, and for cancelling them."""
+    """Return the number of round trips for starting this many moves together, and for cancelling them."""
     cluster = Cluster(0, 1, 2)
     names = [f"t{number}" for number in range(topics)]
     for name in names:
@@ -272,7 +272,7 @@ def test_each_order_in_the_registry_is_noticed() -> None:
 
 
 def test_a_topic_is_written_with_its_version() -> None:
-    """Another program adds a partition that the controller does not know about when it stores a move."""
+    """Another program adds a partition that the controller does not yet know about when it stores a move."""
     cluster = Cluster(0, 1)
     cluster.create("t", (0,))
     added = cluster.assignment("t")._replace(partitions={0: (0,), 1: (1,)})

@@ -1,7 +1,7 @@
 """Admin requests write the same nodes as Apache Kafka, in the same order.
 
 Method: the writes of a recorded cluster (one topic with a config, a second partition, a changed config, a deletion) are
-repeated and compared node by node.
+made again and compared node by node.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def test_configs_of_brokers_are_announced(cluster: Cluster) -> None:
 
 
 def test_a_configuration_is_stored_before_it_is_announced(cluster: Cluster) -> None:
-    """Brokers read it only once, when they are notified."""
+    """Brokers read the configuration only once, when they are notified."""
     cluster.create("t", (1,))
     do(cluster, change_topic_config("t", lambda before: {"retention.ms": "1"}))
     do(cluster, change_broker_config(1, lambda before: {"log.retention.ms": "1"}))

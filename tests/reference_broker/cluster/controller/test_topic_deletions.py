@@ -125,7 +125,7 @@ def test_a_deletion_waits_for_a_reassignment() -> None:
 
 
 def test_a_deletion_still_waits_for_a_reassignment_to_a_broker_that_starts() -> None:
-    """Otherwise the order of the move would outlive the topic, and keep out later ones."""
+    """Otherwise, the order for the move would outlive the topic, and block later orders."""
     cluster = Cluster(0, 1)
     cluster.create("t", (0,))
     path = PARTITION_REASSIGNMENTS.path()

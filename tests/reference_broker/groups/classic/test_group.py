@@ -1,4 +1,4 @@
-"""A group knows its members, its leader, and the protocol that all members support.
+"""A group tracks its members, its leader, and the protocol that all members support.
 
 Method: members are added and removed directly; other modules test state transitions.
 """

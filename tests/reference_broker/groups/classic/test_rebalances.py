@@ -109,7 +109,7 @@ def test_each_generation_has_its_own_time_to_sync():
 
 
 def test_static_member_that_neither_joins_again_nor_syncs_is_out_after_both_timeouts():
-    """Its long session keeps its place while others join, but not when they sync."""
+    """Its long session keeps its place while other members join, but not while they sync."""
     bench = GroupBench()
     long: dict[str, Any] = {"session_timeout_ms": 10 * REBALANCE_MS}
     silent = only(bench.join(instance="a", **long)).member_id
@@ -140,7 +140,7 @@ def test_last_member_leaves_an_empty_group_behind():
 
 
 def test_group_knows_since_when_it_is_empty():
-    """Its offsets expire after the retention time, even if the broker restarts."""
+    """The group's offsets expire after the retention time, even if the broker restarts."""
     bench = GroupBench()
     member = only(bench.join()).member_id
     bench.leave(member, now=200)

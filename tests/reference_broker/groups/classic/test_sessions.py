@@ -1,4 +1,4 @@
-"""Sessions of members expire when they must, and only then.
+"""Members' sessions expire when they should, and only then.
 
 Method: as in `test_rebalances.py`.
 """

@@ -1,4 +1,4 @@
-"""A group knows its members, the owner of each partition, its own state, and which members may commit.
+"""A group tracks its members, the owner of each partition and its own state, and decides which members may commit.
 
 Method: members added by hand.
 """

@@ -282,7 +282,7 @@ def test_members_that_go_leave_no_timers(comes_back):
     bench = ConsumerBench()
     first = bench.beat(instance_id="i").member_id
     second = bench.beat().member_id
-    bench.beat(first, 2, (0, 1, 2, 3), instance_id="i")  # the member has to revoke some
+    bench.beat(first, 2, (0, 1, 2, 3), instance_id="i")  # the member has to revoke some partitions
     if comes_back:
         bench.beat(first, -2, instance_id="i")
         first = bench.beat(instance_id="i").member_id

@@ -1,4 +1,5 @@
-"""A member revokes before it takes over, moves to the target epoch when allowed, and waits for others' partitions.
+"""A member revokes before taking over, moves to the target epoch when allowed, and waits for partitions owned by
+others.
 
 Method: steps from given states.
 """
@@ -106,7 +107,7 @@ def test_member_of_an_unknown_state_begins_anew():
 
 @pytest.mark.parametrize("before", MemberState)
 def test_every_edge(before):
-    """A member owns 1 and is revoking 2; the target is different, and other members own some of it or none."""
+    """A member owns 1 and is revoking 2; the target is different, and other members own some or none of it."""
     revoking = owned(2) if before is MemberState.UNREVOKED_PARTITIONS else {}
     member = ConsumerMember("m", epoch=4, state=before, assigned=owned(1), revoking=revoking)
     found = set()

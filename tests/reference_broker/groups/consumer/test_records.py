@@ -1,4 +1,4 @@
-"""Records of consumer groups are decoded unchanged, and tombstones remove what they should.
+"""Records of consumer groups survive encoding and decoding, and tombstones remove what they should.
 
 Method: records are encoded, decoded and replayed into an empty dictionary of groups.
 """
