@@ -230,7 +230,7 @@ class ClusterNode:
         """Run the steps up to the creation of the core.
 
         Args:
-            services: services for the logs; their timers fire already.
+            services: services for the logs, whose timers are already running.
             listeners: the listeners, with actual ports.
             options: broker options.
             served: its APIs.
@@ -419,7 +419,7 @@ def _post() -> Post:
 
 
 async def _told(begin: Callable[[Callable[[], None]], None]) -> None:
-    """Begin an operation that reports its end from any thread, and wait for it."""
+    """Begin an operation that reports its completion from any thread, and wait for it to complete."""
     ended, post = asyncio.Event(), _post()
     begin(lambda: post(ended.set))
     await ended.wait()

@@ -1,4 +1,4 @@
-"""The broker without sockets, clocks and threads: it maps requests to responses.
+"""The broker without sockets, clocks or threads: it maps requests to responses.
 
 The core assembles the parts of the broker, and handlers get the parts that they name. `requests` returns a response or
 a `DelayedOperation`; `timers` knows the next deadline. The server, or a test, provides bytes, time and threads.

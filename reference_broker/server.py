@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BackgroundBroker", "Broker", "Data"]
 
-#: Where a broker keeps its files, see `Broker`.
+#: Where a broker keeps its files; see `Broker`.
 Data = Disk | str | Path | None
 
 _log = logging.getLogger("kafkawire.broker")
@@ -65,7 +65,7 @@ _log = logging.getLogger("kafkawire.broker")
 _IDLE_CHECK_MS = 60_000
 _IDLE_CHECKS = 2
 
-#: How often to check for disconnects among the clients that are not being read.
+#: How often to check whether clients that are not being read have disconnected.
 _ENDS_SECONDS = 1.0
 
 #: The resolution of timers; even a timer that reschedules itself for now leaves time for requests.
@@ -187,7 +187,7 @@ class Broker:
 
     @property
     def _between_brokers(self) -> frozenset[str]:
-        """The names of the listeners that only brokers use; these have no limits."""
+        """The names of the listeners that only brokers use; these listeners have no connection limits."""
         return frozenset() if self.node is None else self.node.listeners_between_brokers
 
     async def start(self) -> None:
@@ -197,7 +197,7 @@ class Broker:
 
         Raises:
             LocalProtocolError: the broker is already running, and keeps running.
-            ConfigurationError: the data directory belongs to another broker, or another broker has the id.
+            ConfigurationError: the data directory belongs to another broker, or another broker is using the id.
             RequestTimedOut: the registry cannot be reached, or the controller does not announce the broker.
             RegistryError: the registry refuses an operation.
             OSError: the address is in use, or the directory cannot be written.

@@ -1,4 +1,4 @@
-"""A broker's configurations: the values of each from all sources, and the effective one.
+"""A broker's configurations: the values of each configuration from all sources, and the effective value.
 
     changed for this broker, changed for all brokers, given at startup, default       each hides those to its right
 

@@ -37,7 +37,7 @@ _SYNONYMS: Final = {"broker.id": "node.id"}
 #: Names of the data directory option; the first name in the file counts.
 _DATA: Final = ("log.dirs", "log.dir")
 
-#: The first one makes the broker a member of a cluster with ZooKeeper; the second one belongs to a cluster without.
+#: The first option makes the broker a member of a cluster with ZooKeeper; the second is for a cluster without it.
 _ZOOKEEPER: Final = "zookeeper.connect"
 _ROLES: Final = "process.roles"
 
@@ -181,8 +181,8 @@ def _data_dir(path: str | Path, entries: Mapping[str, Property]) -> tuple[str | 
 def _leave_out_secured(options: dict[str, str]) -> str:
     """Remove listeners that need TLS or a login; return a remark about them, or "" if none is removed.
 
-    Clients of these listeners then cannot connect, and no client can connect that could not in Kafka. If brokers need
-    such a listener, or there is no other, all listeners stay, and starting the broker fails.
+    Clients of these listeners then cannot connect, but no client can connect that could not connect in Kafka. If
+    brokers need such a listener, or there is no other, all listeners stay, and starting the broker fails.
     """
     pairs = (entry.partition(":") for entry in options.get(_LISTENERS[2], "").split(","))
     protocols = {name.strip().upper(): protocol.strip().upper() for name, _, protocol in pairs}

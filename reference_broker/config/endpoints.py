@@ -8,7 +8,7 @@ from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["SYSTEM_BUFFER", "Listener", "SocketBuffers"]
 
-#: A size that leaves the choice of the buffer size to the operating system.
+#: The value that leaves the buffer size to the operating system.
 SYSTEM_BUFFER = -1
 
 

@@ -39,7 +39,7 @@ class ListenerRoles(NamedTuple):
 
     Attributes:
         between_brokers: the name of the listener for all requests except the controller's.
-        control_plane: the name of the listener for the controller's requests; None if they use the other one.
+        control_plane: the name of the listener for the controller's requests; None if they use the other listener.
     """
 
     between_brokers: str
@@ -110,7 +110,7 @@ def read_listeners(options: BrokerOptions, host: str, port: int, this_host: str)
         options: broker options.
         host: host of the only listener, if the options name none.
         port: port of that listener.
-        this_host: the name of this machine, given to the clients of a listener on all addresses.
+        this_host: the name of this machine, given to the clients of a listener that is bound to all addresses.
 
     Raises:
         ConfigurationError: a listener is malformed, appears twice, or needs TLS or a login; an advertised one does not

@@ -1,6 +1,6 @@
 """The interface between a broker's core and its control plane: `SingleBroker`, or `ClusterMember` in a cluster.
 
-Source: `SharedServer`, `KafkaServer` in Apache Kafka, which provide the corresponding parts by cluster mode.
+Source: `SharedServer`, `KafkaServer` in Apache Kafka, which provide the corresponding parts for each cluster mode.
 """
 
 from __future__ import annotations

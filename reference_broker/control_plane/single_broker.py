@@ -59,7 +59,7 @@ class SingleBroker:
         return {}
 
     def end(self) -> None:
-        """Do nothing: roles come from the metadata, which are closed next."""
+        """Do nothing: roles come from the metadata, which is closed next."""
 
     def abandon(self) -> None:
         self._store.abandon()

@@ -41,7 +41,7 @@ Done = Callable[[R | BrokerError], None]
 #: The stored key and value of a record; a tombstone has the value None.
 KeyValue = tuple[bytes, bytes | None]
 
-#: Coordinator errors that clients get instead of the log's errors, which they do not know.
+#: Coordinator errors that clients get in place of the log's errors, which clients do not know.
 _AS_COORDINATOR = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,

@@ -31,7 +31,7 @@ _BACKLOG = 511
 #: The number of connections to accept before other work gets a turn.
 _TURN_CONNECTIONS = 32
 
-#: How long to stop accepting connections after accepting one has failed.
+#: How long to stop accepting connections after a failure to accept one.
 PAUSE_SECONDS = 0.1
 
 #: Creates the wire of a new client; its last argument is called when the connection is closed.

@@ -3,7 +3,7 @@
 No request is refused for lack of memory. When the memory is used up, a connection that has sent part of a large request
 is not read until there is room. To guarantee progress, the connection with the fewest missing bytes may exceed the
 limit, but it must keep up a minimum rate. So the limit is exceeded by at most one request of the maximum size. When
-responses take half of the memory, the connections that hold most of it and whose clients do not read are closed; one
+responses take up half of the memory, the connections that hold most of it and whose clients do not read are closed; one
 connection may exceed that half, however large its response, while its client keeps up the minimum rate. Small requests
 never wait.
 

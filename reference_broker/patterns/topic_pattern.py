@@ -75,7 +75,7 @@ class TopicPattern:
         #: The condition of a state's transitions.
         self._conditions: dict[int, int] = {}
         self._successors: dict[tuple[frozenset[int], str, int], frozenset[int]] = {}
-        #: The distinct character sets, one object for each, since comparing equal sets takes time.
+        #: The distinct character sets; equal sets share one object, since comparing them takes time.
         self._known: dict[frozenset[int], frozenset[int]] = {}
         self._remembered = 0
         self._steps = 0

@@ -155,7 +155,7 @@ class DelayedOperation:
                 otherwise(failure)
 
     def complete(self, response: Message) -> None:
-        """Complete the operation unless it is completed or cancelled. If given None, the client gets an error."""
+        """Complete the operation unless it is completed or cancelled; None sends the client an error."""
         self.complete_by(lambda: response)
 
     def then(

@@ -82,7 +82,7 @@ def log_requests(following: Following, call: Call, message: Any) -> Answer:
 def only_on_controller(
     is_controller: Callable[[], bool], following: Callable[[Call, Any], R], call: Call, message: Any
 ) -> R:
-    """Pass on requests while this broker is the controller; an element of some APIs, once the first argument is bound.
+    """Pass on requests while this broker is the controller; with its first argument bound, an element for some APIs.
 
     Raises:
         BrokerError: NOT_CONTROLLER; the client can find the controller with Metadata.

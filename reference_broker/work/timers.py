@@ -4,8 +4,8 @@ The core and the group coordinator set timers; the server (or a test) asks for t
 `fire`. A deadline that moves often (a member's session) is stored separately from its timer and checked when the timer
 fires, which costs less than a new timer for each move. A failing callback is logged and does not affect other timers.
 
-Work is given the time at which it begins. By its end, the clock may have jumped, so later steps run `as_of` its
-beginning: the deadlines that they set or keep are shifted as if they had been set at the beginning.
+Work is given the time at which it begins. By the time it ends, the clock may have jumped, so later steps run `as_of`
+its beginning: the deadlines that they set or keep are shifted as if they had been set at the beginning.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Timers:
 
     @property
     def jumped_ms(self) -> int:
-        """The total of all clock jumps. Deadlines kept elsewhere are stored minus this."""
+        """The total of all clock jumps. Deadlines kept elsewhere are stored with this total subtracted."""
         return self._jumped_ms if self._as_of_ms is None else self._as_of_ms
 
     def as_of(self, jumped_ms: int, step: Callable[P, object], *arguments: P.args, **named: P.kwargs) -> None:

@@ -4,7 +4,7 @@
     assign: add, but withhold records → tell the listener → hand out records
     lose:   let go → tell the listener
 
-Operations run one at a time; each has at most one event that waits to be acknowledged. A loss does not wait for other
+Operations run one at a time, each with at most one unacknowledged event. A loss does not wait for other
 operations: the partitions are dropped immediately, and the listener is told once it has handled the previous event.
 """
 
@@ -26,7 +26,7 @@ __all__ = ["AssignmentChanges", "Commits", "MemberCommits"]
 
 logger = logging.getLogger("kafkawire.group")
 
-#: How long the commit after the listener may take if the listener has used up the time; other members are waiting.
+#: How long the commit after the listener may take if the listener has used up its time: other members are waiting.
 _LATE_COMMIT_MS: Final = 5_000
 
 #: The maximum number of partitions named in a log line, for readability.
@@ -154,7 +154,7 @@ class AssignmentChanges:
 
         Args:
             generation: the lost generation.
-            cause: the reason, which is also the error that waiting commits get.
+            cause: the reason; waiting commits get this error.
             now_ms: the time.
             then: called once the listener has handled the event; replaces the `then` of the running operation.
         """
@@ -184,7 +184,7 @@ class AssignmentChanges:
     def keep_to(self, topics: Collection[str] | None) -> None:
         """Hand out only records of these topics; partitions of other topics are given up later.
 
-        Partitions of these topics that an earlier call withheld are handed out again; None stands for all topics.
+        Records withheld by an earlier call are handed out again if their topic is included; None stands for all.
         """
         assigned = self._reader.assigned
         others = frozenset() if topics is None else frozenset(each for each in assigned if each.topic not in topics)

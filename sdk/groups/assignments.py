@@ -28,9 +28,9 @@ class ConsumerAssignments:
     """See `AssignmentProtocol`.
 
     Args:
-        assignors: names of built-in assignors, or the application's own, each with a unique name; the preferred one
-            comes first. An assignor that is not derived from `Assignor` may omit the attributes and methods that have a
-            default there.
+        assignors: names of built-in assignors, or the application's own assignors, the preferred one first; all names
+            differ. An assignor that is not derived from `Assignor` may omit the attributes and methods for which
+            `Assignor` has a default.
     """
 
     protocol_type = CONSUMER_PROTOCOL_TYPE
@@ -80,7 +80,7 @@ def _check(
 
     Raises:
         LocalProtocolError: the assignment names a member that is not in the group; or it assigns a partition that does
-            not exist, whose topic the member does not subscribe to, or that another member also gets.
+            not exist, belongs to a topic that the member does not subscribe to, or is also assigned to another member.
     """
     owners: dict[TopicPartition, str] = {}
     for member, partitions in assignments.items():

@@ -68,8 +68,8 @@ Assignment = dict[str, list[TopicPartition]]
 class Assignor(Protocol):
     """Assigns the partitions of a classic group to its members; pass your own as `assignors=[MyAssignor()]`.
 
-    All members of a group must know an assignor with this name. For example, to give one member all partitions while
-    the others stand by:
+    All members of a group must have an assignor with the same name. For example, to give one member all partitions
+    while the others stand by:
 
         class OneForAll(Assignor):
             name = "one-for-all"
@@ -118,9 +118,9 @@ class Assignor(Protocol):
             replica_racks: racks of the replicas, `[topic][partition]`, for rack-aware assignors; None if unknown.
 
         Returns:
-            The partitions of each member, by member id: only of topics that it subscribes to, and each for at most one
-            member. A cooperative assignor leaves out partitions that another member must revoke first; the next
-            rebalance follows immediately.
+            The partitions of each member, by member id. Members only get partitions of topics that they subscribe to,
+            and no partition goes to two members. A cooperative assignor leaves out partitions that another member must
+            revoke first; the next rebalance follows immediately.
         """
         ...
 

@@ -121,7 +121,7 @@ class ClassicGroup:
         protocol: the protocol between the members.
         subscription: the topics that the member wants to read.
         reader: reads the assigned partitions.
-        offsets: commits on revocation; signs with this membership from now on.
+        offsets: commits on revocation; signs commits with this membership from now on.
         notify: receives the events.
         on_failure: called with an error that ends the membership permanently.
     """
@@ -198,7 +198,7 @@ class ClassicGroup:
         return generation == self._generation != UNKNOWN_GENERATION_ID
 
     def rejected(self, signature: GroupMetadata, error: KafkaWireError, now_ms: int) -> None:
-        # A running join will reveal this; the coordinator may already have answered it.
+        # A JoinGroup in progress will reveal this; the coordinator may already have answered it.
         if signature == self.sign() and self.state is not State.JOINING and isinstance(error, BrokerError):
             self._refused(error, now_ms)
 
@@ -327,7 +327,7 @@ class ClassicGroup:
         self._leave_for_a_while(reason, reason, error, now_ms)
 
     def misassigned(self, error: KafkaWireError, now_ms: int) -> None:
-        self._reader.report(error)  # the next join does not wait for that read, as other members would wait, too
+        self._reader.report(error)  # the next join does not wait for that read: other members would have to wait, too
 
     def assigned(self, partitions: frozenset[TopicPartition], now_ms: int) -> None:
         """Adopt an assignment: give up the partitions that it leaves out, then add the new ones."""
@@ -357,7 +357,7 @@ class ClassicGroup:
     # Heartbeats.
 
     def _has_heartbeats(self) -> bool:
-        """Return whether the coordinator expects heartbeats; it knows that a member with a pending join is alive."""
+        """Return whether the coordinator expects heartbeats; a member with a pending join need not send any."""
         leaves = self._departure is not None and self._departure.is_leaving
         return self._generation != UNKNOWN_GENERATION_ID and self.state is not State.JOINING and not leaves
 
@@ -398,7 +398,7 @@ class ClassicGroup:
         self._router.submit(self._heartbeat, now_ms)
 
     def _ends_session(self, error: KafkaWireError, now_ms: int) -> bool:
-        """Return whether a session timeout passed with only rejected heartbeats: the partitions are then reassigned."""
+        """Return whether only rejected heartbeats were sent for a session timeout, so the partitions are reassigned."""
         assert self.last_heartbeat_ms is not None  # set when the member joined, or later
         return is_news(error) and now_ms - self.last_heartbeat_ms >= self._settings.session_timeout_ms
 
@@ -411,7 +411,7 @@ class ClassicGroup:
     # Leaving.
 
     def _leave_call(self, reason: str, deadline_ms: int, on_done: Callable[[Call, int], None]) -> Call | None:
-        """Return the call that leaves the group; None for a static member, which may return, or without a member id."""
+        """Return the call that leaves the group; None without a member id or for a static member, which may return."""
         self._cancel_calls()
         member_id, self._member_id = self._member_id, UNKNOWN_MEMBER_ID
         self._rebalance.left()
@@ -441,7 +441,7 @@ class ClassicGroup:
         self._leave_for_a_while(reason, "reading has resumed", self._interval.error(), now_ms)
 
     def _leave_for_a_while(self, reason: str, back: str, error: KafkaWireError, now_ms: int) -> None:
-        """Leave now and join again later; the broker logs a reason for each."""
+        """Leave now and join again later; the broker logs the reason both times."""
         generation = self._generation
         leave = self._leave_call(reason, now_ms + self._settings.api_timeout_ms, lambda call, now_ms: None)
         self._wants_join = back
@@ -526,7 +526,7 @@ class ClassicGroup:
         return True
 
     def _commit_deadline_ms(self, now_ms: int) -> int:
-        """Return the deadline of the commit in a revocation; the other members are waiting for it."""
+        """Return the deadline of the commit during a revocation, for which the other members are waiting."""
         return now_ms + min(self._settings.api_timeout_ms, self._settings.max_poll_interval_ms)
 
     def _due_times(self) -> list[int]:

@@ -29,10 +29,10 @@ class MemberInfo(NamedTuple):
 
 
 class GroupSubscriptions(NamedTuple):
-    """The subscriptions of a group's members that the leader can decode.
+    """The subscriptions of a group's members, as far as the leader can decode them.
 
     Attributes:
-        subscriptions: the subscription of every member, by member id; a subscription is empty if nothing of it can be
+        subscriptions: the subscription of every member, by member id; a subscription is empty if none of it can be
             decoded.
         damage: descriptions of damaged subscriptions, by member id.
     """

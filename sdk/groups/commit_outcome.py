@@ -12,7 +12,7 @@ __all__ = ["CommitWaiter", "Committed", "Fenced", "OnDone", "Outcome", "Rebalanc
 
 
 class Committed(NamedTuple):
-    """Everything is committed.
+    """Every offset has been committed.
 
     Attributes:
         offsets: the stored offsets by partition, as requested or later.

@@ -12,8 +12,8 @@ from kafkawire.sdk.routing.partitions import TopicPartition
 
 __all__ = ["MAX_COMMITS", "CommitWaiters"]
 
-#: The maximum number of waiting commits: enough for a commit per record for a while, and a bound for a program that is
-#: faster than its coordinator.
+#: The maximum number of waiting commits: enough for a commit per record for a while, and a limit for a program that
+#: outpaces its coordinator.
 MAX_COMMITS: Final = 10_000
 
 #: Deadlines of ended commits may stay in the heap until they outnumber the deadlines of open commits by this many.

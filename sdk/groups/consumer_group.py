@@ -97,7 +97,7 @@ class ConsumerGroup:
         member_id: a new UUID, as text.
         subscription: the topics that the member wants to read.
         reader: reads the assigned partitions.
-        offsets: commits on revocation; signs with this membership from now on.
+        offsets: commits on revocation; signs commits with this membership from now on.
         notify: receives the events.
         on_failure: called with an error that ends the membership permanently.
     """
@@ -222,7 +222,7 @@ class ConsumerGroup:
     # Heartbeats.
 
     def _heartbeat_due_ms(self, now_ms: int) -> int | None:
-        """Return when the next heartbeat is due, which is now if there is news; None if none is needed."""
+        """Return when the next heartbeat is due: now if there is news, and None if no heartbeat is needed."""
         if self.state is State.MEMBER:
             due_ms = now_ms if self._has_news else self._beat_due_ms
         elif self.state is State.JOINING and self._departure is None and not self._reports.waits:
@@ -326,7 +326,7 @@ class ConsumerGroup:
     # Leaving.
 
     def _leave_call(self, deadline_ms: int, on_done: Callable[[Call, int], None]) -> Call | None:
-        """Return the call that leaves the group, only temporarily if the member is static; None if it never joined."""
+        """Return the call that leaves the group (temporarily, for a static member); None if the member never joined."""
         is_leaving = self._leaving is not None and not self._leaving.done
         joined = self.sign() is not None or self._heartbeat is not None or is_leaving
         self._become(State.OUTSIDE)

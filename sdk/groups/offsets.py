@@ -36,7 +36,7 @@ __all__ = ["Offsets"]
 
 logger = logging.getLogger("kafkawire.group")
 
-#: Codes for a signature that does not, or no longer, belong to a member; the member may soon get another signature.
+#: Codes for a signature that is not, or is no longer, a member's; the member may soon get another signature.
 _RENEWED = frozenset(
     {
         ErrorCode.ILLEGAL_GENERATION,

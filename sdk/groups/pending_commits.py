@@ -1,4 +1,4 @@
-"""The offsets of one group on their way into a store: offsets to send, offsets that were sent, and the waiting callers.
+"""The offsets that one group is writing to a store: offsets to send, offsets that were sent, and the waiting callers.
 
 Only one write is under way at a time. A later offset of a partition replaces one that has not been sent, and takes over
 its waiters.
@@ -115,7 +115,7 @@ class PendingCommits:
         cause: KafkaWireError | None,
         now_ms: int,
     ) -> None:
-        """Tell the waiters of withdrawn offsets; they may withdraw other offsets or request another commit."""
+        """Tell the waiters for withdrawn offsets, which may then withdraw other offsets or request another commit."""
         for partition, commit in withdrawn:
             self.waiters.give_up(commit.waiters, partition, cause, now_ms)
 
@@ -133,7 +133,7 @@ class PendingCommits:
                 self.waiters.settle(waiter, partition, now_ms)
 
     def send_again(self, partition: TopicPartition, commit: PendingCommit) -> None:
-        """Queue an offset again that was not stored; if a later one is waiting, that one takes over its waiters."""
+        """Queue an offset again because it was not stored; if a later offset is waiting, it takes over the waiters."""
         waiters = [waiter for waiter in commit.waiters if waiter.left]
         later = self.waiting.get(partition)
         if later is not None:

@@ -1,4 +1,4 @@
-"""Check whether the application still reads: a member without reads for too long gives up its partitions.
+"""Check whether the application is still reading: a member without reads for too long gives up its partitions.
 
 Source: KIP-62 (max.poll.interval.ms); measured here from the last record handed out, not from the last batch.
 """

@@ -1,9 +1,9 @@
 """The interface between a client and its group.
 
 A group protocol is a machine. It receives the assignment from the coordinator, tells a `MemberReader` what to read, and
-reports each change as an event that the user's side acknowledges once the application's listener has run. Classic
-groups (`classic_group.py`), KIP-848 groups (`consumer_group.py`) and groups in ZooKeeper (`zookeeper_group.py`), which
-have no coordinator, implement it.
+reports each change as an event that the user's side acknowledges once the application's listener has run. The
+implementations are classic groups (`classic_group.py`), KIP-848 groups (`consumer_group.py`), and groups in ZooKeeper
+(`zookeeper_group.py`), which have no coordinator.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ class Rebalance:
         member: is told the results.
 
     Attributes:
-        view: the topics of all members as of this member's assignment; None if another member made the assignment.
+        view: the topics of all members when this member made the assignment; None if another member made it.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Measure a member's rebalances with any protocol: their number, duration and failures."""
+"""Measure a member's rebalances under any protocol: their number, duration and failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a coordinator's error means for a membership with any protocol.
+"""What a coordinator's error means for a membership under any protocol.
 
 | Error | Consequence |
 |---|---|
@@ -59,7 +59,7 @@ def refusal_of(group_id: str, response: Message) -> BrokerError | None:
 
 
 def is_final(error: KafkaWireError) -> bool:
-    """Return whether an error ends a membership, as do most errors that no broker returned (a rejected login)."""
+    """Return whether an error ends a membership; most errors that no broker returned do (for example, bad logins)."""
     if isinstance(error, BrokerError):
         return error.code in _FINAL
     return not error.retriable and not isinstance(error, Closed)
@@ -84,7 +84,7 @@ class ReportedErrors:
 
     @property
     def waits(self) -> bool:
-        """Whether the last error has not been raised yet."""
+        """Whether the last error has yet to be raised."""
         return self._error is not None and self._reader.is_unread(self._error)
 
     def add(self, error: KafkaWireError) -> None:

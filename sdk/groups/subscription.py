@@ -1,4 +1,4 @@
-"""The subscription of a member: topics by name, topics that match a pattern, or all topics but those."""
+"""The subscription of a member: topics by name, topics that match a pattern, or all topics that do not match it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Subscription:
     Args:
         names: the names of the topics; empty if there is a pattern.
         pattern: a regular expression that the whole name of a topic must match; None if there are names. A coordinator
-            that itself matches names (KIP-848) uses RE2/J syntax.
+            that matches names itself (KIP-848) uses RE2/J syntax.
         excludes: whether to read all topics except the matching ones.
 
     Raises:
@@ -75,5 +75,5 @@ class Subscription:
             _ = self._regex
 
     def keep_known(self, metadata: Metadata) -> None:
-        """Keep the metadata of the topics up to date, or for a pattern, the metadata of all topics."""
+        """Keep the metadata of the named topics up to date; for a pattern, that of all topics."""
         metadata.wanted = None if self.pattern is not None else set(self.names)

@@ -48,10 +48,10 @@ class TopicFilter:
         expression: a regular expression that the whole name of a topic must match. A comma separates alternatives;
             spaces, and quotes at both ends, are ignored, as properties files may contain them.
         kind: whether to read the matching topics or all others.
-        excludes_internal: whether Kafka's own topics never pass.
+        excludes_internal: whether Kafka's own topics are always left out.
 
     Attributes:
-        expression: the expression without these extras, as members publish it.
+        expression: the expression in the form that members publish.
         kind: as given.
 
     Raises:

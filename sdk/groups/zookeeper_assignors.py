@@ -1,8 +1,8 @@
 """The two assignors of members that register in ZooKeeper.
 
-Each member computes the whole assignment from the same facts and takes its own part, so all members must get the same
-result, in whatever language they are written. The assignment is to threads, in the order of their text. These functions
-are not `Assignor`s, which support neither threads nor gaps in partition numbers.
+Each member computes the whole assignment from the same data and takes its own part, so all members must get the same
+result, in whatever language they are written. Partitions are assigned to threads, which are sorted by their text. These
+functions are not `Assignor`s, which support neither threads nor gaps in partition numbers.
 
 Source: `RangeAssignor`, `RoundRobinAssignor` of `kafka.consumer` in Apache Kafka 1.1. Its round robin leaves the order
 of topics whose names have the same hash, like `Aa` and `BB`, to its hash tables; here, they are ordered by name.

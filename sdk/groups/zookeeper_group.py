@@ -63,7 +63,7 @@ class State(Enum):
     REGISTERING = "registering"
     #: It reads the group, and sets watches.
     READING = "reading"
-    #: It gives up partitions that others should read.
+    #: It gives up partitions that other members should read.
     REVOKING = "revoking"
     #: It deletes the owners of those partitions.
     RELEASING = "releasing"
@@ -177,7 +177,7 @@ class ZookeeperGroup:
         zookeeper: the settings that are specific to this protocol.
         subscription: the topics that the member wants to read.
         reader: reads the assigned partitions.
-        offsets: commits on revocation; signs with this membership from now on.
+        offsets: commits on revocation; signs commits with this membership from now on.
         notify: receives the events, whose generation is the number of this member's rebalances.
         on_failure: called with an error that ends the membership permanently.
     """
@@ -353,7 +353,7 @@ class ZookeeperGroup:
         self._suspended_ms = now_ms
 
     def expired(self, now_ms: int) -> None:
-        """Note that the session is gone with all nodes of this member; others may already own its partitions."""
+        """Note that the session is gone, with this member's nodes; other members may already own its partitions."""
         self._is_connected = False
         self._suspended_ms = None
         self._may_be_registered = False

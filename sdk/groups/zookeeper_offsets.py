@@ -1,8 +1,8 @@
 """The offsets of a group in ZooKeeper: a node for each partition, with the next offset to read as decimal text.
 
 A node has no room for metadata or a leader epoch. No signature is needed, since the registry carries out a session's
-writes in order and none after its end: a member's last commit precedes the deletion of its owner node, and thus the
-next owner's read of the offset.
+writes in order, and none after the session has ended: a member's last commit precedes the deletion of its owner node,
+and thus the next owner's read of the offset.
 
 Source: `ZookeeperConsumerConnector.commitOffsetToZooKeeper`, `fetchOffsetFromZooKeeper` in Apache Kafka 1.1.
 """

@@ -3,7 +3,7 @@
 All of these nodes are ephemeral: they end with the session. Only the member that created the owner of a partition reads
 the partition.
 
-If a lost connection hides its outcome, an operation can be carried out twice. The second deletion of an owner might hit
+An operation can be carried out twice if a lost connection hides its outcome. The second deletion of an owner might hit
 another member's node, created between the two. So owners are deleted in a transaction that also writes the
 registration, with its expected version: the second time, the transaction finds another version and deletes nothing.
 
@@ -171,7 +171,7 @@ class Ownership:
         return Create(self._owner(partition), CONSUMER_OWNER.encode(str(thread)), CreateMode.EPHEMERAL)
 
 
-#: Codes of a guarded deletion that was partly done before, possibly by an operator: look again.
+#: Codes which mean that a guarded deletion was partly done before, possibly by an operator: look again.
 _CHANGED: Final = frozenset({RegistryCode.BAD_VERSION, RegistryCode.NO_NODE})
 
 

@@ -1,4 +1,4 @@
-"""The text that locates a ZooKeeper: its servers, and the chroot, the node below which all paths are.
+"""The text that locates a ZooKeeper: its servers, and its chroot, the node that all paths are relative to.
 
 Source: `ConnectStringParser` in Apache ZooKeeper; `zookeeper.connect` in Apache Kafka.
 """
@@ -19,7 +19,7 @@ def parse_connect(name: str, connect: str) -> tuple[str, str]:
         connect: `host:port,host:port/chroot`.
 
     Raises:
-        ConfigurationError: the text has another form.
+        ConfigurationError: the text does not have this form.
     """
     hosts, slash, chroot = connect.partition("/")
     chroot = f"/{chroot}" if slash and chroot else ""

@@ -460,7 +460,7 @@ class Content(Protocol[T]):
 
 
 class _NoContent:
-    """A node that only matters by its existence; like Kafka, ignore its content."""
+    """A node whose existence is all that matters; like Kafka, ignore its content."""
 
     def decode(self, content: bytes | None, path: str) -> None:
         return None
@@ -640,7 +640,7 @@ def _sendable(found: object) -> object:
 
 
 def _depth(content: bytes) -> int:
-    """Return how deeply JSON objects and arrays are nested, or less if there are too few to exceed the limit."""
+    """Return how deeply JSON objects and arrays are nested, or a lower number if the limit cannot be exceeded."""
     if content.count(b"[") + content.count(b"{") <= NESTING_MAX:
         return 0
     depth = deepest = 0

@@ -29,11 +29,11 @@ __all__ = ["ConnectionLog", "DirectHandler", "KazooConnection", "KnownSession", 
 _PAUSE_MIN_SECONDS: Final = 0.1
 _PAUSE_MAX_SECONDS: Final = 2.0
 
-#: How long connecting and the answer to the first request may take, unless the session timeout is shorter. A ZooKeeper
-#: that is just starting accepts connections that it never answers.
+#: How long it may take to connect and to get the first answer, unless the session timeout is shorter. A ZooKeeper that
+#: is just starting accepts connections that it never answers.
 _HANDSHAKE_SECONDS: Final = 6.0
 
-#: The minimum time for a TLS handshake, no matter how long connecting took.
+#: The minimum time to allow for a TLS handshake, no matter how long it took to connect.
 _ROUND_TRIP_SECONDS: Final = 1.0
 
 #: How many connections in a row may be lost while a previously successful login is repeated; the next loss counts as a
@@ -112,7 +112,7 @@ class WakePipe:
 
 
 class _TimedOut(Exception):
-    """A connection has taken too long."""
+    """A connection took too long."""
 
 
 class DirectHandler:
@@ -142,7 +142,7 @@ class DirectHandler:
         self._received_at_ms = 0
 
     def limit_silence(self, silence_ms: float) -> None:
-        """Begin to watch a new connection: it counts as lost once nothing has been received for this long.
+        """Begin to watch a new connection: it is considered lost once nothing has been received for this long.
 
         kazoo itself checks its pings only while nothing is being sent.
         """
@@ -155,7 +155,7 @@ class DirectHandler:
             self._is_ended.set()
             for each in self._sockets:
                 try:
-                    # The method of a TLS socket would remove TLS state that another thread is using.
+                    # A TLS socket's own `shutdown` would remove TLS state that another thread is using.
                     socket.socket.shutdown(each, socket.SHUT_RDWR)
                 except OSError:
                     continue  # it is already closed
@@ -337,7 +337,7 @@ class _CloseAnswer:
         self.is_given = True
 
     def set_exception(self, error: Exception) -> None:
-        """Ignore the error: the session ends by its timeout."""
+        """Ignore the error: the session ends when it times out."""
 
 
 class _OneWatcher(dict[str, set[Callable[[Any], None]]]):
@@ -356,7 +356,7 @@ class _OneWatcher(dict[str, set[Callable[[Any], None]]]):
 
 
 class KazooConnection:
-    """A session, and further sessions after each expiry, until the credentials are refused or the connection is closed.
+    """A session, and another one after each expiry, until the credentials are refused or the connection is closed.
 
     Args:
         hosts: the servers, with their ports, separated by commas.

@@ -25,7 +25,7 @@ _CONVERT_PKCS12: Final = "openssl pkcs12 -in FILE -out FILE.pem"
 
 
 class KeyStore(NamedTuple):
-    """A file with certificates; this program's own also contains a private key.
+    """A file with certificates; this program's own file also contains a private key.
 
     Attributes:
         option: the option that names the file, for errors.
@@ -45,7 +45,7 @@ def context_of(trusted: KeyStore, own: KeyStore, versions: Collection[str], *, c
 
     Args:
         trusted: the certificates of trusted authorities; without a location, the system's certificates.
-        own: the certificate and the private key of this program; without a location, it has none.
+        own: the certificate and the private key of this program; without a location, the program has neither.
         versions: TLS versions, for example TLSv1.3.
         checks_hostname: whether the server's certificate must match the host name of the connection.
 

@@ -57,8 +57,8 @@ def login_of(option: str, path: str, section: str) -> SaslDigest | None:
         section: the name of the section.
 
     Raises:
-        ConfigurationError: the file cannot be read, the section has a login module other than DigestLoginModule, or
-            user name or password is missing.
+        ConfigurationError: the file cannot be read, the section has a login module other than DigestLoginModule, or the
+            user name or the password is missing.
     """
     try:
         with open(path, "rb") as file:

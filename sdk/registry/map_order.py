@@ -40,7 +40,7 @@ def java_hash_map(keys: Collection[str]) -> list[str]:
 
 
 def java_properties(keys: Collection[str]) -> list[str]:
-    """Return keys in the order of `java.util.Properties`, whose table grows one key before that of a `HashMap`."""
+    """Return keys in the order of `java.util.Properties`, whose table grows one key earlier than a `HashMap`'s."""
     mask = _buckets(len(keys)) - 1
     return sorted(keys, key=lambda key: _spread(string_hash(key)) & mask)
 

@@ -121,8 +121,8 @@ SESSION_ENDED: Final = frozenset({RegistryCode.SESSION_EXPIRED, RegistryCode.AUT
 class RegistryError(KafkaWireError):
     """The registry has not carried out an operation.
 
-    Decide by `code`. After SESSION_EXPIRED, the operation may be submitted again in the new session; whether it was
-    carried out in the old session is unknown.
+    Base decisions on `code`. After SESSION_EXPIRED, the operation may be submitted again in the new session; whether it
+    was carried out in the old session is unknown.
 
     Args:
         code: the reason.
@@ -177,9 +177,9 @@ class WatchEvent(NamedTuple):
 
     Attributes:
         path: the node.
-        kind: what happened. After a lost connection, it is the difference from the state that the session has seen, no
+        kind: what happened. After a lost connection, it is the difference from the state that the session last saw, no
             matter how many changes there were: a node that was deleted and created again is CHANGED. Changes that the
-            reader has already seen may be reported.
+            reader has already seen may be reported again.
     """
 
     path: str
@@ -470,7 +470,7 @@ class SessionListener:
     """Follows the session. A derived class only overrides the methods that it needs.
 
     A session begins with `opened`. Then `suspended` and `connected` alternate. At the end, `expired` is called,
-    followed by `opened` once the registry has opened the next session by itself.
+    followed by `opened` once the registry has opened the next session.
     """
 
     def opened(self) -> None:
@@ -552,8 +552,8 @@ class Registry(Protocol):
         Outcomes are reported after this call, as always. It may be called again.
 
         Args:
-            timeout_ms: how long the call may take. If the registry has not answered by then, it ends the session when
-                that times out.
+            timeout_ms: how long the call may take. If the registry has not answered by then, it ends the session once
+                the session times out.
         """
         ...
 
@@ -606,7 +606,7 @@ def refusal_of(operation: Operation, prefix_bytes: int = 0) -> RegistryError | N
 
 
 def _value_problem(operation: Operation | Check) -> str | None:
-    """Return what in an operation, except its path, ZooKeeper's protocol cannot express; None if there is nothing."""
+    """Return which part of an operation, except its path, ZooKeeper's protocol cannot express; None if none."""
     data: object = operation.data if isinstance(operation, Create | SetData) else None
     if not isinstance(data, bytes | None):
         return f"the data is of type {type(data).__name__}; it must be bytes"

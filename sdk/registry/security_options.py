@@ -1,4 +1,4 @@
-"""How a program and a ZooKeeper authenticate each other: TLS and a SASL login; the names are Apache Kafka's.
+"""How a program and a ZooKeeper authenticate each other: TLS and a SASL login; the options have Apache Kafka's names.
 
 Java programs get the login from system properties, above all `java.security.auth.login.config`. Here, these are
 ordinary options.

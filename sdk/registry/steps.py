@@ -90,7 +90,7 @@ ATTEMPTS_MAX: Final = 10
 
 
 class CheckFailed(RegistryError):
-    """A node whose version had to be checked has changed or is gone; nothing was written.
+    """A node whose version was checked has changed or is gone; nothing was written.
 
     To a controller, this means that another controller has been elected.
 
@@ -177,7 +177,7 @@ def run(registry: Registry, steps: Steps[R], done: Callable[[R], None], failed: 
     Args:
         registry: carries out the operations.
         steps: the steps; everything before their first operation runs inside this call.
-        done: called with the result; if there are no operations at all, inside this call.
+        done: called with the result, inside this call if there are no operations at all.
         failed: called instead with the error that the sequence raises: a `RegistryError`, or an error in its own code.
 
     Returns:
@@ -195,7 +195,7 @@ def together(sequences: Iterable[Steps[R]]) -> Steps[list[R]]:
         Their results, in order.
 
     Raises:
-        RegistryError: a sequence has failed. The others end where they are.
+        RegistryError: a sequence has failed. The other sequences stop where they are.
     """
     started = list(sequences)
     results: dict[int, R] = {}
@@ -338,7 +338,7 @@ def create_with_parents(path: str, data: bytes | None = None, acl: tuple[Acl, ..
         if not isinstance(outcome, RegistryError) or outcome.code is not RegistryCode.NO_NODE:
             break
         # All nodes are created in order, in one round trip. It is unknown which parents exist, and creating an existing
-        # one may be refused with NO_AUTH, so only the last outcome counts.
+        # parent may be refused with NO_AUTH, so only the last outcome counts.
         creations = [*(Create(ancestor, acl=acl) for ancestor in ancestors), Create(path, data, acl=acl)]
         *parents, outcome = yield creations
         if isinstance(outcome, RegistryError) and outcome.code is RegistryCode.NO_NODE:

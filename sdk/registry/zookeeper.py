@@ -208,12 +208,12 @@ class ZooKeeperRegistry:
         self._session_id = 0
         #: The last transaction seen before the connection was lost.
         self._last_zxid = 0
-        #: Operations that are not sent; sent and not answered; sent, but their connection is lost.
+        #: Operations that have not been sent; that were sent but not answered; whose connection was then lost.
         self._waiting: deque[_Waiting] = deque()
         self._in_flight: deque[_Waiting] = deque()
         self._returned: list[_Waiting] = []
         self._pending_bytes = 0
-        #: The calls taken from the inbox; and callbacks of the owner, which run before the rest of them.
+        #: Calls taken from the inbox; and callbacks of the owner, which run before the remaining calls.
         self._taken: deque[Callable[[], None]] = deque()
         self._calls: deque[Callable[[], None]] = deque()
         # Shared with kazoo's thread.
@@ -308,7 +308,7 @@ class ZooKeeperRegistry:
             closed()
 
         if connection is None or not self._start_thread(end):
-            closed()  # without a thread, the session ends by its timeout
+            closed()  # without a thread, the session ends when it times out
 
     def _end_session(self, connection: KazooConnection, timeout_ms: int) -> None:
         if not connection.close(timeout_ms):
@@ -376,7 +376,7 @@ class ZooKeeperRegistry:
             self._end_without_owner()
 
     def _end_without_owner(self) -> None:
-        """End the session, since kazoo's thread would keep it and its nodes for as long as the process lives."""
+        """End the session, since kazoo's thread would keep it and its nodes alive as long as the process runs."""
         with self._lock:
             self._has_owner = False
             self._inbox.clear()

@@ -19,7 +19,7 @@ from kafkawire.sdk.transport.driver_interface import NextPoll, Versions
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
-    #: The type of a call's response; a plain `Call` can have any.
+    #: The type of a call's response; a plain `Call` may have any response.
     Answer = TypeVar("Answer", bound=Message, default=Any)
 else:
     from typing import TypeVar

@@ -53,7 +53,7 @@ class Coordinators:
         return address
 
     def knows(self, wanted: Coordinator) -> bool:
-        """Return whether a coordinator has been looked up, and nothing has shown since then that it has moved."""
+        """Return whether a coordinator is known, and nothing has shown since its look-up that it has moved."""
         return wanted in self._known
 
     def trouble(self, wanted: Coordinator) -> KafkaWireError | None:

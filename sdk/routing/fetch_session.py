@@ -116,7 +116,7 @@ class FetchSession:
         if error_code != ErrorCode.NONE:
             self.restart(keeps_id=error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH)
             return False
-        if session_id == NO_FETCH_SESSION_ID:  # the broker keeps no sessions, or has no room for this one
+        if session_id == NO_FETCH_SESSION_ID:  # the broker keeps no sessions, or has no room for another
             self.restart()
         else:
             self._session_id = session_id

@@ -23,9 +23,9 @@ class GivenMetadata:
 
     Attributes:
         metadata: the given metadata; it has no topics.
-        ended_ms: the ms before the last call of `set`, so that a call in the same ms counts as later; -1 before the
+        ended_ms: one ms before the last call of `set`, so that a call in the same ms counts as later; -1 before the
             first call of `set`.
-        refusal: None, since no broker is asked that could refuse.
+        refusal: None, since no broker is asked and so none can refuse.
     """
 
     def __init__(self) -> None:

@@ -63,7 +63,7 @@ class Link:
         connection: the connection, which knows the broker's versions; None unless the link is ready.
         in_flight: the calls that are waiting for their response.
         congested: whether the connection has too many unsent bytes.
-        muted_until_ms: until when the broker, which has throttled this client, accepts no requests (KIP-219).
+        muted_until_ms: until when no requests are sent, because the broker has throttled this client (KIP-219).
         throttle_ms: the last throttle time that the broker has given in a response.
         used_ms: when the link was last used.
     """

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EpochEnd", "ListedOffset", "epoch_answers", "epoch_request", "list_answers", "list_request", "list_version"]
 
-#: The first version that supports each special timestamp; earlier versions take it for a time and look for a record.
+#: The first version that supports each special timestamp; earlier versions mistake it for a time and look for a record.
 _FIRST_WITH: Final[Mapping[int, int]] = {
     OffsetTimestamp.MAX_TIMESTAMP: enums.LIST_OFFSETS_FIRST_WITH_MAX_TIMESTAMP,
     OffsetTimestamp.EARLIEST_LOCAL: enums.LIST_OFFSETS_FIRST_WITH_EARLIEST_LOCAL,
@@ -70,7 +70,7 @@ def list_request(
         metadata: the metadata, which contains the leader epochs.
         times: the times, in ms since the epoch or as an `OffsetTimestamp`.
         isolation_level: with READ_COMMITTED, the latest offset is the last stable one.
-        timeout_ms: how long a broker may take to ask remote storage.
+        timeout_ms: how long a broker may take to query remote storage.
     """
     topics = []
     for topic, numbers in by_topic(times).items():
@@ -86,7 +86,7 @@ def list_version(times: Mapping[TopicPartition, int], node_id: int, versions: Ve
     """Return the version of the request to a broker.
 
     Raises:
-        UnsupportedVersion: the broker would take a special timestamp for a time, and find no record.
+        UnsupportedVersion: the broker would mistake a special timestamp for a time, and find no record.
     """
     version = versions.version_for(ListOffsetsRequest)
     for partition, time in times.items():

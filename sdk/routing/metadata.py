@@ -127,11 +127,11 @@ class Metadata:
         self._names: dict[bytes, str] = {}
         #: Ids of topics that have an error or were missing from the last response with all topics.
         self._former_ids: dict[str, bytes] = {}
-        #: When responses began to name an older leader epoch of a topic than the known one.
+        #: When responses began to name a leader epoch older than the known one, by topic.
         self._older_since_ms: dict[str, int] = {}
         self._max_age_ms = max_age_ms
         self._updated_ms: int | None = None
-        #: Names of the known topics that were requested at that time or later.
+        #: Names of the known topics that were requested at the time above or later.
         self._recent: set[str] = set()
         self._lines = LogLimit(logger)
 
@@ -184,7 +184,7 @@ class Metadata:
     def stale_ms(self) -> int:
         """Return when the metadata becomes stale, which may be in the past.
 
-        The metadata is stale while a topic is missing, or if a topic was only wanted after the last request was sent.
+        The metadata is stale while a topic is missing, or if a topic became wanted after the last request was sent.
         """
         is_lacking = not self.is_complete if self.wanted is None else not self.wanted <= self._recent
         if self._updated_ms is None or is_lacking:
@@ -206,7 +206,7 @@ class Metadata:
         return None if topic is None else topic.partitions.get(partition.partition)
 
     def absence(self, partition: TopicPartition) -> str:
-        """Describe which partitions a topic has if this is not one of them; empty if it is, or the topic is unknown."""
+        """Describe which partitions a topic has if this one does not exist; empty otherwise, or for unknown topics."""
         topic = self.topics.get(partition.topic)
         if topic is None or partition.partition in topic.partitions:
             return ""

@@ -1,10 +1,10 @@
 """Keep the metadata of a client fresh, with one request at a time and pauses between requests.
 
 Metadata that is stale on arrival (a topic was deleted, a partition has no leader) is requested again after growing
-pauses. A topic that has never been requested does not wait, and restarts the pauses, because a broker that creates the
-topic has it a moment later. Events during a request cause another request, since the response may be older than the
-event. A rejected login must not be repeated every second, so the next request depends on the age of the metadata,
-unless it is needed earlier.
+pauses. A topic that has never been requested is requested immediately, and restarts the pauses, because a broker that
+creates the topic has it a moment later. Events during a request cause another request, since the response may be older
+than the event. A rejected login must not be repeated every second, so the next request depends on the age of the
+metadata, unless it is needed earlier.
 
 Source: Apache Kafka, `Metadata`, `NetworkClient.DefaultMetadataUpdater`; KIP-1102 (rebootstrap on request).
 """

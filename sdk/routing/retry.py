@@ -108,7 +108,7 @@ class Attempts:
 
     @property
     def are_spent(self) -> bool:
-        """Whether no retry is left, regardless of the time."""
+        """Whether all retries have been used up, regardless of the deadline."""
         return self._retries is not None and self.failures > self._retries
 
     def failed(self, error: KafkaWireError, now_ms: int, *, is_mended: bool = False) -> bool:
@@ -131,7 +131,7 @@ class Attempts:
         return self.deadline_ms is None or self.not_before_ms < self.deadline_ms
 
     def succeeded(self) -> None:
-        """Reset: the next failure is the first again."""
+        """Start over: the next failure counts as the first."""
         self.failures = 0
         self.not_before_ms = 0
         self.last_error = None

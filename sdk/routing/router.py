@@ -1,8 +1,8 @@
 """Route calls to brokers: decide which connections to open, when to send calls, and which ones to retry.
 
-A machine without I/O. Producers, consumers and admins submit calls; the driver (`transport/driver.py`) carries out the
-actions that `poll` returns and reports what happened. The router keeps the metadata fresh and knows the coordinators.
-The work per event grows with the changes, not with the number of waiting calls.
+The router is a machine without I/O. Producers, consumers and admins submit calls; the driver (`transport/driver.py`)
+carries out the actions that `poll` returns and reports what happened. The router keeps the metadata fresh and knows the
+coordinators. The work per event grows with the changes, not with the number of waiting calls.
 
 Source: Apache Kafka, `NetworkClient`, `ConsumerNetworkClient`; KIP-219 (throttling), KIP-899 (rebootstrap).
 """
@@ -40,7 +40,7 @@ from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["MAX_CALLS", "Action", "Router"]
 
-#: Throttling of at least this length explains latency and timeouts that users see.
+#: Throttling that lasts at least this long explains latency and timeouts that users see.
 _LONG_THROTTLE_MS = 1_000
 
 #: The maximum number of unsettled calls: far more than any program needs, and a bound for a runaway program.
@@ -243,7 +243,7 @@ class Router:
             before = self._submissions
             for key, bucket in list(self._buckets.items()):
                 self._drain(*key, bucket, now_ms, actions)
-            self._refresh_ms = self._refresh.due_ms()  # a call to an unlisted broker outdates the metadata
+            self._refresh_ms = self._refresh.due_ms()  # a call to an unlisted broker makes the metadata stale
         if now_ms >= self._links.due_ms:
             for action in self._links.tend(now_ms):
                 if isinstance(action, Shut):
@@ -286,7 +286,7 @@ class Router:
         self._coordinators.forget_at(link.address)
         if isinstance(error, AuthenticationFailed):
             self._refusals.error(link.address, now_ms, "%s", error)
-        elif is_idle:  # brokers and balancers close idle connections; nothing was lost
+        elif is_idle:  # brokers and load balancers close idle connections; nothing was lost
             self._lines.info(("idle", link.address), now_ms, "%s, while idle", error)
         else:
             self._lines.warning(link.address, now_ms, "%s (%d in a row)", error, link.attempts.failures)
@@ -471,7 +471,7 @@ class Router:
         return None
 
     def _refuse(self, bucket: _Bucket, error: KafkaWireError, happened_ms: int, now_ms: int) -> None:
-        """Tell the calls of a target about a failure: calls that do not retry end; if it is final, all calls end."""
+        """Tell the calls of a target about a failure: calls that do not retry end; if the error is final, all end."""
         if bucket.judged_ms >= happened_ms:
             return
         bucket.judged_ms = happened_ms

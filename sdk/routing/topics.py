@@ -17,7 +17,7 @@ __all__ = ["LEGAL_NAME", "checked_topic", "checked_topics", "is_legal_name"]
 #: The length is limited because brokers build file names from a topic's name, a hyphen and a partition number.
 _NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
-#: The rule for topic names in words.
+#: The rule for topic names, in words.
 LEGAL_NAME: Final = "1 to 249 of the characters a-z, A-Z, 0-9, '.', '_', '-'"
 
 

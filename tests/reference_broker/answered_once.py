@@ -19,7 +19,7 @@ def answered_once(failures: list[AssertionError]) -> Iterator[None]:
     complete = DelayedOperation.complete
 
     def completed(self: DelayedOperation, response: Message) -> None:
-        # A deletion continues after its client has been told that it takes too long.
+        # A deletion continues after its client has been told that it is taking too long.
         if self.response is not None and not isinstance(response, DeleteTopicsResponse):
             failures.append(AssertionError(f"already answered with {self.response}, now with {response}"))
         complete(self, response)

@@ -98,7 +98,7 @@ class BrokerBench:
         return core
 
     def elect(self) -> None:
-        """Elect the coordinators for the partitions that they do not serve."""
+        """Elect the coordinators for the partitions that they do not serve yet."""
         for coordinator in (self.core.groups, self.core.transactions):
             for number, replica in enumerate(self.core.replicas.of(coordinator.topic)):
                 coordinator.elected(number, TopicLog(replica), replica.leader_epoch, self.now_ms)

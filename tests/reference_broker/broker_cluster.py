@@ -82,7 +82,7 @@ class BrokerCluster:
         return broker
 
     async def stop(self, broker_id: int) -> None:
-        """Stop a broker, which first gives away its leaderships."""
+        """Stop a broker, which first hands over leadership of its partitions."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             await self.brokers.pop(broker_id).stop()
 

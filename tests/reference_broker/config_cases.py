@@ -1,7 +1,7 @@
 """Brokers' responses to configuration changes: one table for Apache Kafka and the reference broker.
 
-`tests/kafka/test_config_cases.py` sends the cases to both,
-`tests/reference_broker/apis/test_incremental_alter_configs.py` to a broker without sockets.
+`tests/kafka/test_config_cases.py` sends the cases to both, and
+`tests/reference_broker/apis/test_incremental_alter_configs.py` sends them to a broker without sockets.
 """
 
 from __future__ import annotations

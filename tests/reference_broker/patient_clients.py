@@ -154,7 +154,7 @@ class Clients:
     Attributes:
         given: every producer id and epoch that the broker has given.
         ids: the holder of each producer id.
-        is_strict: whether requests must not fail any more.
+        is_strict: whether requests may no longer fail.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Brokers of a cluster: records, groups and transactions survive a broker, and replicas are identical byte for byte.
+"""Brokers of a cluster: records, groups and transactions outlive a broker, and replicas are identical byte for byte.
 
 Method: three in-process brokers on real sockets, with one embedded registry; the SDK's clients.
 """

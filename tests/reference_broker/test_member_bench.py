@@ -1,8 +1,8 @@
 """The APIs give the same answers whether a broker is standalone or the only one in a cluster.
 
-Method: the API tests run again in another process whose fixture `bench` is a member of a cluster. This leaves out
-modules with an API that only standalone brokers have, with a text of Apache Kafka 4, or with work that takes different
-turns.
+Method: the API tests run again in another process whose fixture `bench` is a member of a cluster. Modules are left out
+if they test an API that only standalone brokers have, expect a text of Apache Kafka 4, or do work that takes a
+different number of turns.
 """
 
 from __future__ import annotations

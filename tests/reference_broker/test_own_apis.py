@@ -1,4 +1,4 @@
-"""Handlers of a user's own APIs pass through the same chain as the broker's, and cannot end the broker.
+"""Handlers of a user's own APIs pass through the same chain as the broker's, and cannot stop the broker.
 
 Method: a broker in a thread, whose handler of the example's API runs a function of the test; a client that sends one
 request at a time.

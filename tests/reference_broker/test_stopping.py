@@ -71,7 +71,7 @@ def are_ending(broker):
 
 
 def test_stop_of_a_client_that_goes_on_sending(tmp_path):
-    """It gets its responses although the broker leaves further requests unread."""
+    """The client gets its responses even though the broker leaves further requests unread."""
     broker = BackgroundBroker(tmp_path)
     broker.start()
     stored = 0

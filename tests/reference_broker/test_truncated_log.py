@@ -1,6 +1,6 @@
 """A consumer detects that a crash has cut the log below its position, and reads the records written there since then.
 
-Method: a broker is killed, the end of its log is cut off as in a power cut, and other records are written before the
+Method: a broker is killed, the end of its log is removed as in a power cut, and other records are written before the
 consumer fetches again. Without the consumer's own leader epoch, the new log would look like a continuation of the old
 one.
 """

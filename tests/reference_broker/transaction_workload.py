@@ -141,7 +141,7 @@ class TransactionWorkload:
         self.old = Transactor(self.shared, "old", TransactionVersion.TV_1, "numbers")
         self.lazy = Transactor(self.shared, "lazy", TransactionVersion.TV_2, "numbers", timeout_ms=2_000)
         self.transactors = [self.steady, self.old, self.lazy]
-        #: The latest broker, because time does not go back at a restart.
+        #: The latest broker, because time does not go backwards at a restart.
         self._bench: BrokerBench | None = None
 
     @staticmethod

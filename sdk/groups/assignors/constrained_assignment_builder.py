@@ -43,7 +43,7 @@ class ConstrainedAssignmentBuilder:
         # Members below the minimum quota, and members at the minimum quota that may get one more partition.
         self._below_min_quota: list[str] = []
         self._at_min_quota: list[str] = []
-        # The former owner of each partition that loses it; None if several members claimed the partition.
+        # The former owner of each partition that was taken away; None if several members claimed the partition.
         self._revoked: dict[TopicPartition, str | None] = dict.fromkeys(ownership.disputed)
 
     def build(self) -> None:
@@ -63,7 +63,7 @@ class ConstrainedAssignmentBuilder:
         self._assign_round_robin(left)
 
     def _assign_owned(self) -> None:
-        """Let members keep their partitions, up to their quota; the first ones that own enough get the maximum."""
+        """Let members keep their partitions, up to their quota; the first members that own enough get the maximum."""
         for member in java_order(self._ownership.owned, string_hash):
             owned = [
                 partition

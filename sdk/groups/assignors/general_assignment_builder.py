@@ -1,4 +1,4 @@
-"""Build a sticky assignment for members with different subscriptions; balance comes before few moves.
+"""Build a sticky assignment for members with different subscriptions; balance matters more than few moves.
 
 Members keep the partitions that they own and still subscribe to. Every other partition goes to the subscriber with the
 fewest partitions. Then partitions move from members with more to members with fewer until no move helps; if the result

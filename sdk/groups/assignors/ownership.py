@@ -1,7 +1,7 @@
 """The former owners of partitions, according to the members' claims, which may be outdated and may conflict.
 
-Source: Apache Kafka, `AbstractStickyAssignor`; KIP-792 (generations). Two bugs of Kafka are not repeated here: Kafka
-compares the generation in user data with that in another member's subscription, which may be missing, and gives
+Source: Apache Kafka, `AbstractStickyAssignor`; KIP-792 (generations). Two of Kafka's bugs are not reproduced here:
+Kafka compares the generation in user data with that in another member's subscription, which may be missing, and gives
 partitions back to a former owner that no longer subscribes to them.
 """
 

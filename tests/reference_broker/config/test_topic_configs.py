@@ -175,7 +175,7 @@ def test_compacted_segments_are_rolled_for_the_compaction_lag():
 
 
 def test_jitter_is_less_than_the_age_at_which_a_log_rolls():
-    """If its jitter exceeds `max.compaction.lag.ms`, Apache Kafka rolls a compacted log at every batch."""
+    """If the jitter exceeds `max.compaction.lag.ms`, Apache Kafka rolls a compacted log at every batch."""
     configs = {"segment.ms": "1000", "segment.jitter.ms": "900"}
     assert log_config(configs).segment_jitter_ms == 900
     compacted = log_config({**configs, "cleanup.policy": "compact", "max.compaction.lag.ms": "100"})

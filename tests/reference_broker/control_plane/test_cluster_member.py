@@ -52,7 +52,7 @@ def test_a_follower_that_is_silent_leaves_the_isr() -> None:
     async def story(cluster: BrokerCluster) -> None:
         leader = cluster.controller_id
         number = next(each for each in range(2) if cluster.leader_of("t", each) == leader)
-        # Its session lives on, so only its silence gives it away.
+        # The follower's session lives on, so only its silence gives it away.
         await cluster.brokers.pop(3 - leader).kill()
         async with Producer(cluster.bootstrap, acks=1) as producer:
             producer.send("t", b"1", partition=number)

@@ -288,7 +288,7 @@ def test_connection_is_read_while_there_is_memory_and_it_is_not_closed():
 
 
 def test_others_go_on_once_a_lost_connection_has_given_back_everything(monkeypatch):
-    """It gives back received bytes, unsent bytes, and its turn, which lets the next connection continue."""
+    """A lost connection gives back received bytes, unsent bytes, and its turn, which lets the next one continue."""
 
     async def test() -> None:
         bench = Bench()

@@ -158,7 +158,7 @@ def test_the_largest_that_are_allowed() -> None:
 
 @pytest.mark.parametrize("pattern", ["(a" + "|" * 8_000 + "){1000}", "(?:a|" + "b{0}" * 2_000 + "){1000}"])
 def test_ways_that_are_nothing_count_once(pattern: str) -> None:
-    """Otherwise each one would be an alternative, or a part, of each repetition."""
+    """Otherwise, every empty alternative or empty part would count in each repetition."""
     found, steps = matching(TopicPattern(pattern), ["aa", "ab"])
     assert found == {"aa"}
     assert sum(steps) < 10 * STATES_MAX

@@ -309,7 +309,7 @@ class MemoryRegistry:
                 listener.suspended()
 
     def reconnect(self) -> None:
-        """Connect again; if the tree has ended the former session, in a new one."""
+        """Connect again; if the tree has ended the former session, begin a new one."""
         if self.is_connected:
             return
         self.is_connected = True

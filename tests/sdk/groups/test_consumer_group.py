@@ -69,7 +69,7 @@ def test_members_share_the_partitions_and_go_on_reading_what_they_keep() -> None
 
 
 def test_a_commit_that_was_rejected_is_followed_by_a_heartbeat_at_once() -> None:
-    """The heartbeat shows whether the member was fenced; a rejected commit of a former epoch causes none."""
+    """The heartbeat shows whether the member was fenced; a rejected commit of a former epoch causes no heartbeat."""
     cluster = Cluster.of_consumers()
     member = cluster.member("a")
     cluster.settle(member)

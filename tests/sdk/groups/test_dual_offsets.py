@@ -24,7 +24,7 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def offsets(**numbers: int) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return offsets of partitions of topic t, given like t0=5."""
+    """Return offsets of partitions of topic t, written as t0=5."""
     return {TopicPartition("t", int(name[1:])): OffsetAndMetadata(offset) for name, offset in numbers.items()}
 
 

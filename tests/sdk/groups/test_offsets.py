@@ -1,4 +1,4 @@
-"""Commits are merged, signed with the current membership, retried while it may help, and ended in time.
+"""Commits are merged, signed with the current membership, retried while that may help, and ended in time.
 
 Method: the machine alone on a simulated client, with a member whose signature the test sets.
 """

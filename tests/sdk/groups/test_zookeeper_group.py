@@ -153,7 +153,7 @@ def test_a_change_during_a_rebalance_is_followed_by_another(state: State) -> Non
     with taken(MEMBERSHIP_EDGES) as steps:
         group.set_partitions("t", 6)
         member.listener.is_slow = False
-        for _ in range(200):  # without the time and the poll that stories have
+        for _ in range(200):  # unlike the stories, without letting time pass or polling
             member.registry.step()
         member.listener.handle(group.now_ms)
         group.run(0)

@@ -1,4 +1,4 @@
-"""Access control lists are the same as Kafka gives its nodes, and digests are the same as ZooKeeper's."""
+"""Access control lists are the ones that Kafka gives its nodes, and digests are the same as ZooKeeper's."""
 
 from __future__ import annotations
 

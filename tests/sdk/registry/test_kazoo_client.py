@@ -427,7 +427,7 @@ def test_the_end_of_a_session_is_confirmed(is_answered: bool) -> None:
 
 
 def test_answers_that_come_together_are_all_read(certificates: Certificates) -> None:
-    """TLS decrypts both together, so the system sees no more data to read."""
+    """TLS decrypts both answers together, so the system sees no more data to read."""
 
     def two(peer: ScriptedConnection) -> None:
         peer.welcome()

@@ -1,7 +1,7 @@
 """Paths and contents of nodes are byte for byte the same as Kafka's.
 
 Method: each node of a ZooKeeper that Apache Kafka 3.9.1 and the consumer of 1.1.1 used, each of their writes, and
-results of Kafka's encoders are decoded and encoded again; each parameter at its limits, and with something wrong.
+results of Kafka's encoders are decoded and encoded again; each parameter at its limits, and with invalid values.
 """
 
 from __future__ import annotations

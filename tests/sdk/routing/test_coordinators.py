@@ -86,7 +86,7 @@ def test_only_the_coordinators_at_an_address_are_forgotten(simulation: Simulatio
 
 
 def test_a_refusal_ends_the_calls_that_wait_and_no_later_one(simulation: Simulation) -> None:
-    """It ends calls of every purpose; once those are gone, it fails no later call."""
+    """The refusal ends waiting calls of every purpose; once those are gone, it fails no later call."""
     refused = FindCoordinatorResponse.Coordinator("orders", error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     simulation.handlers[FindCoordinatorRequest] = lambda *_: FindCoordinatorResponse(coordinators=[refused])
     simulation.handlers[HeartbeatRequest] = lambda *_: HeartbeatResponse()

@@ -111,7 +111,7 @@ def member_after(
 
 
 def failed_vectors(name: str) -> list[str]:
-    """Return the failures of Apache Kafka's vectors for an assignor; there must be at least 30 vectors."""
+    """Check an assignor against Apache Kafka's vectors, at least 30 of them; return the failures."""
     vectors = [vector for vector in read_vectors("misc") if vector.get("assignor") == name]
     assert len(vectors) >= 30
     return [failure for vector in vectors if (failure := check_misc_vector(vector, ENGINE)) is not None]
