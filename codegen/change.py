@@ -13,7 +13,7 @@ __all__ = ["Change", "Verdict"]
 class Verdict(StrEnum):
     """The effect of a change on programs that use the old state."""
 
-    #: None; programs work as before.
+    #: No effect: programs work as before.
     COMPATIBLE = "compatible"
     #: The bytes are unchanged, but users should know about the change.
     NOTE = "note"

@@ -26,8 +26,8 @@ __all__ = [
     "load_configs",
 ]
 
-#: The kinds of resources with configurations, in the order of the file. The configurations of these resources cannot be
-#: given when a broker starts.
+#: The kinds of resources with configurations, in the order of the file. Those of `running_broker` cannot be set when
+#: the broker starts.
 RESOURCES: Final = ("topic", "broker", "running_broker", "group", "client_metrics")
 
 #: Their names in the ConfigType enumeration.
@@ -57,7 +57,7 @@ class HereSpec:
         option: the name of the option, if it differs from Kafka's name with underscores.
         default: the broker's own default, as text; None for Kafka's.
         min: the lowest value, if it differs from Kafka's.
-        also: an accepted value outside the range, where Kafka accepts none.
+        also: a value outside the range that is accepted here, but not by Kafka.
         reason: the reason for a difference from Kafka.
     """
 
@@ -77,14 +77,14 @@ class ConfigSpec:
         type: its type, one of `TYPES`.
         default: its default as Kafka writes it; None if there is none.
         min: the lowest value of a number, None if only its type limits it.
-        max: the highest value, likewise.
+        max: the highest value; None if only its type limits it.
         also: an accepted value outside that range.
         one_of: the only values allowed for a text, or for each entry of a list; empty if any value is accepted.
         any_case: whether case is ignored.
         rule: one of `RULES`, or empty.
         importance: one of `IMPORTANCES`; empty if Kafka has none.
         update: one of `UPDATES`, for a configuration of a broker.
-        broker: the broker configuration that is the default for a topic's or a group's; empty if there is none.
+        broker: the broker configuration that supplies a topic's or group's default; empty if there is none.
         synonyms: other names for the same value, possibly in another unit, in order of precedence after this one.
         here: None if it has no effect on the reference broker.
         about: its effect, in our own words; empty only for a configuration that was just imported.

@@ -30,11 +30,12 @@ ENTITIES = {
 #: Where a request can be accepted.
 LISTENERS = ("broker", "controller")
 
-#: Maximum number of versions of one message. Each costs a layout and a page of the reference; Kafka's messages have at
+#: Maximum number of versions of one message. Each adds a layout and a page of the reference; Kafka's messages have at
 #: most 18.
 VERSIONS_MAX = 128
 #: Maximum nesting of structures, including shared ones; Kafka's messages use 5. Python allows at most 20 nested loops,
-#: and the code of its engine has two for each tagged array: nine arrays of structures, and one inside the innermost.
+#: and the Python engine's code has two for each tagged array: enough for nine nested arrays of structures and one more
+#: array inside the innermost.
 STRUCTURE_DEPTH_MAX = 9
 #: Maximum number of fields of one message, counting those of a shared structure at each use, because layouts repeat
 #: them; Kafka's messages have at most 73.

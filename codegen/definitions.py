@@ -1,4 +1,4 @@
-"""Read the message definitions inside a Kafka release, 2.8 to 4.3.
+"""Read the message definitions inside a Kafka release (2.8 to 4.3).
 
 Kafka's jars contain the JSON files from which its own classes are generated. Facts (names, types, versions, tags,
 defaults) are imported, but texts are not: this project writes its own descriptions in `schemas/`. The files are read as
@@ -27,7 +27,7 @@ __all__ = ["Release", "read_jars", "read_release", "release_number", "release_or
 
 _FOLDERS = ("common/message/", "common/metadata/", "message/")
 
-#: Text in quotes, which is kept, or a comment. An unclosed one extends to the end, so that no position is tried twice.
+#: Quoted text, which is kept, or a comment. If it is not closed, it extends to the end, so no position is tried twice.
 _TEXT_OR_COMMENT = re.compile(r'("(?:\\.|[^"\\])*"?)|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 
 #: Releases before 4.0 distinguish ZooKeeper brokers from KRaft brokers. Both kinds serve clients.
@@ -124,8 +124,8 @@ def read_jars(paths: Iterable[Path]) -> list[MessageSpec]:
 def _with_records(found: Mapping[str, MessageSpec]) -> Iterator[MessageSpec]:
     """Yield the messages, with the keys and values of internal topics defined as in releases from 4.1 on.
 
-    Older releases call them data and give the record type as the version of its key. OffsetCommitKey, the only key with
-    two types, becomes the newer of the two.
+    Older releases declare them as `data` and state the record type as the version of the key. OffsetCommitKey, the only
+    key with two types, becomes the newer of the two.
     """
     for name, message in found.items():
         stem = name.removesuffix("Key").removesuffix("Value")
@@ -164,8 +164,8 @@ def _entries(jar: Path) -> Iterator[tuple[str, bytes]]:
 
 def _read(path: Path, content: bytes) -> MessageSpec:
     text = _TEXT_OR_COMMENT.sub(_without_comment, content.decode(errors="surrogateescape"))
-    # Like Kafka's generator, read the first value, and the last of equal keys: 2.8 has an extra bracket, 3.9 a repeated
-    # key.
+    # Like Kafka's generator, read only the first value, and let the last of several equal keys win: 2.8 has an extra
+    # bracket, 3.9 a repeated key.
     source = next(parse(path, text.encode(errors="surrogateescape"), repeated_keys=True), None)
     if source is None:
         raise SchemaError(path, 0, "empty file")
@@ -224,7 +224,7 @@ def _struct(source: Located) -> StructSpec:
 
 
 def _without_unused(message: MessageSpec) -> MessageSpec:
-    """Return the message without unused shared structures, of which 4.1 has one."""
+    """Return the message without unused shared structures; Kafka 4.1 has one."""
     used = {field.type for fields in (message.fields, *(each[1] for each in message.all_structs())) for field in fields}
     return replace(message, structs=tuple(struct for struct in message.structs if struct.name in used))
 

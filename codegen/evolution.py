@@ -84,7 +84,7 @@ def _unstable(state: State) -> dict[str, int]:
 
 
 def _topics(state: State) -> dict[str, str]:
-    """Return the topic of each message that begins a topic's records: their key, or the message in their frame."""
+    """Return the topic of each message with which a topic's records begin: their key, or the framed message."""
     return {
         message.name: topic_of(path, file)
         for path, file in state.files.items()
@@ -101,7 +101,7 @@ def _topic_changes(old: State, new: State) -> Iterator[Change]:
 
 
 def _headers(state: State) -> dict[str, Mapping[int, int]]:
-    """Return the header version of each request and response, by its version."""
+    """Return the header version of each request and response, by message version."""
     headers = headers_of(state.files.values())
     return {
         message.name: {version: file.header_version(message, version, headers) for version in message.known}
@@ -231,7 +231,7 @@ def layout_changes(old: tuple[Entry, ...], new: tuple[Entry, ...], path: str = "
 
 
 def _renamed(before: dict[str, Entry], after: dict[str, Entry], path: str) -> dict[str, tuple[str, list[_Found]]]:
-    """Return the new name of fields that kept their position and bytes, and their other changes, by old name."""
+    """Return, by old name, the new name and other changes of each field that kept its position and bytes."""
     found = {}
     if len(before) == len(after):
         for (old, entry), (new, other) in zip(before.items(), after.items(), strict=True):

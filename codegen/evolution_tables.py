@@ -13,7 +13,7 @@ from kafkawire.codegen.tables import Constant, Enumeration, ErrorSpec
 
 __all__ = ["compare_constants", "compare_enumerations", "compare_errors", "compare_formats"]
 
-#: The names of error codes and constants in a change.
+#: The subjects of changes to error codes and constants.
 _ERRORS = "ErrorCode"
 _CONSTANTS = "constants"
 
@@ -124,7 +124,7 @@ def _field_changes(name: str, old: RecordField, new: RecordField) -> Iterator[Ch
 
 
 def _bit_changes(name: str, field: str, old: Bits | None, new: Bits | None) -> Iterator[Change]:
-    """Compare bits; programs ignore bits that their state does not know."""
+    """Compare bits; programs ignore bits that their own schemas do not define."""
     if old is None or new is None:
         yield Change(name, field, "bits added" if old is None else "bits removed", Verdict.NOTE)
         return

@@ -124,10 +124,10 @@ def reference_of(schemas: Path) -> dict[Path, str]:
 
 
 def write_tree(tree: dict[Path, str], folder: Path) -> Drift:
-    """Bring `folder` to the state of `tree`: all files or none.
+    """Make `folder` match `tree`: all files or none.
 
     Returns:
-        The differences that there were.
+        The differences found before writing.
 
     Raises:
         FileExistsError: a file that would be replaced or removed was not generated; `folder` is unchanged.

@@ -1,7 +1,8 @@
 """Join two states of a message: the definition of one release, and versions that only an older release had.
 
 One definition then describes all versions: each field keeps its ranges in the versions of either state. The result is
-compared with both states, version by version, so that a field that cannot be joined is an error and never a wrong byte.
+compared with both states, version by version, so that a field that cannot be joined causes an error, never a wrong
+byte.
 
 Source: KIP-896 removed versions in 4.0; the definitions in older jars still have them.
 """
@@ -85,7 +86,7 @@ def file_as_history(old: SchemaFile, removed_in: RemovedIn) -> SchemaFile:
 
 
 def with_history(new: MessageSpec, old: MessageSpec, removed_in: RemovedIn) -> MessageSpec:
-    """Return `new`, adding as removed the versions that only `old` has.
+    """Return `new` plus the versions that only `old` has, marked as removed.
 
     Args:
         new: the current state; versions that it already knows stay unchanged.
@@ -200,7 +201,7 @@ class _Join:
         return found
 
     def _fields(self, scope: _Scope, old: _Fields, new: _Fields, prefix: str) -> _Fields:
-        """Return the fields of a structure: those of the new state, with each of the others after its predecessor."""
+        """Return the fields of a structure: those of the new state, and every other field after its predecessor."""
         before = {item.name: item for item in old}
         result = [self._field(scope, before.get(item.name), item, prefix) for item in new]
         for number, item in enumerate(old):

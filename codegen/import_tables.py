@@ -21,7 +21,7 @@ from kafkawire.codegen.tables import Constant, Enumeration, ErrorSpec, load_enum
 
 __all__ = ["table_texts"]
 
-#: What the tables call the number of an enumeration's member; Kafka's classes use more than one name.
+#: Names that the tables use for the number of an enumeration's member; Kafka's classes have more than one.
 _NUMBERS = ("id", "code", "type_id", "value")
 
 

@@ -89,7 +89,7 @@ def import_release(
     remove: bool = False,
     release: str | None = None,
 ) -> ImportResult:
-    """Write `messages` into `folder`, keeping its descriptions and, as removed versions, those that `messages` lack.
+    """Write `messages` into `folder`; keep its descriptions and, marked as removed, versions that `messages` lack.
 
     Args:
         messages: the messages of a release.
@@ -98,8 +98,8 @@ def import_release(
         remove: whether to remove messages that are not among `messages`: they become history or, if no history is kept,
             their files are removed. Without it, an incomplete set of jars does no harm.
         release: the number of the release, such as 4.4, which is recorded as the one that removed missing versions.
-            With None, no history is kept, and neither is it with a release older than the one that the folder
-            describes, because that release has removed nothing.
+            No history is kept if it is None, or if it is older than the release that the folder describes, since an
+            older release has removed nothing.
 
     Raises:
         SchemaError: a schema in the folder is wrong or would become wrong, or a message cannot be joined with its
@@ -145,7 +145,7 @@ def _lives(file: SchemaFile) -> bool:
 
 
 def import_history(older: Release, later: Iterable[Release], folder: Path) -> ImportResult:
-    """Add the versions that only an older release has to the schemas in `folder`, with the release that removed each.
+    """Add versions that only an older release has to the schemas in `folder`, noting which release removed each.
 
     Versions that the folder already knows stay unchanged, so a second import changes nothing.
 

@@ -62,7 +62,7 @@ _RELEASE = re.compile(r"[0-9]{1,3}\.[0-9]{1,3}")
 _LEGAL_TOPIC = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 _TYPE = re.compile(r"(?P<array>\[\])?(?P<name>\w+)(?P<nullable>\?)?")
 
-#: Stands in for a message that could not be read until its problems are raised.
+#: Stands in for an unreadable message until its problems are raised.
 _NOTHING = MessageSpec("", "data", None, NONE)
 
 
@@ -100,7 +100,7 @@ def load_file(path: Path) -> SchemaFile:
 
 
 def headers_of(files: Iterable[SchemaFile]) -> dict[str, MessageSpec]:
-    """Return the specs of `RequestHeader` and `ResponseHeader`, by name: Kafka's unless the files have both."""
+    """Return the specs of `RequestHeader` and `ResponseHeader`, by name: Kafka's unless the files define both."""
     own = {message.name: message for file in files for message in file.messages if message.name in _HEADERS}
     return own if own.keys() == _HEADERS else _kafka_headers()
 
@@ -342,7 +342,7 @@ def _type(source: Located) -> tuple[str, bool, bool]:
 
 
 def _with_default(source: Located, field: FieldSpec) -> FieldSpec:
-    """Return the field with the default in its source, checked against its type."""
+    """Return the field with the default that its source states, checked against its type."""
     value: Any = source["default"]
 
     def wrong(reason: str) -> SchemaError:

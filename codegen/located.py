@@ -173,7 +173,7 @@ class Located(dict[str, Any]):
         return value
 
     def mappings(self, key: str) -> list[Located]:
-        """Return the elements of the list `key`, none if it is missing.
+        """Return the elements of the list `key`; none if it is missing.
 
         Raises:
             SchemaError: the value is not a list, or elements are not mappings.

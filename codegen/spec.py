@@ -224,11 +224,11 @@ class ApiFile:
         return _header_versions(headers["RequestHeader"], self.request_header)
 
     def response_headers(self, headers: Mapping[str, MessageSpec]) -> tuple[int, int]:
-        """Return the same for the response header."""
+        """Return the version of the response header in classic and in flexible versions."""
         return _header_versions(headers["ResponseHeader"], self.response_header)
 
     def header_version(self, message: MessageSpec, version: int, headers: Mapping[str, MessageSpec]) -> int:
-        """Return the version of the header in front of one version of a message, the request or the response."""
+        """Return the header version for one version of a message, the request or the response."""
         if message is self.response:
             return self.response_headers(headers)[version in message.flexible]
         if version == 0 and self.first_request_header is not None:

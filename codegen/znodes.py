@@ -49,7 +49,7 @@ SCALARS: Final = (
     "int8", "int16", "int32", "int64", "string", "sanitized", "text_int64", "uuid", "version", "text_version",
 )  # fmt: skip
 
-#: The kinds of map that Kafka writes objects from; each has its own order.
+#: The kinds of map from which Kafka writes objects; each has its own order.
 ORDERS: Final = ("as_inserted", "java_hash_map", "java_properties", "scala_hash_map", "scala_map")
 
 _TYPE: Final = re.compile(

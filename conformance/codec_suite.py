@@ -34,7 +34,7 @@ def run_vectors(folder: Path, engine: str) -> Iterator[Suite]:
 
     Yields:
         One suite per file, in order of their names. `coverage.json`, if it exists, describes the content of the other
-        files. Then come the suites of each subfolder, which contains the vectors that differ in an older release.
+        files. The suites of the subfolders follow; each subfolder contains the vectors that differ in an older release.
 
     Raises:
         FileNotFoundError: the folder does not exist or contains no vectors.
@@ -145,7 +145,7 @@ _TABLES: dict[str, Callable[[Any, Path], Iterable[tuple[str, str | None]]]] = {
     ),
 }
 
-#: The same for the folders of older releases, which only have vectors of messages.
+#: The checks for the folders of older releases, which have only vectors of messages.
 _OLDER_LINES: dict[str, Checker] = {
     **dict.fromkeys(history_vectors.MESSAGE_FILES, history_vectors.check_history_message),
     "write_rules.jsonl.gz": history_vectors.check_history_write_rule,

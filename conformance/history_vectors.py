@@ -190,7 +190,8 @@ def check_newest_versions(folder: Path) -> Iterator[Case]:
     """Check that every known version has a vector: current ones in `folder`, removed ones in a subfolder.
 
     Yields as `check_versions` does; nothing for a folder without the table of messages, and nothing about removed
-    versions for a folder of a single release, as the generator writes it. The package's own folder must have both.
+    versions for a folder of a single release, as the generator writes it. The package's own folder must have vectors of
+    current and removed versions.
     """
     if not (folder / "schema_parity.json").exists():
         return

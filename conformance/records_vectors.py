@@ -44,7 +44,7 @@ _TIMESTAMP_NAMES: dict[TimestampType | None, str] = {
     **{member: name for name, member in _TIMESTAMP_TYPES.items()},
 }
 
-#: Fields of a vector's batch that are attributes of the same name here.
+#: Fields of a vector's batch that have the same names as attributes here.
 _COMMON = ("size_in_bytes", "crc", "attributes", "max_timestamp", "last_offset", "next_offset", "base_offset", "magic")
 _HEADER = (
     "batch_length",
@@ -60,7 +60,7 @@ _HEADER = (
     "is_control",
     "delete_horizon_ms",
 )
-#: Parameters of a vector that are builder parameters of the same name.
+#: Parameters of a vector that have the same names as builder parameters.
 _BUILDER = (
     "log_append_time",
     "base_offset",
@@ -110,7 +110,7 @@ def check_record_batch_vector(vector: Vector, engine: str) -> str | None:
 
 
 def check_corrupt_records_vector(vector: Vector, engine: str) -> str | None:
-    """Read damaged input: an error in the same stage as Kafka's, or the same records.
+    """Read damaged input: an error at the same stage as Kafka's, or the same records.
 
     Finding and checking a batch is one step here, so Kafka's two stages count as one.
 

@@ -1,7 +1,7 @@
 """Build requests from the schemas alone, and list the APIs that are safe to call on a production broker.
 
 A request has two shapes: `defaults` (nothing set; most APIs return empty lists or an error) and `filled` (one element
-in every array, values chosen by field name). The latter is used only for APIs that change nothing.
+in every array, values chosen by field name). Filled requests are used only for APIs that change nothing.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def _compare_message(entry: dict[str, Any], versions: VersionRange) -> str | Non
     ours = (schema.kind, schema.key, schema.versions, _both(schema.flexible, versions))
     if theirs != ours:
         return f"kind, key, versions, flexible: {ours}, but expected {theirs}"
-    # In a message with removed versions, the range of a field that all current versions have also covers older ones.
+    # If a message has removed versions, the range of a field that exists in all current ones also covers older ones.
     history = bool(schema.removed)
     expected = {
         _path(field["path"]): _expected_field(field, versions, history)

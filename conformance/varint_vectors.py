@@ -1,7 +1,7 @@
 """Check the engines' variable-length integers against golden vectors of Apache Kafka.
 
-An engine exposes such numbers only inside a format, so the checks embed it: an unsigned one is the tag of an unknown
-field, a zigzag one the offset or the timestamp of a record. `vectors/README.md` explains the fields.
+An engine exposes such numbers only inside a format, so the checks embed them: an unsigned number is the tag of an
+unknown field, a zigzag number the offset or timestamp of a record. `vectors/README.md` explains the fields.
 
 Source: `ByteUtils` in Apache Kafka; KIP-482 (flexible versions).
 """
@@ -51,7 +51,7 @@ def check_varint(vector: Vector, engine: str) -> str | None:
 
 
 def check_varlong(vector: Vector, engine: str) -> str | None:
-    """Read and write a zigzag int64; return the difference, or None. No format has an unsigned one."""
+    """Read and write a zigzag int64; return the difference, or None. No format has an unsigned int64."""
     value, zigzag = vector["value"], bytes.fromhex(vector["zigzag_hex"])
     if (found := _read_varlong(zigzag, engine)) != value:
         return f"zigzag: read as {found}, but expected {value}"
@@ -63,8 +63,8 @@ def check_varint_read(vector: Vector, engine: str) -> str | None:
     data = bytes.fromhex(vector["hex"])
     for name, read in (("unsigned_varint", _read_unsigned), ("varint", _read_varint), ("varlong", _read_varlong)):
         expected = vector[name]
-        # Another field follows directly, so an engine that finds a different end fails. If Kafka fails, every prefix
-        # must.
+        # Another field follows directly, so an engine that finds a different end fails. If Kafka refuses the bytes, the
+        # engine must refuse every prefix of them.
         for end in range(len(data) + 1) if "error" in expected else [expected["consumed"]]:
             if (value := read(data[:end], engine)) != expected.get("value"):
                 return f"{name} {value} of {end} bytes, but expected {expected}"
@@ -92,13 +92,13 @@ def _read_varlong(data: bytes, engine: str) -> int | None:
 
 
 def _record(timestamp_delta: bytes = b"\0", offset_delta: bytes = b"\0") -> bytes:
-    """Return a record without key, value and headers after its length, with the given encoded numbers."""
+    """Return a record, preceded by its length, with the given encoded numbers and no key, value or headers."""
     content = b"\0" + timestamp_delta + offset_delta + b"\1\1\0"
     return bytes([2 * len(content)]) + content
 
 
 def _read(record: bytes, engine: str) -> Record | None:
-    """Read a batch of this record and return its offset and timestamp, which are the deltas; None if it is refused."""
+    """Read the record in a batch, where its offset and timestamp equal its deltas; return None if it is refused."""
     header = pack_batch_header(
         attributes=0,
         base_offset=0,

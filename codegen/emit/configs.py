@@ -1,6 +1,6 @@
 """Write the modules of configurations: one with facts, and a separate one with descriptions.
 
-The descriptions are as long as the facts, and needed only when documentation is requested.
+The descriptions are as long as the facts, and are needed only when documentation is requested.
 """
 
 from __future__ import annotations

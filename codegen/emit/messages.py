@@ -120,7 +120,7 @@ def _message_about(file: SchemaFile, message: MessageSpec) -> str:
 
 
 def _struct_about(message: MessageSpec, struct: str, about: str) -> str:
-    """Return the description of a shared structure, or a text that names the field that uses it."""
+    """Return the description of a shared structure, or a text naming the field that uses it."""
     if struct in {shared.name for shared in message.structs}:
         return about or f"A structure that several fields of `{message.name}` share"
     groups = [message.fields, *(fields for _name, fields, _about in message.all_structs())]
@@ -177,7 +177,7 @@ def _docstring(about: str, fields: tuple[FieldSpec, ...], margin: str) -> Iterat
 
 
 def _members(message: MessageSpec, fields: tuple[FieldSpec, ...], margin: str) -> Iterator[str]:
-    # Fields of removed versions come last: the order of the others is that of the positional arguments.
+    # Fields of removed versions come last: the order of the other fields determines the positional arguments.
     history = [field for field in fields if _is_history(message, field)]
     living = [field for field in fields if field not in history]
     names = [*(field.name for field in living), "unknown_tags", *(field.name for field in history)]
@@ -195,12 +195,12 @@ def _members(message: MessageSpec, fields: tuple[FieldSpec, ...], margin: str) -
 
 
 def _is_history(message: MessageSpec, field: FieldSpec) -> bool:
-    """Return whether only removed versions have a field of a current message."""
+    """Return whether a field of a current message exists only in removed versions."""
     return bool(message.versions and field.versions & message.known) and not field.versions & message.versions
 
 
 def _call(opening: str, parts: list[str], closing: str) -> list[str]:
-    """Return parts between brackets: on one line if they fit, otherwise one per line."""
+    """Return parts in brackets: on one line if they fit, otherwise one per line."""
     single = f"{', '.join(parts)}{',' if len(parts) == 1 and closing == ')' else ''}"
     line = f"{opening}{single}{closing}"
     if len(line) <= _LINE:

@@ -142,7 +142,7 @@ def _constants(format_: RecordFormat, prefix: str) -> Iterator[tuple[str, int]]:
 
 
 def _declaration(field: RecordField) -> Iterator[str]:
-    """Yield the lines that create a field, without arguments that equal the defaults."""
+    """Yield the lines that create a field, omitting arguments that equal their defaults."""
     arguments = [f'"{field.name}"', f'"{field.type}"']
     arguments += [f"{name}=True" for name in ("array", "nullable") if getattr(field, name)]
     texts = ("length", "count", "measures")

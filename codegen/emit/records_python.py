@@ -114,7 +114,7 @@ def _reader(format_: RecordFormat, formats: Mapping[str, RecordFormat], prefix: 
 
 
 def _read(format_: RecordFormat, field: RecordField, formats: Mapping[str, RecordFormat]) -> Iterator[str]:
-    """Yield the lines that read a field at `position` into a variable of its name."""
+    """Yield the lines that read a field at `position` into a variable named after it."""
     name, kind = field.name, part(format_, field)
     if kind is Part.LENGTH:
         yield from _read_number("length", "varint")

@@ -1,7 +1,8 @@
 """Write the protocol reference: static pages with every message, version and field, the error codes and enumerations.
 
 Like the generated code, the pages are a tree of texts: reproducible, and testable without a folder. They need no
-script: layouts fold with `details`. This module selects the facts and puts them into words; `templates/` has the HTML.
+script: layouts collapse with `details`. This module selects the facts and puts them into words; `templates/` has the
+HTML.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ _SIZES = {
 
 
 class _Api(NamedTuple):
-    """A row of the table of APIs; `versions` is empty if none is left."""
+    """A row of the table of APIs; `versions` is empty if no version is left."""
 
     key: int
     name: str
@@ -71,7 +72,7 @@ class _Section(NamedTuple):
 
 
 class _Field(NamedTuple):
-    """A field of a message; `versions` is empty if none is left, `default` None if it has none."""
+    """A field of a message; `versions` is empty if no version is left, and `default` is None if there is none."""
 
     depth: int
     name: str
@@ -83,7 +84,7 @@ class _Field(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """The changes of a version relative to the one before: the name of a field (or nothing), and what changed."""
+    """The changes from the previous version: for each, the name of a field (or nothing), and what changed."""
 
     version: int
     fields: list[tuple[str, str]]
@@ -91,7 +92,7 @@ class _Change(NamedTuple):
 
 
 class _LayoutField(NamedTuple):
-    """A field with the description of its bytes."""
+    """A field and a description of its bytes."""
 
     depth: int
     name: str
@@ -306,7 +307,7 @@ def _layouts(message: MessageSpec) -> Iterator[_Layout]:
     """Yield a layout for each range of versions with the same bytes."""
 
     def key(version: int) -> tuple[object, ...]:
-        """The common facts of the versions of one layout: the bytes, and the release that removed them."""
+        """Return what the versions of one layout have in common: their bytes, and the release that removed them."""
         return message.removed_in(version), *map(_wire, walk(layout(message, version)))
 
     for (release, *_wires), group in groupby(message.known, key=key):

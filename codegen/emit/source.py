@@ -69,10 +69,10 @@ def lazy_names(modules: Mapping[str, str], about: str) -> list[str]:
 
 
 def literal(text: str) -> str:
-    """Return text as a Python string. Non-ASCII is not escaped, because JSON would write surrogate pairs."""
+    """Return text as a Python string. Non-ASCII text is not escaped, because JSON would write surrogate pairs."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def docstring_text(text: str) -> str:
-    """Return text in a form that can stand in a docstring."""
+    """Return text in a form that is valid in a docstring."""
     return text.replace("\\", "\\\\").replace('"""', "'''")

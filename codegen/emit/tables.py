@@ -110,7 +110,7 @@ def emit_apis(files: Iterable[SchemaFile], headers: Mapping[str, MessageSpec], d
         headers: `RequestHeader` and `ResponseHeader`.
         digest: SHA-256 of all schemas, in hexadecimal.
     """
-    # Of two APIs with the same key, the current one comes first: it gave the key a new name.
+    # Of two APIs with the same key, the current one comes first: the key now has its name.
     found = (file for file in files if isinstance(file, ApiFile))
     apis = sorted(found, key=lambda file: (file.request.key or 0, not file.request.versions))
     named = {file.request.key: file for file in reversed(apis)}

@@ -62,7 +62,7 @@ class ConnectionState(Enum):
 
     @property
     def is_before_ready(self) -> bool:
-        """Whether the network is connected, but the connection has not been ready yet."""
+        """Whether the network is connected, but the connection has not yet become ready."""
         return self in (ConnectionState.VERSIONS, ConnectionState.AUTHENTICATION)
 
 

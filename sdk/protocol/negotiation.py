@@ -1,7 +1,7 @@
 """Choose the version of each API that a client uses with one broker.
 
-A client asks ApiVersions in its highest version; a broker that does not know that version says which ones it knows, and
-the client asks again. Negotiation is part of `ClientConnection`, which sends the requests.
+A client sends ApiVersions in the highest version that it knows; a broker that does not know that version says which
+ones it knows, and the client asks again. Negotiation is part of `ClientConnection`, which sends the requests.
 
 Source: Kafka protocol guide, "Retrieving supported API versions"; KIP-511, KIP-584 (features).
 """
@@ -27,7 +27,7 @@ class Negotiation:
 
     Attributes:
         request_version: the version of the next ApiVersions request.
-        features: the finalized level of each feature of the cluster; empty before negotiation, and from old brokers.
+        features: the finalized level of each feature of the cluster; empty before negotiation, and with old brokers.
     """
 
     def __init__(self) -> None:

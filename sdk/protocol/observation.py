@@ -127,7 +127,7 @@ class ObservedConnection:
             frame: the frame without its length.
 
         Returns:
-            The request; `Unread` for a SASL token, an unknown API or version, or anything else.
+            The request; `Unread` for a SASL token, an unknown API or version, or any other frame that cannot be read.
         """
         frame = frame_bytes(frame)
         try:

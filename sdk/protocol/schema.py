@@ -128,7 +128,7 @@ class Api(NamedTuple):
 
     @property
     def known_versions(self) -> VersionRange:
-        """All versions since Kafka's first message definitions; each has readable and writable messages and headers."""
+        """All versions since Kafka's first message definitions; their messages and headers can be read and written."""
         return _known(self.versions, self.removed)
 
     @property

@@ -1,6 +1,6 @@
 """A message as one line of bounded length, for logs and the reprs of requests and responses.
 
-Fields with their default are left out, long values are cut, and bytes are replaced by their number: they are
+Fields with default values are left out, long values are cut, and bytes are replaced by their number: they are
 unreadable, and may be passwords or keys. Text whose name suggests a secret, such as `sasl.jaas.config` among the
 configurations that AlterConfigs sets, is hidden. A message's repr, by contrast, shows everything. The work is also
 bounded: values that do not fit on the line are never converted to text.

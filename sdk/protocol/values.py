@@ -67,7 +67,7 @@ def quoted(value: object, limit: int | None = _QUOTED_CHARACTERS_MAX) -> str:
     if type(value) is int:
         return digits(value)
     if type(value) is str or type(value) is bytes or type(value) is bytearray:
-        value = value[:limit]  # the repr of a long value takes long
+        value = value[:limit]  # the repr of a long value takes a long time
     try:
         return repr(value)[:limit]
     except Exception:  # it contains a number with too many digits, or the repr of a foreign type fails

@@ -2,7 +2,7 @@
 
 Keys and values are Arrow views (BinaryView): sixteen bytes each, which point into the fetched or decompressed bytes.
 Creating Arrow arrays costs as much as decoding hundreds of records, so decode many batches in one call.
-Only creating Arrow objects needs `pyarrow`.
+`pyarrow` is needed only to create Arrow objects.
 """
 
 from __future__ import annotations

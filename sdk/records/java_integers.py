@@ -21,8 +21,8 @@ def int64(value: int) -> int:
 def sequence_after(sequence: int, delta: int) -> int:
     """Return the sequence number `delta` records after another; they wrap from 2147483647 to 0.
 
-    Valid batches have no negative numbers; for others, the result overflows as in Java. Callers know which sequence
-    numbers mean "none": for a record, any number below 0; for a batch, only -1.
+    Valid batches have no negative numbers; for invalid ones, the result overflows as in Java. Callers know which
+    sequence numbers mean "none": for a record, any number below 0; for a batch, only -1.
 
     Args:
         sequence: int32.

@@ -1,6 +1,6 @@
 """Build messages of magic 0 and 1, individually or in a compressed wrapper.
 
-For tests, and for logs that clients before Kafka 0.11 still read.
+This is for tests, and for logs that clients older than Kafka 0.11 still read.
 
 Source: `MemoryRecordsBuilder`, `LegacyRecord` in Apache Kafka; KIP-31 (relative offsets), KIP-32 (timestamps).
 """

@@ -2,7 +2,7 @@
 
 The checks, their order and their error codes are Kafka's. Two kinds of batches are refused with INVALID_RECORD instead:
 those that Kafka would store although no reader could use them (records whose offsets do not count from 0, compressed
-records of a wrong length), and empty batches, to which it never responds.
+records of a wrong length), and empty batches, to which Kafka never responds.
 
 Source: `ProduceRequest.validateRecords`, `UnifiedLog.analyzeAndValidateRecords`, `LogValidator` in Apache Kafka.
 """

@@ -1,8 +1,8 @@
 """Decode records into rows of plain Arrow columns, in pieces of limited size, however large the batches are.
 
 The columns of `columns.py` point into the fetched bytes, for readers that use them in place. Here, keys, values and
-headers are copied into columns that every Arrow reader supports: for Spark, Parquet and others that would copy them
-anyway.
+headers are copied into columns that every Arrow reader supports, for Spark, Parquet and other users that would copy
+them anyway.
 """
 
 from __future__ import annotations

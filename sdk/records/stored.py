@@ -105,7 +105,7 @@ class Memory:
 
 
 class Window:
-    """A file of which a part is in memory, as `StoredBytes`. Bytes already returned do not change.
+    """A file, part of which is in memory, as `StoredBytes`. Bytes already returned do not change.
 
     Args:
         read: returns bytes of the file from a position on: as many as requested, fewer at the end.

@@ -3,7 +3,7 @@
 A fetch response, a produce request and a log segment hold consecutive batches of any magic. `engines/` (magic 2) and
 `message_set.py` (magic 0 and 1) read their content.
 
-Source: `ByteBufferLogInputStream` in Apache Kafka, which stops at a partial batch, whereas this raises an error;
+Source: `ByteBufferLogInputStream` in Apache Kafka, which stops at a partial batch, whereas this module raises an error;
 `docs/decisions/0011-partial-batches-are-errors.md`.
 """
 

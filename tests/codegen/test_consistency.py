@@ -151,7 +151,7 @@ fields:
 
 
 def nested(fields: list[str]) -> str:
-    """Return a message with shared structures; each item of `fields` gives one's fields, which may use later ones."""
+    """Return a message with shared structures; each item of `fields` defines one, which may use earlier ones."""
     structs = "\n".join(f"  - name: S{n}\n    fields: [{inner}]" for n, inner in enumerate(fields))
     return NESTED.format(structs=structs, first=f"S{len(fields) - 1}")
 

@@ -1,4 +1,4 @@
-"""The definitions in a Kafka jar are read: facts and their oddities, no descriptions; unreadable ones are reported.
+"""The definitions in a Kafka jar are read: facts with their oddities but no descriptions; unreadable ones are reported.
 
 Method: jars made here, with one definition of every feature. `test_importer.py` reads a whole release if one is
 available.

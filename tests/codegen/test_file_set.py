@@ -48,7 +48,7 @@ def test_all_together(folder: Path) -> None:
 
 @contextmanager
 def failing(step: int) -> Iterator[list[str]]:
-    """Make one disk operation fail, counted from 0; the undo works again. Yields the attempted operations."""
+    """Make one disk operation fail, counted from 0; undoing the change succeeds. Yields the attempted operations."""
     tried: list[str] = []
 
     def fail(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The same schemas give the same bytes, a tree on disk is compared whole, and the tree contains the generated code.
+"""The same schemas give the same bytes, trees on disk are compared in full, and a tree contains the generated code.
 
 Method: trees of small schemas; the project's own schemas generated in two processes with different hash seeds; every
 way in which a folder can differ from its schemas.

@@ -49,7 +49,7 @@ BOMBS: dict[str, Callable[[int], str]] = {
 }  # fmt: skip
 
 SIZE = 40_000
-#: Twice the input may take twice the time, plus some more on a busy machine.
+#: Twice the input may take twice the time, plus a margin for a busy machine.
 GROWTH_MAX = 3.5
 FLOOR_SECONDS = 0.2
 

@@ -1,7 +1,7 @@
 """An import brings the facts of a release into a folder and keeps the existing texts.
 
-Method: a release made here is imported into an empty folder, imported again, and imported in a later state; if the jars
-of Kafka 4.3.0 are on this machine, importing them into a copy of the project's schemas changes nothing.
+Method: the test imports a made-up release into an empty folder, imports it again, and then imports a later state of it;
+if the jars of Kafka 4.3.0 are available, importing them into a copy of the project's schemas changes nothing.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def test_wrong_schema_is_not_overwritten(tmp_path: Path) -> None:
 
 
 def described(tmp_path: Path, release: str) -> Path:
-    """Create a folder of schemas that states its release."""
+    """Create a folder of schemas that names its release."""
     folder = tmp_path / "schemas"
     folder.mkdir(exist_ok=True)
     constant = f'{{name: KAFKA_RELEASE, value: "{release}", about: the release}}'

@@ -1,7 +1,7 @@
-"""A message narrowed to a version has that version's fields, in wire order and form.
+"""A message narrowed to a version has that version's fields, in wire order and with their encoding.
 
-Method: one message with a field of every kind, all its versions; all messages of the project, compared with the codecs'
-layouts for the generated classes.
+Method: one message with a field of every kind, in all its versions; all messages of the project, compared with the
+codecs' layouts for the generated classes.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ LIVE_APIS = [api for api in KAFKA["api_keys"] if api["has_valid_version"]]
 
 ENUMERATIONS, CONSTANTS = load_enumerations(SCHEMAS / "enumerations.yaml")
 
-#: Names that none of Kafka's classes in the tables have.
+#: Names that no Kafka class in the tables has.
 OUR_OWN = {
     "Acks",
     "CONSUMER_PROTOCOL_TYPE",
@@ -118,7 +118,7 @@ def living(message: MessageSpec) -> MessageSpec:
 
 
 def within(versions: Versions, field: dict[str, Any]) -> dict[str, Any]:
-    """Return a line of Kafka's table narrowed in the same way."""
+    """Return a line of Kafka's table, narrowed in the same way."""
     narrowed = {key: field[key] & versions for key in ("versions", "nullable", "tagged")}
     return field | narrowed | {"ignorable": field["ignorable"] and not versions <= field["versions"]}
 

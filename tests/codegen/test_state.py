@@ -63,7 +63,7 @@ PART = {
 
 @pytest.fixture
 def part(tmp_path: Path) -> State:
-    """Return a state with a few parts of the project, and some of its own."""
+    """Return a state with a few parts of the project's schemas and some parts of its own."""
     for name, text in PART.items():
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""The table of the data that Kafka keeps in ZooKeeper is read as written, and mistakes are named.
+"""The table of the data that Kafka keeps in ZooKeeper is read as written, and mistakes are reported.
 
 Method: a small table with every key; one mistake each, which the JSON Schema refuses as well if no other entry is
 involved; Kafka's own table.

@@ -1,7 +1,7 @@
 """The online suite tells a broker that follows Kafka from one that does not.
 
 Method: small hand-made brokers behind a real socket, each wrong in one way, and the suites that must fail for each.
-`tests/reference_broker` and, for Apache Kafka, `tests/kafka` test brokers that are correct everywhere.
+`tests/reference_broker` and, for Apache Kafka, `tests/kafka` test brokers that are correct throughout.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def good(request: Request) -> Message:
 
 
 class Broker:
-    """Accept connections, one after the other, and respond as a test chooses."""
+    """Accept connections, one at a time, and respond as a test chooses."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))

@@ -1,7 +1,7 @@
 """Every file of a folder of vectors is checked, and differences are found.
 
 Method: the small files of the package's own folder; copies with one wrong value; unknown, empty, damaged or missing
-files; and a checker that raises. The tests of the code that the large files cover check those files vector by vector.
+files; and a checker that raises. The large files are checked vector by vector in the tests of the code that they cover.
 """
 
 from __future__ import annotations

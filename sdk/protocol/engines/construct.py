@@ -101,7 +101,7 @@ def encode_parts(layout: Layout, message: Message, threshold: int | None = APART
 
 
 class Program:
-    """The construct engine of one layout; see `programs.Program`."""
+    """The construct engine's program for one layout; see `programs.Program`."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout

@@ -34,12 +34,13 @@ from kafkawire.sdk.protocol.values import DEFAULT
 
 __all__ = ["Program"]
 
-#: Largest element count whose `struct.Struct` is kept: replica lists are short, and no peer may grow the cache.
+#: Largest element count for which a `struct.Struct` is cached: replica lists are short, and the cache stays small
+#: whatever a peer sends.
 _KEPT_COUNTS = 64
 
 
 class Program:
-    """The Python engine of one layout; see `programs.Program`."""
+    """The Python engine's program for one layout; see `programs.Program`."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout

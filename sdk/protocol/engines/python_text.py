@@ -1,7 +1,7 @@
 """Generate straight-line Python that decodes and encodes one layout: no loop over fields, no branch on versions.
 
-Neighbouring fields of fixed size share one `struct` call. The text checks everything but gives no reasons. `python.py`
-runs the text; `python_text` returns it for people to read.
+Neighbouring fields of fixed size share one `struct` call. The text checks everything but reports no reasons.
+`python.py` runs the text; `python_text` returns it for people to read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The table of codecs: each of Kafka's compression types, and the module of the same name.
 
-`schemas/records/record_batch.yaml` lists the codecs. Each has a module in this folder with the interface of `Codec`,
-which is imported, along with its library, when the codec is first used.
+`schemas/records/record_batch.yaml` lists the codecs. Each has a module in this folder with the interface of `Codec`;
+the module and its library are imported when the codec is first used.
 
 Source: `org.apache.kafka.common.compress`; KIP-390 (levels).
 """
@@ -24,7 +24,7 @@ __all__ = ["CODEC_NAMES", "Codec", "check_level", "compress", "decompress"]
 _NUMBERS = frozenset(int(codec) for codec in Compression)
 #: Number and name of every codec, for error messages.
 CODEC_NAMES = ", ".join(f"{codec.value} ({codec.name.lower()})" for codec in Compression)
-#: Upper bound on limits: libraries can still be asked for one byte more.
+#: Upper bound on limits, so that libraries can still be asked for one byte more.
 _LIMIT_MAX = 2**62
 
 

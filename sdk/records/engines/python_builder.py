@@ -117,8 +117,8 @@ _END: Final = -1
 class BatchBuilder:
     """A growing batch that multiple threads and signal handlers can append to.
 
-    The builder takes no lock, since a thread could be interrupted while holding one. Instead, each record, and also the
-    end, claims its place with `dict.setdefault`, in one step.
+    The builder takes no lock, since a thread could be interrupted while holding one. Instead, each record claims its
+    place with `dict.setdefault`, in one step, and so does the end of the batch.
 
     Args:
         limit_bytes: the size before compression that later records must not exceed; the first record is always

@@ -27,7 +27,8 @@ class Survey:
     """A summary of the batches of a segment, which are added in order from the first one.
 
     Args:
-        base_offset: the lowest offset allowed; the distance from there to the highest must fit an index entry's int32.
+        base_offset: the lowest offset allowed; the distance from there to the highest offset must fit an index entry's
+            int32.
         interval_bytes: the next batch gets an entry once more than this many bytes have followed the last entry.
 
     Attributes:

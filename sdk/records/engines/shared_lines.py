@@ -18,9 +18,9 @@ __all__ = ["DECODED_BYTES_MAX", "HEADERS_SHOWN", "json_member", "text_pieces"]
 #: Maximum number of headers shown for one record. A batch of 9 KB can decompress to one record with 49 million headers.
 HEADERS_SHOWN = 1000
 
-#: Maximum number of bytes of key and value together that are decoded. Messages take up to 64 times as much memory as
+#: Maximum total size of a key and value that are decoded, in bytes. Messages take up to 64 times as much memory as
 #: their encoding (docs/limits.md), and their JSON takes more: structures of four bytes take 140 times as much in total.
-#: Together with the 32 MiB of a decompressed batch, that must stay within 200 MB. A broker's own records usually have a
+#: Together with the 32 MiB of a decompressed batch, that must stay within 200 MB. A broker's own records usually take a
 #: few kilobytes, and at most 1 MiB unless it is configured otherwise (`message.max.bytes`).
 DECODED_BYTES_MAX = 768 * 1024
 

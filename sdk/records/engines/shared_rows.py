@@ -137,7 +137,7 @@ BATCH_COLUMN_CODES: Final = ("i", "q", "b", "h", "q", "i", "q", "h", "i")
 
 
 class PlainBatches(NamedTuple):
-    """Selects the batches, at the beginning of some bytes, to be added in one call.
+    """Selects which batches at the beginning of some bytes are added in one call.
 
     Attributes:
         position: the position of the first byte, for `BatchColumns`.

@@ -1,4 +1,4 @@
-"""The head of a generated file names its origin; a package loads a module when one of its names is first used.
+"""The header of a generated file names its origin; a package loads a module when one of its names is first used.
 
 Method: one origin that is a file, and one described in words; a package that is written to a folder and imported.
 """

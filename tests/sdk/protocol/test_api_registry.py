@@ -1,4 +1,4 @@
-"""A registry contains the entries of its tables, and refuses entries that could only fail later.
+"""A registry contains the entries of its tables, and refuses entries that would only fail later.
 
 Method: the example's table beside Kafka's; its entries, each changed in one place.
 """

@@ -1,4 +1,4 @@
-"""A codec reads its message from a stream, leaves what follows, and reads no more than the message needs.
+"""A codec reads its message from a stream, leaves the rest, and reads no more than the message needs.
 
 Method: in-memory streams that count the bytes read from them, a file, and a pipe.
 """
@@ -43,7 +43,7 @@ def test_a_stream_of_a_file(tmp_path: Path) -> None:
 
 
 class CountingStream(io.BytesIO):
-    """A stream that is not BytesIO itself, and counts the bytes read from it."""
+    """A stream that counts the bytes read from it; only BytesIO itself has a shortcut, not this subclass."""
 
     calls = 0
     size_bytes = 0

@@ -120,7 +120,7 @@ def test_the_gate_with_a_login() -> None:
 
 
 def test_the_gate_with_an_older_broker() -> None:
-    """The second ApiVersions request is written without being asked for."""
+    """The second ApiVersions request is written without the caller asking for it."""
     pair = Pair(authenticates=False)
     pair.server = ServerConnection(ALL | {ApiKey.API_VERSIONS: VersionRange(0, 2)})
     pair.client.start()

@@ -1,6 +1,6 @@
 """The gate asks for versions, logs in, then opens; it never opens otherwise, and says when to log in again.
 
-Method: a scripted authenticator and the broker's responses by hand, in order and out of order. The frames are tested in
+Method: a scripted authenticator and hand-made broker responses, in order and out of order. The frames are tested in
 test_connection.py, the mechanisms in the folder `sasl`.
 """
 

@@ -1,4 +1,4 @@
-"""Decoding takes time and memory in proportion to the bytes, whatever they claim; docs/limits.md has the factors.
+"""Decoding takes time and memory in proportion to the bytes, whatever they claim; docs/limits.md lists the factors.
 
 Method: the messages that take the most memory per byte, found by searching all layouts, at one size and at twice that
 size; tracemalloc measures memory, and a count of Python's instructions measures work. Only ratios are compared; nothing

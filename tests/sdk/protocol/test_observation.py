@@ -82,7 +82,7 @@ def test_every_api_and_version(subtests: pytest.Subtests) -> None:
 
 
 def test_observe_reads_for_another() -> None:
-    """The request is known from the connection that sent it, or read from its frame."""
+    """The request comes from the connection that sent it, or is read from its frame."""
     client, server = ClientConnection(), ServerConnection(ALL)
     sent = client.request(HeartbeatRequest("g"), 4)
     request = server.receive(frame(sent.parts))

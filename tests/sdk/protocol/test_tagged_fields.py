@@ -1,6 +1,6 @@
 """Tagged fields are written in the order of their tags, and only if they differ from their defaults.
 
-Method: messages with known and unknown tags, by hand, on every engine; empty arrays in the tagged fields of all
+Method: hand-made messages with known and unknown tags, on every engine; empty arrays in the tagged fields of all
 messages; a structure that may be null, in a message made for it.
 """
 

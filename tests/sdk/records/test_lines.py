@@ -263,7 +263,7 @@ def outcome(engine: str, data: bytes) -> tuple[bytes, str]:
 
 
 def test_headers_that_are_not_shown_take_no_memory(engine: str) -> None:
-    """A record with 140,000 headers without a name or content; as objects, they would take 14 MB."""
+    """The record has 140,000 headers without a name or content; as objects, they would take 14 MB."""
     count = 140_000
     body = b"\0\0\0\0\0" + varint(count) + bytes(2 * count)
     payload = varint(len(body)) + body

@@ -52,7 +52,7 @@ def message_set(compression: Compression) -> bytes:
 
 
 def pieces(builder: RowsBuilder, batches: Iterable[Batch], wanted: Any = None) -> list[dict[str, list[Any]]]:
-    """Return the rows of some batches, in the pieces in which they are returned."""
+    """Return the rows of some batches, in the pieces that the builder returns."""
     found = []
     for batch in batches:
         builder.begin(batch, wanted)
@@ -360,7 +360,7 @@ def test_which_batches_are_added_at_once() -> None:
 
 
 def restart(builder: RowsBuilder, what: str) -> None:
-    """Leave a builder with every possible state from a batch, and no rows."""
+    """Leave a builder without rows, in the state that the named batch causes."""
     if what in BROKEN:
         with pytest.raises(DecodeError):
             builder.begin(next(walk(BROKEN[what])), (1, 2), 77)

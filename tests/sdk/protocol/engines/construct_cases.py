@@ -1,6 +1,6 @@
 """Cases for tests of a construct: bytes that belong to a value, or the error that bytes or a value must cause.
 
-The tests of primitive types and those of structures share these cases, which their tables list.
+The tables in the tests of primitive types and of structures consist of these cases.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Method: every engine gets the objects of `tests/hostile.py` in every place that takes a value or a buffer; each call
 that an engine makes on them raises once. A table says what is written, or which field is refused and why. Where the
-outcome depends on the order in which an engine looks, the bytes that it writes must be a whole message. The sanitizers
-run these tests too.
+outcome depends on the order in which an engine looks at values, it must still write a whole message. The sanitizers run
+these tests too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The extension makes programs only from layouts, and classes whose instances have nothing but slots.
 
 Method: objects that are not layouts or namespaces, that lie, or that run code while something is half built; programs
-used in ways that they are not made for."""
+used in ways they were not made for."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Errors are reported exactly where they occur, and none are reported in sound input.
 
-Method: damaged encodings and wrong values by hand; values around the sizes at which a length takes one more byte, cut
+Method: hand-made damaged encodings and wrong values; values around the sizes at which a length takes one more byte, cut
 and damaged at every border between two parts, with the construct engine's path, offset and reason. `test_codec.py` does
 the same with small values of every message.
 """
@@ -102,7 +102,7 @@ def test_damaged_bytes(cls: Any, version: int, data: str, error: str) -> None:
 
 
 def sized(size: int) -> Iterator[tuple[Message, int]]:
-    """Yield messages with a value of some size, of each kind that has a length, in each encoding of the length."""
+    """Yield messages with a value of a given size: of each kind that has a length, in each encoding of the length."""
     text, content = "x" * size, b"x" * size
     for version in (0, 3):
         yield AddOffsetsToTxnRequest(transactional_id=text), version

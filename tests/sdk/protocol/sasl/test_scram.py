@@ -1,6 +1,6 @@
 """A SCRAM login sends what Apache Kafka's client sends, and succeeds only with a broker that knows the password.
 
-Method: Kafka's vectors, otherwise the server side of `kafkawire.sdk.protocol.scram`, whose tests check the content of
+Method: Kafka's vectors; otherwise, the server side of `kafkawire.sdk.protocol.scram`, whose tests check the content of
 each message.
 """
 

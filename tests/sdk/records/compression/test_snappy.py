@@ -55,7 +55,7 @@ def test_a_damaged_block_says_where_it_begins() -> None:
     content = bytes(range(256)) * 300  # three blocks
     stream = bytearray(compress(Compression.SNAPPY, content))
     second = 20 + int.from_bytes(stream[16:20], "big") + 4
-    stream[second] ^= 1  # declares a length of content that is missing
+    stream[second] ^= 1  # declares content that is missing
     with pytest.raises(DecodeError) as caught:
         decompress(Compression.SNAPPY, stream)
     assert caught.value.offset == second

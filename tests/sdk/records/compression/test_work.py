@@ -87,7 +87,7 @@ def work(name: str, count: int) -> Callable[[], object]:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Return the least CPU time of a few runs, without the collector, whose work grows with the process."""
+    """Return the lowest CPU time of a few runs without the garbage collector, whose work grows with the process."""
     times = []
     gc.disable()
     try:

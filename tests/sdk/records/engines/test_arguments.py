@@ -23,7 +23,7 @@ TWO = batch_of([(1, b"k", b"v", (("h", b"x"),)), (2, None, b"", ())])
 GAPS = memoryview(bytearray(8))[::2]
 HEADERS = [("h", GAPS)]
 EMPTY = memoryview(bytearray(8)).cast("B", (2, 4))[:0]
-#: Element types that Python has no letter for.
+#: An element type for which Python has no format character.
 FOREIGN: Any = (ctypes.c_int32.__ctype_be__ * 1)(0x61626364)
 COLUMN = BinaryColumn(bytes(4), b"")
 INT32, INT64 = f"{-(2**31)} and {2**31 - 1}", f"{-(2**63)} and {2**63 - 1}"

@@ -225,7 +225,7 @@ def test_what_is_no_column(builder: BatchBuilder, wrong: Any) -> None:
 
 
 def meddle(builder: BatchBuilder) -> list[Callable[[], object]]:
-    """Return the things that code running in between may do to the builder."""
+    """Return the actions that code running in between may take on the builder."""
     return [
         lambda: builder.append(5, b"inner", LONG),
         lambda: builder.append_many([LONG] * 3, 5),

@@ -2,7 +2,7 @@
 released.
 
 Method: views, records and sealed batches outlive their sources; reference counts before and after; objects used in ways
-that they are not made for.
+they were not made for.
 """
 
 from __future__ import annotations

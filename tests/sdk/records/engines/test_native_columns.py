@@ -1,6 +1,6 @@
 """The extension fills columns only in memory with enough room for them, whatever its arguments.
 
-Method: calls like those of `columns.py`, with batches, ranges and memory that are wrong in every way.
+Method: calls like those of `columns.py`, with every kind of wrong batch, range and memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Both engines find the same problems in produced records, down to time differences that overflow.
+"""Both engines find the same problems in produced records, even if time differences overflow.
 
 Method: records of every shape, whole and damaged; times at the limits of their range, computed by hand.
 """

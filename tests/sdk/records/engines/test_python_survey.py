@@ -1,4 +1,4 @@
-"""A survey of batches sums up their headers, with the same result in the extension and in Python.
+"""A survey of batches summarizes their headers, with the same result in the extension and in Python.
 
 Method: batches of known sizes and times; each byte of a batch changed, each length cut; random batches in both.
 """
@@ -116,7 +116,8 @@ def test_nothing_is_taken_of_a_damaged_or_cut_batch(kind: Kind) -> None:
         damaged = bytearray(SECOND)
         damaged[position] ^= 0x81
         survey = kind(10, 50)
-        # The checksum covers neither the base offset nor the leader epoch; the changed sign makes it too low.
+        # The checksum covers neither the base offset nor the leader epoch; a changed sign makes the base offset too
+        # low.
         is_taken = position in range(5, 8) or position in range(12, 16)
         assert survey.add(FIRST + bytes(damaged), []) == len(FIRST) + is_taken * len(SECOND), position
         survey = kind(10, 50)
