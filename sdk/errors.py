@@ -1,9 +1,8 @@
 """The errors that kafkawire raises.
 
 Three families show the source of an error: `LocalProtocolError` (this program asked for something that the protocol
-does not
-allow), `RemoteProtocolError` (the peer broke the protocol) and `BrokerError` (a broker responded with an error code).
-The others are about networks, deadlines and limits. Every message names the object, the value and the limit;
+does not allow), `RemoteProtocolError` (the peer broke the protocol) and `BrokerError` (a broker responded with an error
+code). The others are about networks, deadlines and limits. Every message names the object, the value and the limit;
 `__cause__` is the underlying error, if there is one.
 """
 
@@ -110,8 +109,7 @@ class UnsupportedVersion(LocalProtocolError):
     """A message, a field of it, or any tagged field does not exist in the requested version.
 
     From a client: this release does not support the broker's version, or the broker does not support the operation.
-        From a
-    codec: choose a version that has the field, or leave the field at its default.
+    From a codec: choose a version that has the field, or leave the field at its default.
     """
 
 
@@ -246,7 +244,7 @@ class TransactionAborted(KafkaWireError):
 
 
 class ConnectFailed(KafkaWireError):
-    """A broker, or every one of several brokers, could not be reached.
+    """A broker could not be reached, or none of several brokers could.
 
     The message and `__cause__` say why: check the name, the port, the firewall and the address that the broker
     advertises. Clients that have started try again automatically.

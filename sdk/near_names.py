@@ -12,7 +12,7 @@ __all__ = ["did_you_mean", "nearest"]
 #: field has a name this long, and topic names that differ only after that are unlikely to be typos.
 _CHARACTERS_MAX: Final = 100
 
-#: The maximum number of names to compare with, each of which takes about 30 µs.
+#: The maximum number of names to compare with; each comparison takes about 30 µs.
 _NAMES_MAX: Final = 500
 
 

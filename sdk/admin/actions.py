@@ -144,10 +144,10 @@ class Actions:
     ) -> dict[str, BrokerError]:
         """Process topics, retrying those that the controller throttles (KIP-599), as Java's admin does.
 
-        Topics that are done are not sent again, because that would cause an error.
+        Completed topics are not sent again, because that would cause an error.
 
         Returns:
-            The errors by topic, with those of topics that stayed throttled at the end.
+            The errors by topic, including those of topics that were still throttled at the end.
         """
         attempts = self._operations.attempts()
         assert attempts.deadline_ms is not None

@@ -156,7 +156,7 @@ class Admin(Hinting, hints=ADMIN):
         """Create topics.
 
         Args:
-            topics: one by one, or in one list; a bare name takes the broker's defaults.
+            topics: as separate arguments or in one list; a bare name takes the broker's defaults.
 
         Returns:
             The id of each topic, 16 bytes, by name.
@@ -171,7 +171,7 @@ class Admin(Hinting, hints=ADMIN):
         """Delete topics and all their records.
 
         Args:
-            names: one by one, or in one list.
+            names: as separate arguments or in one list.
 
         Raises:
             BrokerError: the error of the first topic that was not deleted; others may have been deleted.
@@ -191,7 +191,7 @@ class Admin(Hinting, hints=ADMIN):
             validate_only: whether the controller should only check the request.
 
         Returns:
-            The topics that have grown, and the error of each of the others: INVALID_PARTITIONS if it already has that
+            The topics that have grown, and the error of each other topic: INVALID_PARTITIONS if it already has that
                 many partitions or more, INVALID_REPLICA_ASSIGNMENT, REASSIGNMENT_IN_PROGRESS,
                 UNKNOWN_TOPIC_OR_PARTITION and so on.
 
@@ -216,12 +216,12 @@ class Admin(Hinting, hints=ADMIN):
             allow_replication_factor_change: whether a partition's number of replicas may change.
 
         Returns:
-            The partitions whose reassignment was started or cancelled, and the error of each of the others:
+            The partitions whose reassignment was started or cancelled, and the error of each other partition:
                 INVALID_REPLICA_ASSIGNMENT, UNKNOWN_TOPIC_OR_PARTITION, NO_REASSIGNMENT_IN_PROGRESS if there is nothing
                 to cancel, and so on. `list_partition_reassignments` shows the progress.
 
         Raises:
-            BrokerError: the controller rejected the whole request; after REQUEST_TIMED_OUT, it may still be done.
+            BrokerError: the controller rejected the whole request; after REQUEST_TIMED_OUT, it may still take effect.
             UnsupportedVersion: the brokers are older than Apache Kafka 2.4 (KIP-455), or 4.1 (KIP-860) if
                 `allow_replication_factor_change` is False.
         """
@@ -238,7 +238,7 @@ class Admin(Hinting, hints=ADMIN):
         """Return the reassignments in progress, by partition.
 
         Args:
-            partitions: one by one, or in one list; all partitions of the cluster if none is given.
+            partitions: as separate arguments or in one list; all partitions of the cluster if none is given.
 
         Returns:
             The reassignments; partitions without one are left out, as are partitions that do not exist.
@@ -258,15 +258,15 @@ class Admin(Hinting, hints=ADMIN):
         Args:
             election_type: PREFERRED makes the first replica the leader if it is in sync; UNCLEAN makes any live replica
                 the leader if none is in sync, and loses the records missing from that replica.
-            partitions: one by one, or in one list; all partitions of the cluster if none is given.
+            partitions: as separate arguments or in one list; all partitions of the cluster if none is given.
 
         Returns:
             True for each partition that has a new leader, False for each one that needed no election (left out if no
-                partition was given), and the error of each of the others: PREFERRED_LEADER_NOT_AVAILABLE,
+                partition was given), and the error of each other partition: PREFERRED_LEADER_NOT_AVAILABLE,
                 ELIGIBLE_LEADERS_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION and so on.
 
         Raises:
-            BrokerError: the controller rejected the whole request; after REQUEST_TIMED_OUT, it may still be done.
+            BrokerError: the controller rejected the whole request; after REQUEST_TIMED_OUT, it may still take effect.
             UnsupportedVersion: the brokers are older than Apache Kafka 2.2 (KIP-183), or 2.4 (KIP-460) for UNCLEAN.
         """
         chosen = checked_partitions(partitions) if partitions else None
@@ -276,12 +276,12 @@ class Admin(Hinting, hints=ADMIN):
         """Return the log directories of brokers and the replicas in them.
 
         Args:
-            node_ids: one by one, or in one list; all brokers of the cluster if none is given.
+            node_ids: as separate arguments or in one list; all brokers of the cluster if none is given.
 
         Returns:
             The log directories by absolute path, for each broker that answered, and the error of each other broker:
-                CLUSTER_AUTHORIZATION_FAILED, or that the broker could not be reached or is older than Apache Kafka 2.0
-                (KIP-113). An offline directory is included, with its error.
+                CLUSTER_AUTHORIZATION_FAILED, or an error saying that the broker is unreachable or older than Apache
+                Kafka 2.0 (KIP-113). An offline directory is included, with its error.
         """
         chosen = checked_node_ids(node_ids) if node_ids else None
         return await self._do(self._actions.describe_log_dirs(chosen))
@@ -295,7 +295,7 @@ class Admin(Hinting, hints=ADMIN):
             log_dirs: by replica, the absolute path of the log directory to move it to.
 
         Returns:
-            The replicas whose move has begun, and the error of each of the others: LOG_DIR_NOT_FOUND;
+            The replicas whose move has begun, and the error of each other replica: LOG_DIR_NOT_FOUND;
                 KAFKA_STORAGE_ERROR if the directory is offline; REPLICA_NOT_AVAILABLE if the broker does not have the
                 replica yet, in which case it will create it there; or the error of its broker, as for
                 `describe_log_dirs`, which also shows the progress.
@@ -316,7 +316,7 @@ class Admin(Hinting, hints=ADMIN):
         """Return topics by name, with the leader and replicas of each partition.
 
         Args:
-            names: one by one, or in one list.
+            names: as separate arguments or in one list.
             include_eligible_leaders: whether to make a second request for the replicas that are eligible as leaders
                 without being in sync (KIP-966).
 
@@ -358,7 +358,7 @@ class Admin(Hinting, hints=ADMIN):
         """Return consumer groups, classic or KIP-848, by group id.
 
         Args:
-            group_ids: one by one, or in one list.
+            group_ids: as separate arguments or in one list.
 
         Raises:
             BrokerError: the error of the first group that cannot be described: GROUP_ID_NOT_FOUND if it does not exist,
@@ -392,7 +392,7 @@ class Admin(Hinting, hints=ADMIN):
 
         Args:
             group_id: the group.
-            partitions: one by one, or in one list; all partitions with commits by the group if none is given.
+            partitions: as separate arguments or in one list; if none is given, all that have commits by the group.
 
         Returns:
             The offsets by partition; partitions without a commit are left out.
@@ -412,7 +412,7 @@ class Admin(Hinting, hints=ADMIN):
             resource_type: the kind of resource.
             name: the topic or group; the node id of a broker, as a string, or an empty string for the defaults of all
                 brokers.
-            keys: names of the entries to return, one by one or in one list; all if none is given.
+            keys: names of the entries to return, as separate arguments or in one list; all if none is given.
 
         Returns:
             The entries by name.
@@ -433,7 +433,7 @@ class Admin(Hinting, hints=ADMIN):
         *,
         validate_only: bool = False,
     ) -> None:
-        """Change entries of the configuration of a topic, broker or group, and keep the others.
+        """Change entries of the configuration of a topic, broker or group; other entries stay unchanged.
 
         Args:
             resource_type: the kind of resource; a single broker's configuration and logger levels are changed at that
@@ -463,7 +463,7 @@ class Admin(Hinting, hints=ADMIN):
     ) -> None:
         """Replace the whole configuration of a topic or broker; entries that are not given return to their defaults.
 
-        Changes that others make at the same time are lost; prefer `incremental_alter_configs`.
+        Changes that other clients make at the same time are lost; prefer `incremental_alter_configs`.
 
         Args:
             resource_type: the kind of resource; a single broker's configuration is changed at that broker.

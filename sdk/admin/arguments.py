@@ -64,7 +64,7 @@ def checked_new_topics(given: tuple[Any, ...]) -> list[NewTopic]:
     """Return the topics to create; a bare name takes the broker's defaults.
 
     Args:
-        given: one by one, or as one iterable.
+        given: as separate arguments or as one iterable.
 
     Raises:
         LocalProtocolError: an argument is neither a `NewTopic` nor a name, has an attribute of the wrong type, or is
@@ -130,7 +130,7 @@ def checked_node_ids(given: tuple[Any, ...]) -> list[int]:
     """Return node ids without duplicates.
 
     Args:
-        given: one by one, or as one iterable.
+        given: as separate arguments or as one iterable.
 
     Raises:
         LocalProtocolError: an argument is not a node id.

@@ -253,7 +253,7 @@ class GroupMemberDescription(NamedTuple):
         client_id: the client's name for itself.
         client_host: the host that it connected from.
         assignment: the member's current partitions.
-        target_assignment: in a KIP-848 group, the partitions that the member will have once others have released them;
+        target_assignment: in a KIP-848 group, the partitions that the member will have once others have given them up;
             None in a classic group.
         member_epoch: in a KIP-848 group, the group epoch that the member has reached; None in a classic group.
         group_protocol: the member's protocol, `classic` or `consumer`: a KIP-848 group may have members of both kinds

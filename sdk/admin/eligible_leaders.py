@@ -1,6 +1,6 @@
 """Find the replicas that are eligible as leaders without being in sync, which Metadata does not list.
 
-DescribeTopicPartitions answers in pages. A page with nothing new is rejected, because paging would never end.
+DescribeTopicPartitions answers in pages. A page with nothing new is rejected, or paging might never end.
 
 Source: KIP-966.
 """

@@ -33,7 +33,7 @@ _OF_CONSUMERS = (enums.CONSUMER_PROTOCOL_TYPE, "")
 #: error.
 _DEAD = "Dead"
 
-#: A coordinator's codes if it has no KIP-848 group with this id, or does not support KIP-848.
+#: The error codes of a coordinator that has no KIP-848 group with this id, or does not support KIP-848.
 _NO_CONSUMER_GROUP = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION})
 
 #: The protocols of members, by their numbers in ConsumerGroupDescribe.

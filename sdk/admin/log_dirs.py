@@ -1,6 +1,6 @@
 """The log directories of brokers: list the replicas in them, and move replicas between them.
 
-Only a broker itself knows its directories, so all brokers are asked in parallel, each for its own part. A broker that
+Each broker knows only its own directories, so all brokers are asked in parallel, each for its own part. A broker that
 fails does not affect the others.
 
 Source: KIP-113 (JBOD), KIP-827 (sizes of volumes), KIP-1066 (cordoned directories).
@@ -30,7 +30,7 @@ from kafkawire.sdk.transport.timing import together
 
 __all__ = ["alter_replica_log_dirs", "describe_log_dirs"]
 
-#: The number by which a broker reports an unknown size.
+#: The number that a broker sends for an unknown size.
 _SIZE_UNKNOWN = -1
 
 

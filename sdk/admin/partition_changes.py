@@ -28,7 +28,7 @@ __all__ = ["alter_partition_reassignments", "elect_leaders", "list_partition_rea
 #: A partition, its error code and the broker's message about it.
 _PartitionResult = tuple[TopicPartition, int, str | None]
 
-#: Retriable, but final for a change: it may have been made, and a repetition would report a different result.
+#: Retriable, but final for a change: the change may have been made, and repeating it would report another result.
 _MAY_BE_DONE = frozenset({ErrorCode.REQUEST_TIMED_OUT})
 
 
@@ -140,7 +140,7 @@ async def elect_leaders(
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> Iterable[tuple[str, list[int]]]:
-    """Return the partition numbers of each topic, each number once."""
+    """Return the partition numbers of each topic, without duplicates."""
     return by_topic(dict.fromkeys(partitions)).items()
 
 

@@ -70,7 +70,7 @@ class Operations:
             response: the class of its response.
             check: raises the error in a response.
             deadline_ms: when to give up; None for the timeout of the operations, from now.
-            final: retriable codes that end it.
+            final: retriable codes that end the operation.
 
         Raises:
             KafkaWireError: the last error.
@@ -125,7 +125,7 @@ class Operations:
         Args:
             names: the names of the topics; None for all topics of the cluster.
             deadline_ms: when to give up; None for the timeout of the operations, from now.
-            final: retriable codes that end it.
+            final: retriable codes that end the operation.
 
         Raises:
             BrokerError: the error of the first topic that cannot be described.

@@ -47,7 +47,7 @@ _INTERVAL_MS: Final = 300_000
 #: time.
 _JITTER: Final = 0.5
 
-#: The name by which a broker requests all metrics; the empty prefix does so, too.
+#: The name by which a broker requests all metrics; the empty prefix has the same effect.
 _ALL: Final = "*"
 
 #: Errors after which the client must not ask again.

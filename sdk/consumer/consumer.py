@@ -286,7 +286,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
 
         Args:
             timeout_ms: how long to wait for the first batch, in milliseconds; 0 for no wait.
-            max_batches: the maximum number of batches, whatever their sizes; None for enough batches to hold
+            max_batches: the maximum number of batches, regardless of size; None for enough batches to hold
                 `max_poll_records` records, a number that the last batch may exceed.
         """
         core, limits = self._started(), self._batch_limits(max_batches)
@@ -296,7 +296,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
     def records(
         self, *, until: Mapping[TopicPartition, int] | int | datetime | None = None, stop_at_end: bool = False
     ) -> BoundedRecords[Key, Value]:
-        """Iterate over records up to an end, one such read at a time; other reads then get nothing beyond the end.
+        """Iterate over records up to an end; only one such read can run at a time; other reads also stop at its end.
 
         An error ends the read; call `records` to begin another. If a wait is cancelled, any other read ends this one.
 
@@ -701,12 +701,12 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         deadline_ms: int | None = None,
         end_offsets: EndOffsets | None = None,
     ) -> Result | None:
-        """Call `read` until it finds something; return None at the deadline or once the read with these ends ends."""
+        """Call `read` until it finds something; return None at the deadline or when the bounded read has ended."""
         self._check_reads()
         if core.reader.bounded_read is not None:
             core.reader.lift_abandoned()
         if self._yield_timer.is_due():
-            await self._yield_timer.yield_now()  # the application may never wait, and heartbeats need the loop, too
+            await self._yield_timer.yield_now()  # the application may never wait, and heartbeats also need the loop
         elif core.reader.taken != self._seen:
             await yield_to_loop()  # let responses arrive and requests go out
         self._seen = core.reader.taken

@@ -63,7 +63,7 @@ class ListenerCalls:
             self._loop.call_soon_threadsafe(self._begin, event, context=self._context.copy())
 
     def let_go(self) -> bool:
-        """If the listener itself is the caller, let the group, which waits for it, continue; return whether it is."""
+        """Return whether the listener itself is the caller; if so, let the group, which is waiting for it, continue."""
         task = asyncio.current_task()
         if task not in self._tasks:
             return False
@@ -157,7 +157,7 @@ class BlockingListenerCalls:
             self._caller = None
 
     def let_go(self) -> bool:
-        """If the listener itself is the caller, let the group, which waits for it, continue; return whether it is."""
+        """Return whether the listener itself is the caller; if so, let the group, which is waiting for it, continue."""
         if self._caller != threading.get_ident():
             return False
         self._caller = None

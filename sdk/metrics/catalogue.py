@@ -1,4 +1,4 @@
-"""The catalogue of a client's metrics: their groups and names, which are those of Kafka's own clients, and meanings.
+"""The catalogue of a client's metrics: their meanings, and the groups and names, which are those of Kafka's clients.
 
 A row stands for one name, or for several names with the same stem: "record-send" with rate and total means
 `record-send-rate` and `record-send-total`. Sensors are created from these rows, so every metric is described here;

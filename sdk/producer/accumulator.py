@@ -172,7 +172,7 @@ class Accumulator:
         return term
 
     def _hold(self, record: Held, term: int) -> tuple[ProducerTopic, int]:
-        """Hold a record, with an outcome, until its topic or partition is known, unless that is known by now.
+        """Hold a record, with an outcome, until its topic or partition is known, unless it is already known.
 
         Returns:
             The topic and its number of partitions.
@@ -215,7 +215,7 @@ class Accumulator:
             return checked_partition(record.topic, record.partition, count)
         partitioner = self._options.partitioner
         if partitioner == ROUND_ROBIN:
-            start = next(topic.round_robin)  # in one step, because other threads send, too
+            start = next(topic.round_robin)  # in one step, because other threads also send
             numbers = ((start + step) % count for step in range(count))
             return next((number for number in numbers if self._has_leader(topic.name, number)), start % count)
         if record.key is None:
@@ -398,13 +398,13 @@ class Accumulator:
         return self._memory.take(needed_bytes, wished_bytes)
 
     def _give_grants(self, batch: ProducerBatch) -> None:
-        """Give back the memory by which a batch grew, each grant only once even if several threads do so."""
+        """Give back the memory by which a batch grew; each grant is given back once, even if several threads try."""
         while batch.grants:
             with suppress(IndexError):
                 self.release(batch.grants.pop())
 
     def _tell(self, what: PartitionQueue | Held) -> bool:
-        """Tell the sender about news; return whether it will read them."""
+        """Tell the sender about news; return whether the sender will read it."""
         self.news.append(what)
         if self._is_deaf:
             try:

@@ -39,8 +39,8 @@ class ArrowRows:
     Attributes:
         count: the number of rows.
         values, keys: byte strings; None if there is no such column.
-        value_shift, key_shift: the position of row 0 in them.
-        partition: the partition of all rows; None if they differ or are to be chosen.
+        value_shift, key_shift: the position of row 0 in the values and keys.
+        partition: the partition of all rows; None if they differ or must be chosen.
         partitions: the partition of each row, `NO_PARTITION` to choose it; None if there is no such column.
         timestamps: the timestamp of each row in ms, `NO_TIMESTAMP` for now; None if there is no such column.
         headers: the headers of each row; None if there is no such column.

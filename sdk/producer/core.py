@@ -169,7 +169,7 @@ class ProducerCore:
         return self._times.measured("abort", ended)
 
     def finish(self, timeout_ms: int | None) -> Promise[None]:
-        """Abort the open transaction if there is one, or wait for its end."""
+        """Abort the open transaction, or wait until a transaction that is already ending has ended."""
         transactions, limit_ms = self._transactional(), self._limit_ms(timeout_ms)
         return self.client.driver.ask(lambda promise, now_ms: transactions.finish(limit_ms, promise, now_ms))
 

@@ -1,4 +1,4 @@
-"""The fast path of `send`: the engine's function takes the place of a producer's method unless that was replaced.
+"""The fast path of `send`: the engine's function stands in for a producer's method unless the method was replaced.
 
 Passing the arguments on would cost as much as buffering the record, so a started producer has the engine's function as
 an instance attribute. That attribute would hide a replacement for the method: a derived class's method, or a function

@@ -117,7 +117,7 @@ class Sender:
 
     @property
     def is_silent(self) -> bool:
-        """Whether no request is waiting for a response."""
+        """Whether all requests have ended, with a response or without."""
         return not self._in_flight
 
     def hurry(self, now_ms: int) -> None:
@@ -486,7 +486,7 @@ class Sender:
 class Schedule:
     """The schedule of partitions: which ones have something to send to which leader, and when to look at the others.
 
-    The work per event grows with the number of ready partitions, not with that of all partitions: those that linger or
+    The work per event grows with the number of ready partitions, not with the total number: partitions that linger or
     pause are in a heap, those without a leader wait for new metadata, and those with nothing to send are not listed.
 
     Attributes:

@@ -185,7 +185,7 @@ class Admin(Hinting, hints=ADMIN):
         *,
         validate_only: bool = False,
     ) -> None:
-        """Change entries of the configuration of a topic, broker or group, and keep the others.
+        """Change entries of the configuration of a topic, broker or group; other entries stay unchanged.
 
         See `kafkawire.Admin.incremental_alter_configs`.
         """

@@ -39,8 +39,8 @@ from kafkawire.sdk.transport.wire import Network
 
 __all__ = ["MAX_STEPS", "Driver", "Step"]
 
-#: The maximum number of steps that may wait for the next turn: far more than any program needs, but a bound for a
-#: runaway program.
+#: The maximum number of steps that may wait for the next turn: far more than any program needs, but a limit for
+#: one that runs away.
 MAX_STEPS = 20_000
 
 #: Tasks that end dropped clients, kept here because an event loop has only weak references to its tasks.
@@ -116,7 +116,7 @@ class Driver(Generic[AnyLink, AnyCall]):
         """Fail everything that is unsettled, disconnect, and stop.
 
         Returns:
-            A promise that is kept once nothing of the client is left on the event loop.
+            A promise that is kept once the client has nothing left on the event loop.
         """
         ended: Promise[None] = Promise()
         if isinstance(self._ended, fork.Forked):

@@ -123,7 +123,7 @@ class Machine(Protocol):
 
 
 class Router(Protocol[AnyLink, AnyCall]):
-    """The machine that the others submit their calls to."""
+    """The machine that all other machines submit their calls to."""
 
     def poll(self, now_ms: int) -> list[Open[AnyLink] | Send[AnyLink, AnyCall] | Shut[AnyLink]]:
         """Return the actions to perform now."""

@@ -41,7 +41,7 @@ _looking: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
 
 
 def watch(thing: _Watched, loop: asyncio.AbstractEventLoop) -> None:
-    """Until `forget`, call `thing.check_loop` soon after the loop has ended, if a caller is waiting."""
+    """Have `thing.check_loop` called soon after the loop has ended if a caller is waiting; `forget` cancels this."""
     look()  # a program that abandons a client on each of its loops then keeps only the last one
     _table(loop).setdefault(loop, {})[thing] = None
 

@@ -1,4 +1,4 @@
-"""Tasks that start in a later turn of their event loop, whatever the task factory.
+"""Tasks that start in a later turn of their event loop, regardless of its task factory.
 
 With `asyncio.eager_task_factory`, a new task runs immediately, inside the code that creates it. That code may be a
 machine in the middle of a step, or may not have stored the task yet, so clients create their background tasks here.

@@ -34,7 +34,7 @@ class Watchers(Generic[Watcher]):
         return self._places.pop(place, None) is not None
 
     def take(self) -> Iterator[Watcher]:
-        """Take all watchers, one by one."""
+        """Take all watchers, one at a time."""
         for place in list(self._places):
             watcher = self._places.pop(place, None)
             if watcher is not None:

@@ -18,7 +18,7 @@ Fetch = TypeVar("Fetch")
 
 
 class OversizedBatchSearch:
-    """The groups in which one broker's partitions are fetched in turn; usually there is just one group."""
+    """Groups of one broker's partitions, to be fetched in turn; usually there are none, and one fetch covers all."""
 
     __slots__ = ("_groups",)
 

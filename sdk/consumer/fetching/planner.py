@@ -221,7 +221,7 @@ class FetchPlanner:
             fetch.halted = True
             self.consider(fetch, now_ms)
 
-    # Placing partitions; lookups and responses call these, too.
+    # Placing partitions; lookups and responses also call these.
 
     def consider(self, fetch: PartitionFetch, now_ms: int) -> None:
         """Move a partition to where it belongs now: a broker, a lookup, or neither until something happens."""
@@ -438,7 +438,7 @@ class FetchPlanner:
         request = node.request
         request.session_id, request.session_epoch = plan.session_id, plan.epoch
         request.topics, request.forgotten_topics_data = plan.topics, plan.forgotten
-        request.max_wait_ms = 0 if is_apart else self._options.fetch_max_wait_ms  # the other groups are waiting, too
+        request.max_wait_ms = 0 if is_apart else self._options.fetch_max_wait_ms  # the other groups are also waiting
         room_bytes = self._options.max_frame_bytes - _RESPONSE_BYTES - _PARTITION_BYTES * len(wanted)
         request.max_bytes = max(1, min(self._options.fetch_max_bytes, room_bytes))
         return request, link.connection.version_for(FetchRequest, carrying)

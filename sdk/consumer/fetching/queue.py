@@ -1,4 +1,4 @@
-"""The queue of fetched batches, the only structure that both sides of a consumer use.
+"""The queue of fetched batches, the only structure that both sides of a consumer share.
 
 The I/O side adds a response's data for a partition, and the reading side takes it; the two can be separate threads.
 Each count has one writer, and deques append and pop atomically, so no lock is needed. Data fetched before a seek is
@@ -107,7 +107,7 @@ class FetchQueue:
 
     @property
     def size_bytes(self) -> int:
-        """The size in bytes of all data that was put and not taken."""
+        """The size in bytes of all data that was put but not taken."""
         return self._put_bytes - self._taken_bytes
 
     # The I/O side.
@@ -128,7 +128,7 @@ class FetchQueue:
         self.signal()
 
     def refuse(self, error: KafkaWireError | None) -> None:
-        """Make every read that finds nothing raise an error; None stops that."""
+        """Make every read that finds nothing raise an error; None clears the error."""
         if error is not None and error is not self.refusal:
             self.report(error)
         self.refusal = error
@@ -213,7 +213,7 @@ class FetchQueue:
 
         Args:
             is_there: returns whether the awaited data has arrived; None for anything that a read hands out or raises.
-                With it, data for other readers does not keep the promise immediately, over and over.
+                With this function, data for other readers does not settle the promise again and again.
         """
         promise: Promise[None] = Promise()
         self._waiting.append(promise)

@@ -67,7 +67,7 @@ class FetchResponses:
                         partition, leader.leader_id, leader.leader_epoch, response.node_endpoints
                     )
                 fetch = self._planner.current(partition)
-                # For a partition, the response is too late after a seek, or if another broker now serves the partition.
+                # The response is too late for a partition after a seek, or if another broker now serves the partition.
                 if fetch is not None and fetch.sent is not None and fetch.sent[:3] == (node_id, *_place(fetch)):
                     self._take(node_id, fetch, data, has_moved, now_ms)
         self._damaged.discard(node_id)
@@ -89,7 +89,7 @@ class FetchResponses:
             self._queue.report(error)
 
     def refused(self, fetches: Iterable[PartitionFetch], error: BrokerError, now_ms: int) -> None:
-        """Handle a response with a top-level error; fetching continues after a pause, whatever the error."""
+        """Handle a response with a top-level error; fetching continues after a pause, regardless of the error."""
         if outdates_metadata(error):
             self._metadata.invalidate()
         if not may_pass(error):

@@ -322,7 +322,7 @@ class Assignment:
         self._queue.report(error)
 
     def is_unread(self, error: KafkaWireError) -> bool:
-        """Return whether no read has raised a reported error yet."""
+        """Return whether a reported error is still waiting to be raised by a read."""
         return error in list(self._queue.errors)
 
     @property

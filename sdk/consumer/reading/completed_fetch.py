@@ -1,6 +1,6 @@
-"""One fetch on its way to the application, whose batches are handed out one by one or several at a time.
+"""A fetch on its way to the application; its batches are handed out singly or several at a time.
 
-The overhead of a batch equals the cost of many records. So records that are handed out one by one are taken from
+The overhead of a batch equals the cost of many records. So records that are handed out singly are taken from
 several batches at a time, if a position between any two records can be determined and little is held in memory.
 
 Source: Apache Kafka, `CompletedFetch`; KIP-98 (aborted transactions in responses).
@@ -55,7 +55,7 @@ class CompletedFetch:
 
     @property
     def is_over(self) -> bool:
-        """Whether no more of the fetch may be handed out."""
+        """Whether the rest of the fetch must be withheld or dropped."""
         reading = self.reading
         return reading.epoch != self.epoch or reading.withheld or (reading.until is not None and reading.is_at_end)
 

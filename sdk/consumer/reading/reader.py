@@ -93,7 +93,7 @@ class Reader:
             self.settle()
         found = self._advance()
         if found is None and self._moved:
-            self.settle()  # skipped records are finished, too
+            self.settle()  # skipped records are also finished
         return found
 
     def next_batch(self) -> ConsumerBatch | None:
@@ -108,7 +108,7 @@ class Reader:
         self.settle()
         batch = self._rest() or self._next_batch()
         if batch is None or self._fetch is None:
-            self.settle()  # skipped records are finished, too
+            self.settle()  # skipped records are also finished
             return None
         self._hand_over(batch, self._fetch)
         return batch

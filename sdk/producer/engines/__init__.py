@@ -1,1 +1,1 @@
-"""The engines of `send`: `native.pyx` does in C what `python.py` does without a compiler."""
+"""The engines of `send`: `native.pyx` does in C what `python.py` does in plain Python."""

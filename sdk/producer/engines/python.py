@@ -278,5 +278,5 @@ class Appender:
     send = explaining("Producer", send)
 
     def send_columns(self, topic: str, rows: ArrowRows, start: int, end: int) -> int:
-        """Take rows while they fit into open batches, and return how many; `send` takes the next one."""
+        """Take rows while they fit into open batches, and return their number; `send` takes the next row."""
         return 0

@@ -120,7 +120,7 @@ def fenced(transactional_id: str, timeout_ms: int, error: KafkaWireError) -> Kaf
 
 
 def forgotten(transactional_id: str, error: BrokerError) -> BrokerError:
-    """Return the error of a producer that its coordinator has forgotten; an error that already says so is kept."""
+    """Return the error for a producer that its coordinator has forgotten; keep an error that already says so."""
     if error.detail.startswith(f"transactional id {transactional_id}: "):
         return error
     text = "its coordinator has forgotten this producer (transactional.id.expiration.ms), and any that began after it"
@@ -131,6 +131,6 @@ def forgotten(transactional_id: str, error: BrokerError) -> BrokerError:
 
 
 def late(transactional_id: str, timeout_ms: int, state: str, throttling: str) -> RequestTimedOut:
-    """Return the error of a caller that stops waiting for the end; see `Router.throttling`."""
+    """Return the error for a caller whose wait for the end has timed out; see `Router.throttling`."""
     text = f"transactional id {transactional_id}: after {timeout_ms} ms the transaction is still {state}"
     return RequestTimedOut(f"{text}; this continues, and no other transaction begins until it ends{throttling}")

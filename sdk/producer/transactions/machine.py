@@ -64,7 +64,7 @@ logger = logging.getLogger("kafkawire.producer")
 
 
 class _Course:
-    """The course of one transaction so far; each has a new object, so that nothing of the previous one remains.
+    """The course of one transaction so far; each transaction gets a new object, so nothing is left of the previous one.
 
     Attributes:
         groups: the groups whose offsets are committed with the transaction.

@@ -1,7 +1,7 @@
 """The requests of a transaction, which add partitions and groups, commit offsets, and end it.
 
 Each request has a function that builds it for a broker's versions, and one that returns the error of its response. If
-one partition caused the errors of the others, the function returns its error.
+one partition caused the errors of the others, the function returns that partition's error.
 
 Source: Kafka protocol guide; KIP-98, KIP-447 (the member that commits for a group), KIP-890 (versions that add
 partitions and groups implicitly).
@@ -57,7 +57,7 @@ def add_partitions(
 
 
 def add_partitions_error(response: AddPartitionsToTxnResponse) -> BrokerError | None:
-    """Return the error of the partition that kept any from being added; None if all were added."""
+    """Return the most serious error of a partition; None if all partitions were added."""
     return _worst(
         (TopicPartition(topic.name, each.partition_index), each.partition_error_code)
         for topic in response.results_by_topic_v3_and_below

@@ -1,4 +1,4 @@
-"""Topics whose creation or deletion is throttled are created or deleted later, each one once (KIP-599).
+"""Topics whose creation or deletion is throttled are created or deleted later, each exactly once (KIP-599).
 
 Method: a scripted in-memory broker, with handmade responses.
 """

@@ -1,6 +1,6 @@
 """A client's repr gives its kind, names and state; it is short, shows no secrets, and never raises.
 
-Method: each asyncio and blocking client on a scripted in-memory broker, before the start, after it and at the end; then
+Method: each asyncio and blocking client with a scripted broker, before the start, after it and at the end; then
 clients with huge options, and a client whose constructor has raised.
 """
 

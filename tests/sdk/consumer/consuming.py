@@ -1,4 +1,4 @@
-"""A consumer on a scripted in-memory broker that keeps batches and fails on demand, and functions to read with it."""
+"""A consumer connected to a scripted broker that keeps batches and fails on demand, and functions that read with it."""
 
 from __future__ import annotations
 

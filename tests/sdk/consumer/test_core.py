@@ -103,7 +103,7 @@ def test_partitions_of_a_topic_that_does_not_exist(setting: Setting) -> None:
 
     def answer(request: Request) -> Message | Later | None:
         nonlocal asked
-        asked += any(topic.name == "gone" for topic in request.message.topics or ())  # other topics may be named, too
+        asked += any(topic.name == "gone" for topic in request.message.topics or ())  # other topics may also be named
         return usual(request)
 
     setting.broker.responders[ApiKey.METADATA] = answer

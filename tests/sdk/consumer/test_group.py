@@ -313,7 +313,7 @@ def test_the_end_of_the_client_ends_the_membership_commits_and_look_ups(protocol
 
 
 def test_what_is_looked_up_is_asked_in_the_same_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may be long before anything else wakes the I/O side."""
+    """It may be a long time before anything else wakes the I/O side."""
     calls: list[str] = []
     for name in ("find", "poll"):
         original = getattr(CommittedOffsets, name)

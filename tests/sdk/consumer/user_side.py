@@ -60,7 +60,7 @@ class UserSide:
         return self.assignment[partition].finished
 
     def take(self) -> int | None:
-        """Hand out one record, as an iteration does, and return its offset; None if there is none."""
+        """Hand out one record, as an iteration does; return its offset, or None if no record is available."""
         if not self.reader.advance():
             return None
         assert self.reader.handout is not None

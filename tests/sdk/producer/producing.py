@@ -1,4 +1,4 @@
-"""A producer on a broker that stores what it receives."""
+"""A producer connected to a broker that stores what it receives."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ LATE = ErrorCode.NOT_ENOUGH_REPLICAS
 
 @pytest.mark.parametrize("seed", sampled(range(40), 3))
 def test_each_record_is_stored_once_or_fails_by_its_deadline(seed: int) -> None:
-    """Each delivery settles once and in time, whatever the faults; acknowledged records are stored once, in order."""
+    """Each delivery settles once and in time, despite all faults; acknowledged records are stored once, in order."""
     random = Random(seed)
     timeout_ms = random.choice([1_500, 5_000, 60_000])
     producer = SimulatedProducer(

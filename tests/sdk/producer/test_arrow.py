@@ -1,6 +1,6 @@
 """Every row of an Arrow table becomes the record that `send` would create from it; an error names its row.
 
-Method: the same rows are sent by `send_arrow` and one by one, with each type of column, and the records stored by the
+Method: the same rows are sent by `send_arrow` and by `send`, with each type of column, and the records stored by the
 scripted broker are compared.
 """
 

@@ -92,7 +92,7 @@ def test_records_and_their_places() -> None:
     ],
 )
 def test_a_refused_record_leaves_no_trace(given: dict[str, Any], message: str) -> None:
-    """No bytes, batch or waiting topic remain, and the next record is the first one."""
+    """No bytes, batches or waiting topics remain, and the next record is the first one."""
 
     async def test(broker: StoringBroker, producer: Producer) -> None:
         delivery = producer.send("t", b"first")

@@ -1,6 +1,6 @@
 """A replacement for `send` on the class, a derived class or the producer is called, even if set after the start.
 
-Method: an asyncio or blocking producer on an in-memory broker; a class or the producer gets a function that records
+Method: an asyncio or blocking producer with an in-memory broker; a class or the producer gets a function that records
 calls.
 """
 

@@ -1,7 +1,7 @@
 """Batches reach the leader of their partition, once and in order, and each delivery is settled by its deadline.
 
 Method: the producer's machines with simulated brokers that check sequence numbers as Apache Kafka does, on a simulated
-clock; faults are injected one by one, and from a seed.
+clock; faults are injected singly, and at random from a seed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A blocking consumer returns every record once, whatever the way of reading, and takes part in its group meanwhile.
+"""A blocking consumer returns every record once, however the application reads, while it takes part in its group.
 
 Method: the consumer on its I/O thread against a scripted in-memory broker, whose responses tell the test when to go on;
 nothing sleeps. Work that must continue while the application is busy is tested with both the blocking and the asyncio

@@ -1,6 +1,6 @@
 """A signal handler or a finalizer may interrupt a blocking client anywhere, and use the same client without hanging.
 
-Method: the handler runs at one instruction after another of those that the main thread executes in a call, here and in
+Method: the handler runs at successive instructions that the main thread executes during a call, here and in
 the libraries below, while the I/O thread runs, as it does during a real handler. The handler's calls return, and
 records are stored once and in order. To save time, some instructions are skipped; `step=1` visits all of them.
 """
@@ -22,7 +22,7 @@ from kafkawire.sync import Admin, Consumer, Producer
 from tests.sdk.instructions import interrupted_at
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
-#: Longer than any handler takes, unless it waits for its own thread and so forever.
+#: Longer than any handler takes, unless it waits for its own thread, and thus forever.
 LIMIT_MS = 5_000
 
 T = TopicPartition("t", 0)
@@ -220,7 +220,7 @@ def test_a_finalizer_that_sends_wherever_garbage_is_collected(broker: StoringBro
 
 
 def test_close_keeps_its_limit_whatever_is_held(broker: StoringBroker) -> None:
-    """As if a handler had interrupted this thread in a log handler whose lock the I/O thread needs for a line."""
+    """This is as if a handler had interrupted this thread in a log handler whose lock the I/O thread needs."""
     held = threading.Lock()
 
     def delivered(delivery: object) -> None:

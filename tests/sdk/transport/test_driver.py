@@ -171,7 +171,7 @@ def test_a_machine_is_polled_when_it_is_due_and_not_before() -> None:
 
 @pytest.mark.parametrize("from_another_thread", [False, True])
 def test_turns_and_connections_have_the_context_of_the_start(from_another_thread: bool) -> None:
-    """They do not use the context of a request that wakes the driver."""
+    """The context of a request that wakes the driver is not used."""
     seen: list[str] = []
 
     class Noting(Machine):

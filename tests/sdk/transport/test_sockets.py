@@ -207,7 +207,7 @@ def test_a_system_without_times_for_probes(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_two_that_answer_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One is returned, and the other is closed."""
+    """One socket is returned, and the other is closed."""
     made: list[socket.socket] = []
 
     async def run() -> None:

@@ -158,7 +158,7 @@ async def peer_that_hangs(
 def test_bytes_for_a_peer_that_hangs_are_given_up(
     certificates: Certificates, is_secured: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The bytes would keep the socket and their memory for as long as the peer hangs."""
+    """Otherwise the bytes would keep the socket and their memory for as long as the peer hangs."""
     monkeypatch.setattr(stream, "CLOSE_LINGER_SECONDS", 0.05)
 
     async def run() -> None:

@@ -1,4 +1,4 @@
-"""A client's task starts in a later turn, whatever the loop's task factory does.
+"""A client's task starts in a later turn, regardless of the loop's task factory.
 
 Method: a factory that must not be used; Python 3.12's `asyncio.eager_task_factory`, which starts each task immediately.
 """

@@ -1,4 +1,4 @@
-"""Blocking calls run on a few threads of the clients' own, only for callers still waiting, and do not delay exits.
+"""Blocking calls run on a few of the clients' own threads, only for callers still waiting, and never delay an exit.
 
 Method: functions that block until the test releases them; programs in separate processes, which end while a name server
 is silent and while asyncio's default executor is busy.

@@ -91,7 +91,7 @@ def test_an_error_that_nobody_waits_for_is_no_news() -> None:
 
         flight: SingleFlight[None] = SingleFlight()
         caller = asyncio.ensure_future(flight.run(1, fail))
-        for _ in range(2):  # until the operation is waiting, too
+        for _ in range(2):  # until the operation is also waiting
             await asyncio.sleep(0)
         caller.cancel()
         leave.set()

@@ -235,7 +235,7 @@ def test_nothing_is_sent_after_the_end() -> None:
 
 
 def test_a_topic_that_is_created_again(caplog: pytest.LogCaptureFixture) -> None:
-    """The old positions mean nothing in the new topic, so they are reset, and the log says so once for each."""
+    """The old positions mean nothing in the new topic, so they are reset, and the log says so once per partition."""
     cluster = reading(T0)
     cluster.logs[T0].append(b"a", b"b")
     assert cluster.read() == [(0, 0), (0, 1)]
@@ -301,7 +301,7 @@ def test_what_is_fetched_ahead_is_bounded() -> None:
 
 
 def test_what_is_fetched_ahead_of_one_partition_is_bounded() -> None:
-    """Two fetches are enough for the partition; the rest of `fetch_max_bytes` is for others."""
+    """Two fetches are enough for the partition; the rest of `fetch_max_bytes` is for other partitions."""
     cluster = reading(T0, max_partition_fetch_bytes=1_000)
     for _ in range(20):
         cluster.logs[T0].append(b"x" * 900)  # the simulated broker has no limit, so each gets one fetch

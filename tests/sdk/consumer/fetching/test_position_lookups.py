@@ -174,7 +174,7 @@ def test_brokers_that_tell_no_consumer_where_epochs_end_are_trusted() -> None:
 
 
 def test_a_leader_that_does_not_know_the_epoch(caplog: pytest.LogCaptureFixture) -> None:
-    """It is unknown where the logs diverge, so the position is reset, and the leader is fetched from."""
+    """It is unknown where the logs diverge, so the position is reset, and the consumer fetches from the leader."""
     cluster = reading(T0)
     log = cluster.logs[T0]
     log.replica = 3

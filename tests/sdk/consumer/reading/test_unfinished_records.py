@@ -1,4 +1,4 @@
-"""Everything before the first unfinished record may be committed, whatever the order in which records are finished.
+"""Everything before the first unfinished record may be committed, in whatever order records are finished.
 
 Method: random orders are compared with a plain list; the rest runs step by step, on the reading side of a consumer.
 """

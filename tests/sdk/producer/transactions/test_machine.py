@@ -105,7 +105,7 @@ def test_an_empty_transaction_asks_nobody(version: int) -> None:
 @BOTH
 @pytest.mark.parametrize("has_records", [False, True])
 def test_no_offsets_join_no_group(version: int, has_records: bool) -> None:
-    """A coordinator refuses to commit a transaction that nothing has joined, which would be the end of the producer."""
+    """A coordinator refuses to commit a transaction that nothing has joined, which would end the producer."""
     producer = TransactionalProducer(version)
     producer.begin()
     if has_records:
@@ -174,7 +174,7 @@ def test_records_of_an_unknown_topic_fail_with_their_transaction(version: int) -
 
 
 def test_the_epoch_is_raised_if_numbers_may_be_missing() -> None:
-    """With version 2, each end raises it; with version 1, only records that were numbered but not acknowledged do."""
+    """With version 2, every end raises the epoch; with version 1, only numbered but unacknowledged records do."""
     producer = TransactionalProducer(1)
     producer.begin()
     producer.send("t", b"a", partition=0)

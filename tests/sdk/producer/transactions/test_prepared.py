@@ -60,7 +60,7 @@ def end(broker: Broker, transaction: PreparedTransaction, *, commits: bool) -> N
 
 
 def check(broker: Broker, expected: list[bytes]) -> None:
-    """Check what readers of committed records see, perhaps soon: markers are written after the answer to a commit."""
+    """Check what readers of committed records see, eventually: markers are written after the response to a commit."""
     found: list[bytes | None] = []
     for _ in range(200):
         with Consumer(broker.bootstrap, isolation_level="read_committed", auto_offset_reset="earliest") as consumer:

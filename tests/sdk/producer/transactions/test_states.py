@@ -1,4 +1,4 @@
-"""Each state rests, takes batches or is ending; the machine takes every edge of the table.
+"""In each state a transaction rests, takes batches or is ending; the machine takes every edge of the table.
 
 Method: a table of the states; for each edge, a simulated producer brought to the state where the edge begins.
 """
