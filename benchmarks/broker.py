@@ -316,7 +316,7 @@ def _measure(servers: Sequence[Server], starts: Sequence[Server], plan: Plan) ->
 
 
 def _measure_memory(server: Server, figures: Figures, produced_mb: int) -> None:
-    """Produce what is missing from the amount after which memory is measured."""
+    """Produce more records, up to the amount after which memory is measured."""
     ignored = Figures([server])
     done_mb = produced_mb * len(PRODUCED)
     while done_mb < _LOADED_GB * 1000 and server.name != KFAKE:  # kfake keeps everything in memory

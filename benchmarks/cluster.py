@@ -343,7 +343,7 @@ class _Watch:
         node: the broker.
 
     Attributes:
-        gone_at: when that happened, by `time.perf_counter`; 0 until then.
+        gone_at: when the registration disappeared, by `time.perf_counter`; 0 until then.
     """
 
     def __init__(self, connect: str, node: int) -> None:

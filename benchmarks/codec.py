@@ -1,8 +1,9 @@
 """Measure the message codecs against construct and the codecs of Python Kafka clients.
 
-It uses seven messages that brokers and clients exchange all the time. `construct` is written by hand in the usual way:
-a `Struct` of stock parts with small classes for Kafka's strings and arrays. kio, kafka-python and aiokafka are measured
-if they are installed and have the message; one that does not build identical bytes is skipped with a note.
+It uses seven messages that brokers and clients exchange all the time. The construct codecs are written by hand in
+the usual way: a `Struct` of stock parts with small classes for Kafka's strings and arrays. kio, kafka-python and
+aiokafka are measured if they are installed and have the message; one that does not build identical bytes is
+skipped with a note.
 """
 
 from __future__ import annotations

@@ -41,12 +41,12 @@ _WANTED = (
     ("decode", "native read_records", "aiokafka records", 3.0),
 )
 
-#: From this many records, columns pay off and have a goal.
+#: From this many records on, columns pay off and have a goal.
 _COLUMNS_FROM = 1_000
 _COLUMNS_WANTED = 8.0
 
 _TIMESTAMP = 1_790_000_000_000
-#: Upper bound of a record's overhead beyond its value.
+#: Upper bound on a record's overhead beyond its value.
 _OVERHEAD = 40
 
 Function = Callable[[], object]

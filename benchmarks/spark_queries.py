@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NOTHING_DECODED", "Answer", "Place", "Query", "of_batches", "of_topic", "write_batches"]
 
-#: Most of its functions are created at import time, where type checkers do not see them.
+#: Most functions of pyarrow.compute are created at import time, where type checkers do not see them.
 _COMPUTE: Any = pyarrow.compute
 
 #: The number of records, and the size of their values.

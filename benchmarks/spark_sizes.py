@@ -37,7 +37,7 @@ _VALUE_BYTES = 100
 _START_MS = 1_790_000_000_000
 _SEED = 1
 
-#: The JVM's memory, for every size: the state that does not grow with the data must fit.
+#: The JVM's memory, for every size: the state that does not grow with the data must fit into it.
 _DRIVER_MEMORY = "2g"
 
 

@@ -6,8 +6,8 @@ before the partitions move. A record that cannot be processed goes to a dead-let
 
     python examples/graceful_rebalance.py localhost:9092
 
-`consume` is for asyncio and `consume_in_threads` for threads. The program runs two of the former on one topic, cancels
-one of them halfway, and prints how many records were processed, and how many of them more than once.
+`consume` is for asyncio and `consume_in_threads` for threads. The program runs `consume` twice on one topic, cancels
+one of the two halfway, and prints how many records were processed, and how many of them more than once.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Tasks:
             await asyncio.wait(tasks)
 
     def on_lost(self, partitions: Collection[TopicPartition]) -> None:
-        """Stop, because other members already process these records."""
+        """Stop, because other members are already processing these records."""
         for task in self._of(partitions):
             task.cancel()
 
@@ -103,7 +103,7 @@ class Futures:
         wait(self._of(partitions))
 
     def on_lost(self, partitions: Collection[TopicPartition]) -> None:
-        """Cancel calls that have not started, because other members already process these records."""
+        """Cancel calls that have not started, because other members are already processing these records."""
         for future in self._of(partitions):
             future.cancel()
 

@@ -79,7 +79,7 @@ class Talk:
         opened: whether the capture includes the connection's start.
         first: the initial sequence numbers of client and broker.
         client, broker: the address and port of each side.
-        apis: the APIs that both know.
+        apis: the APIs that both sides know.
 
     Attributes:
         packets: the packets so far, each starting at its IP header.

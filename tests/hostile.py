@@ -58,7 +58,7 @@ def raised_at_every_call(run: Callable[[Fuse], object], error: type[BaseExceptio
     Args:
         run: takes the fuse, puts it into hostile objects, and uses them.
         error: the error to raise.
-        most: the number of runs after which the test must be at fault.
+        most: the number of runs after which the test itself must be at fault.
 
     Yields:
         The error of each run, or None if it raised nothing.
@@ -203,7 +203,7 @@ class Equal:
 #: Where a type keeps the address of its buffer procedures, on 64-bit machines.
 _AS_BUFFER_OFFSET = 160
 
-#: Callbacks that C knows by address alone.
+#: Callbacks of which C has only the addresses, so they must be kept alive here.
 _CALLBACKS: list[object] = []
 
 

@@ -20,7 +20,7 @@ _WAIT_SECONDS = 30
 
 
 class DecodingProxy:
-    """A proxy running inside a `with` block, at the end of which it stops and must not print any errors.
+    """A proxy that runs inside a `with` block; at the end, it stops and must not have printed errors.
 
     Args:
         broker: the address that it connects to, as `host:port`; nothing needs to listen there yet.

@@ -336,7 +336,7 @@ def test_wrong_arguments_of_the_blocking_clients(kind: str) -> None:
 
 
 def test_several_are_given_one_by_one_or_as_one_iterable() -> None:
-    """Both forms mean the same to every method that takes several; an empty list means none of them, not all."""
+    """Every method that takes several items accepts both forms; an empty list means no items, not all."""
     one, two = T0, TopicPartition("u", 0)
     broker = StoringBroker({"t": 1, "u": 1})
     broker.fill("t", b"a", b"b")

@@ -1,4 +1,4 @@
-"""Parts with the same purpose have the same name in both engines, and an engine's parts are all in folders `engines`.
+"""Parts with the same purpose have the same name in both engines, and all parts are in folders named `engines`.
 
 Method: the file names are compared. If an engine has a part that the other lacks, a table says why.
 """

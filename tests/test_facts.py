@@ -1,6 +1,6 @@
-"""A fact stated a second time is found, and lines that only look like that are ignored.
+"""A fact stated a second time is found, and lines that only look like a repetition are ignored.
 
-Method: one line for each way that a fact was once stated outside its home.
+Method: one line for each way in which a fact was once stated outside its home.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Faults of every kind are found, each leaves a source that parses, and unnoticeable changes are excluded.
+"""Faults of every kind are found, each leaves a source that parses, and changes that no test could notice are excluded.
 
 Method: a line for each edit, in Python and in Cython; then the project's own sources, whose faults must all parse.
 """

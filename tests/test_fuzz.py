@@ -1,4 +1,4 @@
-"""The fuzzer finds planted bugs of every kind, shortens their inputs, and finds the same ones with the same seed.
+"""The fuzzer finds planted bugs of every kind, shortens their inputs, and finds the same bugs with the same seed.
 
 Method: targets with a bug that damaged bytes can reach; targets that crash, hang or exhaust memory run in a separate
 fuzzer process, where only one case in many is fatal.

@@ -1,4 +1,4 @@
-"""The output of `kafkawire.metrics` for real clients of a real broker."""
+"""`kafkawire.metrics` works for real clients connected to a real broker."""
 
 from __future__ import annotations
 

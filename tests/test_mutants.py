@@ -1,4 +1,4 @@
-"""Faults are planted in a copy, and those that the tests miss are listed, explained or not.
+"""Faults are planted in a copy, and those that the tests miss are listed, with or without an explanation.
 
 Method: a tree with one source and a test that notices most faults in it; then the project's own table.
 """

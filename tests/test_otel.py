@@ -136,7 +136,7 @@ def test_a_record_without_a_context_and_one_inside_another_span() -> None:
 
 
 def test_records_that_fail() -> None:
-    """A refused record fails immediately, another when it is settled; `flush` reports it as without tracing."""
+    """A refused record fails immediately, other records when they are settled; `flush` reports only the latter."""
 
     async def test(bootstrap: str, spans: Spans) -> None:
         producer = TracedProducer(Producer(bootstrap), spans.provider)

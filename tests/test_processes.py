@@ -1,4 +1,4 @@
-"""A child's resource use can be read from outside: its CPU time, even after its end, and its peak memory."""
+"""A child's CPU time, even after it has exited, and its peak memory can be read from outside."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The command that runs a cluster in virtual time: its output for seeds that pass, and for one that fails."""
+"""The command that runs a cluster in virtual time reports seeds that pass, and one that fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check for every house rule finds a violation, and nothing in a tidy tree.
+"""The check for each house rule finds a violation, and reports nothing in a tidy tree.
 
 Method: a small tree that breaks no rule; each case overwrites one file so that it breaks exactly one rule.
 """

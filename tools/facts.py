@@ -1,7 +1,7 @@
 """Facts that have a single home, and patterns of code that repeats them.
 
-A rule of `tools/tidy.py`. Files written by codegen are homes, so codegen itself is exempt; so are the tests of the
-homes, which contain the bytes themselves in order to detect wrong ones. Comments and docstrings may name any number.
+`tools/tidy.py` checks this rule. Files written by codegen are homes, so codegen itself is exempt; so are the tests of
+the homes, which contain the bytes themselves to detect wrong ones. Comments and docstrings may name any number.
 """
 
 from __future__ import annotations

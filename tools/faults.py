@@ -113,7 +113,7 @@ def find_faults(path: str, source: bytes) -> list[Fault]:
 
 
 def sorted_faults(faults: Iterable[Fault]) -> list[Fault]:
-    """Return faults in order of position, keeping the last of equal ones."""
+    """Return faults in order of position, keeping only the last of any that are equal."""
     return sorted({fault[-3:]: fault for fault in faults}.values(), key=lambda fault: fault[-3:])
 
 

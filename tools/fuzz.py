@@ -150,7 +150,7 @@ def _fuzz(name: str, seed: int, seconds: float) -> int:
 
 
 def _watch(process: BaseProcess, progress: Progress) -> str | None:
-    """Wait for the end of a target's process; return how it ended if that was premature, otherwise None."""
+    """Wait for a target's process to exit; return how it ended if that was premature, otherwise None."""
     index, since = -1, monotonic()
     while True:
         process.join(_POLL_SECONDS)

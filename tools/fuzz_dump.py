@@ -1,4 +1,4 @@
-"""Targets of the fuzzer that display stored records: as lines, and those of internal topics as JSON.
+"""The fuzzer's targets for displaying stored records: as lines, and those of internal topics as JSON.
 
 Both engines must write identical lines and stop at the same position; decoding any internal record must produce a
 message with a JSON form, or raise `DecodeError`.

@@ -1,4 +1,4 @@
-"""Targets of the fuzzer: record sets, as they are read, and as a broker accepts them from a producer."""
+"""The fuzzer's targets for record sets: reading them, and accepting them from a producer as a broker does."""
 
 from __future__ import annotations
 

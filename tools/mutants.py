@@ -128,7 +128,7 @@ def read_table(root: Path, rooms: Sequence[str] = ()) -> dict[str, Plan]:
         rooms: names of rooms in the table, or path patterns; empty for the default rooms.
 
     Raises:
-        MutantsError: the table does not have such a room or path.
+        MutantsError: the table has no such room or path.
     """
     table = tomllib.loads((root / TABLE).read_text("utf-8"))
     tree = Tree(root)
@@ -210,7 +210,7 @@ def _code(text: str) -> str:
 
 
 def explain(source: bytes, fault: Fault, survivors: Iterable[Survivor]) -> str | None:
-    """Return the reason given for a survivor; None if the table does not have it."""
+    """Return the reason given for a survivor; None if the table does not list it."""
     wanted = describe(source, fault)
     return next((survivor.reason for survivor in survivors if survivor[:3] == wanted[:3]), None)
 

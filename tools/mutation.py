@@ -52,7 +52,7 @@ def flip_bit(random: Random, data: bytearray, other: bytes) -> None:
 
 
 def set_byte(random: Random, data: bytearray, other: bytes) -> None:
-    """Replace one byte by an edge value."""
+    """Replace one byte with an edge value."""
     if data:
         data[random.randrange(len(data))] = random.choice(EDGE_BYTES)
 

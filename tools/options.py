@@ -145,7 +145,7 @@ def _new(options: type[Options], base: type[Options]) -> dict[str, Option]:
     return {name: option for name, option in options.OPTIONS.items() if name not in base.OPTIONS}
 
 
-#: Exclude those of `SecurityOptions`, which have a separate table and class.
+#: Exclude the options of `SecurityOptions`, which have a separate table and class.
 _OF_EVERY_CLIENT = _new(ClientOptions, SecurityOptions)
 
 
@@ -250,7 +250,7 @@ The others are shown with Kafka's defaults and have no effect here:
 
 
 def _of_kafka(configs: Mapping[str, tuple[ConfigSpec, ...]]) -> str:
-    """Return what differs from Kafka, and which of its configurations have no effect."""
+    """Return what differs from Kafka, and which of Kafka's configurations have no effect."""
     brokers = [spec for spec in configs["broker"] if spec.here is not None and spec.here.reason]
     rows = [
         f"| `{spec.name}` | {_shown(spec.default)} | {_shown(spec.here.default) if spec.here else ''} | "

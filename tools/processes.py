@@ -1,4 +1,4 @@
-"""The resources that processes use, as counted by the kernel: Spark is a JVM with Python workers, which come and go."""
+"""Read the kernel's counts of the resources that processes use, including Spark's short-lived Python workers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["cpu_seconds", "peak_memory_mb", "status_kb"]
 
 
 def cpu_seconds(*others: int) -> float:
-    """Return the CPU time of this process and others, and of all their descendants, including ended ones."""
+    """Return the CPU time of this process and others, and of all their descendants, including those that have ended."""
     family = _family({os.getpid(), *others})
     # User and system time of the process and of its ended children.
     return sum(sum(map(int, fields[11:15])) for fields in family.values()) / os.sysconf("SC_CLK_TCK")

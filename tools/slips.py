@@ -3,8 +3,8 @@
 A slip of the kind `state` omits a line that resets or records a value; one of the kind `names` mistakes a name for a
 similar one; one of the kind `order` swaps two steps. Slips that change nothing, or that a type checker refuses
 immediately, are not made: an assignment that is overwritten before it is read is not omitted, a name that is not bound
-yet is not used, and two independent assignments are not swapped. Nor does it touch `yield from ()`, or the callback of
-a future that the function has created, which runs later than either.
+yet is not used, and two independent assignments are not swapped. Nor is `yield from ()` swapped, or a
+step that adds a callback to a future that the function has created: the callback runs later than either step.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def test_what_could_follow(shell: Shell, line: str, words: list[str]) -> None:
 
 @pytest.mark.parametrize("line", ["kafkawire dump ", "kafkawire broker --data ", "kafkawire dump --topic x"])
 def test_what_the_shell_knows_better(shell: Shell, line: str) -> None:
-    """For a file or a free value no word is offered, so the shell offers its files."""
+    """For a file or an arbitrary value, no word is offered, so the shell offers file names."""
     assert shell.complete(line) == []
 
 

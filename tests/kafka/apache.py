@@ -57,7 +57,7 @@ _SETTINGS = {
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
-    # Rather than every ten seconds.
+    # The default is every ten seconds.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "300",
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
@@ -130,7 +130,7 @@ def copy_jars(pom: str, name: str, properties: Mapping[str, str]) -> Path:
 def run_tool(
     name: str, *arguments: str, stdin: str | None = "", timeout_seconds: float = 90, release: str = RELEASE
 ) -> subprocess.CompletedProcess[str]:
-    """Run one of Kafka's classes to completion and return its output; with `stdin` None, it inherits this process's."""
+    """Run one of Kafka's classes to completion and return its output; if `stdin` is None, the class inherits ours."""
     with tempfile.TemporaryDirectory() as folder:
         return subprocess.run(
             [*java_command(Path(folder), release=release), *_SHORT_RUN, name, *arguments],

@@ -1,4 +1,4 @@
-"""Three real Apache Kafka nodes on loopback, which can be paused, killed and restarted one by one.
+"""Three real Apache Kafka nodes on loopback, which can be paused, killed and restarted individually.
 
 Each node is both a broker and a controller. Topics have three replicas, of which two must be in sync.
 """
@@ -36,7 +36,7 @@ __all__ = ["NODES", "KafkaCluster"]
 
 NODES = (1, 2, 3)
 
-#: A stopping node moves its leaderships first.
+#: A stopping node first moves leadership of its partitions to other nodes.
 _STOP_TIMEOUT_SECONDS = 60
 
 _SETTINGS = {
@@ -143,7 +143,7 @@ class KafkaCluster:
         self._await(node)
 
     async def lead(self, leaders: Mapping[TopicPartition, int], through: int = NODES[0]) -> None:
-        """Make nodes the leaders of partitions, in which their replicas must be in sync.
+        """Make nodes the leaders of partitions; the nodes' replicas must be in sync.
 
         Args:
             leaders: the new leader by partition.

@@ -1,7 +1,7 @@
 """Faults for a cluster on this machine, and checks that must hold after them.
 
 `Gates` are TCP proxies between the members: a gate learns from the kernel which process has connected, so links between
-two members can be cut in one direction or both, for one member's connections alone.
+two members can be cut in one direction or both, for one member's connections only.
 """
 
 from __future__ import annotations

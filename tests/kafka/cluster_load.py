@@ -63,7 +63,7 @@ _LOOK_SECONDS: Final = 0.1
 #: The pause between checks of the group's offsets.
 _WATCH_SECONDS: Final = 0.5
 
-#: Longer than a coordinator is away, so that killing a broker does not end a member's session.
+#: Longer than a coordinator is unavailable, so that killing a broker does not end a member's session.
 _SESSION_TIMEOUT_MS: Final = 45_000
 
 #: A partition's folder. If it is being deleted or moved, or is stray, its name has a suffix.
@@ -87,7 +87,7 @@ class Counts:
         copied: records in the copy.
         not_copied: stored records that are not in the copy.
         copied_again: extra copies of records in the copy.
-        copied_out_of_order: records in the copy after a later record of their key.
+        copied_out_of_order: records that come after a later record of their key in the copy.
         transactions: committed transactions.
         aborted: how often the copy had to restart from its committed offsets, by reason.
         pauses_seconds: the longest time without progress, by part: "write", "read", "copy".
@@ -280,7 +280,7 @@ class ClusterLoad:
         """Wait until each part has made this much more progress.
 
         Args:
-            more: how many more numbers (acknowledged for all keys, so in all partitions), commits, and transactions.
+            more: how many numbers (acknowledged for all keys, so in all partitions), commits and transactions to await.
 
         Raises:
             AssertionError: a part makes no progress.
@@ -315,7 +315,7 @@ class ClusterLoad:
             KafkaWireError: a part has failed.
         """
         begin, number = time.monotonic(), self._number
-        # One may already have been under way.
+        # A part's first progress may already have been under way.
         goals = {part: self._progress[part].done + 2 for part in parts}
         while True:
             self._raise_failure()

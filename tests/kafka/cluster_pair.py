@@ -1,6 +1,6 @@
 """Three of our brokers and three of Apache Kafka 3.9.1, each cluster with its own ZooKeeper and the same settings.
 
-Both use the ids 1, 2 and 3, and can stop, kill and start a broker in the same way.
+Both clusters use the ids 1, 2 and 3, and stop, kill and start a broker in the same way.
 """
 
 from __future__ import annotations

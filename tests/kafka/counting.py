@@ -1,4 +1,4 @@
-"""A network that records when each request is written."""
+"""Record when a client writes each request, and check the pauses between metadata requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ JITTER = 0.8
 
 
 class CountingNetwork(TcpNetwork):
-    """TCP that records when each request is written.
+    """A TCP network that records when each request is written.
 
     Attributes:
         times: the times of requests in seconds, by API.
@@ -50,7 +50,7 @@ class CountingNetwork(TcpNetwork):
         return await super().open(address, counted, enter)
 
     def check_metadata(self, known: float) -> None:
-        """Assert that metadata requests have kept their pauses since a time when the topics were known."""
+        """Assert that metadata requests have been far enough apart since a time at which the topics were known."""
         times = [each for each in self.times[ApiKey.METADATA] if each >= known]
         gaps_ms = [(later - earlier) * 1000 for earlier, later in pairwise(times)]
         assert min(gaps_ms, default=BACKOFF_MS) >= BACKOFF_MS * JITTER, gaps_ms

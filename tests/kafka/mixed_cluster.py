@@ -51,7 +51,7 @@ log4j.appender.console.layout=org.apache.log4j.PatternLayout
 log4j.appender.console.layout.ConversionPattern=%d{ISO8601} %p %m (%c)%n
 """
 
-#: The limit of each wait: many times what it takes, so that no test fails on a loaded machine.
+#: The limit of each wait: many times what is needed, so that no test fails on a loaded machine.
 _PATIENCE_SECONDS: Final = 300
 
 
@@ -114,7 +114,7 @@ class _Broker:
         self._running.wait()
 
     def stop(self) -> None:
-        """Stop it with SIGTERM, and wait until it has handed over its leaderships and closed its logs."""
+        """Stop it with SIGTERM, and wait until it has handed over leadership of its partitions and closed its logs."""
         self._running.terminate()
         self._running.wait(_PATIENCE_SECONDS)
 
@@ -207,7 +207,7 @@ class MixedCluster:
         self._brokers[broker_id].kill()
 
     def stop(self, broker_id: int) -> None:
-        """Stop a broker with SIGTERM, and wait until it has handed over its leaderships."""
+        """Stop a broker with SIGTERM, and wait until it has handed over leadership of its partitions."""
         self._brokers[broker_id].stop()
 
     def start(self, broker_id: int) -> None:

@@ -1,4 +1,4 @@
-"""Sends batches to a running broker, one per request, and collects the answers and the stored batches."""
+"""Send batches to a running broker, one per request, and collect the answers and the stored batches."""
 
 from __future__ import annotations
 

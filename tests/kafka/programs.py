@@ -1,4 +1,4 @@
-"""Programs that use other people's clients, each in the client's language: PROGRAM BOOTSTRAP SCENARIO TOPIC [ARGUMENT…]
+"""Programs that use third-party clients, each in the client's language: PROGRAM BOOTSTRAP SCENARIO TOPIC [ARGUMENT…]
 
 Each prints one line of JSON. Clients are fetched from registries on first use; builds are cached.
     admin                 create the topic, describe its partitions and `retention.ms`, delete it, list the others

@@ -1,4 +1,4 @@
-"""Other people's admin clients administer the reference broker as they do Apache Kafka.
+"""Third-party admin clients administer the reference broker as they do Apache Kafka.
 
 Method: each program takes the same steps on both, mistakes included, and prints its client's results. Broker-specific
 values are masked.

@@ -1,4 +1,4 @@
-"""Apache Kafka and the reference broker answer requests about the cluster as laid down in one table.
+"""Apache Kafka and the reference broker answer requests about the cluster as specified in one table.
 
 Method: every case in `asked_cases.py` is sent to both in every version, each on its own connection.
 """

@@ -1,4 +1,4 @@
-"""Clients of three nodes that are paused, killed and restarted, and whose leaders and coordinators move.
+"""Clients keep working while three nodes are paused, killed and restarted, and leaders and coordinators move.
 
 Method: a producer and a consumer work while nodes come and go. Acknowledged records must be read exactly once; each
 delivery is settled in time; calls keep their limits; metadata requests are counted on the wire.

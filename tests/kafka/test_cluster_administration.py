@@ -1,4 +1,4 @@
-"""An admin's operations on a cluster of three Apache Kafka nodes: each method once, with errors for single items.
+"""Every admin method works on a cluster of three Apache Kafka nodes, and reports errors for single items.
 
 Method: the same tests on the current release and on 3.9 with a ZooKeeper, which lacks some of the versions and requires
 the controller. A throttle keeps a reassignment from finishing before it is listed and cancelled.

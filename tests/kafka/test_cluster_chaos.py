@@ -164,7 +164,7 @@ def test_a_broker_is_stopped_for_fifteen_seconds(tmp_path: Path, session_seconds
 
 
 def test_zookeeper_is_away(tmp_path: Path) -> None:
-    """ZooKeeper is killed and restarted, is stopped for longer than the sessions last, and is away for a minute."""
+    """ZooKeeper is killed and restarted, stopped for longer than the sessions last, and unavailable for a minute."""
     with under_load(tmp_path) as scene:
         cluster = scene.cluster
         cluster.kill("zookeeper")
@@ -542,7 +542,7 @@ FULL_BYTES: Final = 20_000
 
 
 def test_disks_of_followers_and_leaders_fill_up(tmp_path: Path) -> None:
-    """A broker's partitions fail one by one, and others lead; after a restart it has them all again."""
+    """A broker's partitions fail one by one, and other brokers lead them; after a restart it has all of them again."""
     with under_load(tmp_path, known=["File too large", ": the log is", "the replicas of .* are offline"]) as scene:
         cluster = scene.cluster
         for broker in BROKERS:

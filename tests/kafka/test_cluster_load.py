@@ -1,4 +1,4 @@
-"""The load of the multi-broker tests counts each kind of fault, and segments that differ.
+"""The load of the multi-broker tests counts each kind of fault, and reports segments that differ.
 
 Method: one fault at a time, in what the clients were told, in the stored records, or in files.
 """

@@ -1,4 +1,4 @@
-"""Kafka 3.9.1's tools print the same on three of our brokers as on three of Kafka 3.9.1, both with a real ZooKeeper.
+"""Kafka 3.9.1's tools print the same output on three of our brokers as on three of Kafka's, each with a real ZooKeeper.
 
 Method: the same commands, in order, on both clusters, with the same topics; exit status and output are compared line by
 line, errors included. The tests choose the topics' replicas, since Kafka would at random. Values that must differ are

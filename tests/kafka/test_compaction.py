@@ -107,7 +107,7 @@ def opened(folder: Path) -> PartitionLog:
 
 
 def cleaning_time(before: list[RecordBatch], after: list[RecordBatch]) -> int:
-    """Return the time that Kafka took as the current one, from the delete horizons it has set."""
+    """Return the time that Kafka used as the current time, derived from the delete horizons that it has set."""
     known = {batch.base_offset: batch.delete_horizon_ms for batch in before}
     found = {batch.delete_horizon_ms for batch in after if batch.delete_horizon_ms != known[batch.base_offset]}
     (horizon_ms,) = found - {None}

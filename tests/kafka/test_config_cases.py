@@ -31,7 +31,7 @@ from tests.reference_broker.config_cases import APPEND, CASES, DELETE, SET, SUBT
 
 TIMEOUT_SECONDS = 30
 
-#: Where Kafka has a limit that this broker lacks, the broker of the tests gets Kafka's limit.
+#: Where Kafka has a limit that this broker lacks, the test broker is given Kafka's limit.
 assert "group_consumer_max_assignment_interval_ms" not in BROKER_OPTIONS
 
 

@@ -1,4 +1,4 @@
-"""The online conformance suite finds no fault with Apache Kafka, so its expectations are right, nor with the reference
+"""The online conformance suite finds no fault in Apache Kafka, so its expectations are right, and none in the reference
 broker.
 
 Method: every API, version and broken frame in the suite is sent to both.

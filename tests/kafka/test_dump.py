@@ -1,4 +1,4 @@
-"""`kafkawire dump` and Kafka's DumpLogSegments print the same for the same files, field by field.
+"""`kafkawire dump` and Kafka's DumpLogSegments print the same output for the same files, field by field.
 
 Method: both dump the files of a node that has written every kind, files that brokers no longer write, and damaged
 files; their lines are parsed and compared. Fields that only one of them prints are excluded by name.
@@ -80,7 +80,7 @@ def as_json(value: str) -> Any:
 
 
 def assert_same(files: list[Path], *options: str, our: tuple[str, ...] = (), some: int = 1) -> None:
-    """Compare every field that both print for files."""
+    """Compare every field that both tools print for files."""
     assert files
     expected, complaints = theirs(*options, files=files)
     complaints = re.sub(r"Non-consecutive offsets in .*\n(?:  .* is followed by .*\n)+", "", complaints)

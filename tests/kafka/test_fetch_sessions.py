@@ -1,4 +1,4 @@
-"""Apache Kafka and the reference broker answer histories of fetch sessions as laid down in one table."""
+"""Apache Kafka and the reference broker answer histories of fetch sessions as specified in one table."""
 
 from __future__ import annotations
 

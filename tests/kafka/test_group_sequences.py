@@ -2,7 +2,7 @@
 
 Method: each request goes to both, in the same order, through the codecs of the same version. The reference broker shows
 immediately which requests it answers and which wait; Apache Kafka must answer the same, with its own ids, and make the
-same requests wait. Kafka's random choices are left out: which member leads after a leader has left several behind.
+same requests wait. Kafka's random choice is not compared: which member leads after a leader has left several behind.
 Timeouts are long, so that only the order matters. KAFKAWIRE_SEQUENCES sets the number of sequences; a failure prints
 its seed.
 """

@@ -93,7 +93,7 @@ def records(source: str, target: str) -> list[tuple[int, str]]:
 
 
 def configs(source: str, target: str) -> dict[str, str | None]:
-    """Return those of the mirror's configurations that the topic has."""
+    """Return the mirror's configurations that the topic also has."""
     with Admin(target) as admin:
         found = admin.describe_configs(ConfigResourceType.TOPIC, mirror(source), list(CONFIGS))
     return {name: config.value for name, config in found.items()}

@@ -1,4 +1,4 @@
-"""Apache Kafka and the reference broker answer odd batches as laid down in one table.
+"""Apache Kafka and the reference broker answer odd batches as specified in one table.
 
 Method: every case in `produced_cases.py` is produced to both, with the current time; the stored batches are read back.
 """

@@ -343,7 +343,7 @@ def test_sessions_end_under_load(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """For four sessions, records use the initial connections; none is lost or repeated, and no connection ends."""
+    """For four sessions, records use the initial connections; no record is lost or repeated, and no connection ends."""
     monkeypatch.setattr(log_limit, "INTERVAL_MS", 0)  # each login is counted by its log line
     options = sasl(secure_kafka, mechanism)
     topic = f"load-{mechanism}"

@@ -221,7 +221,7 @@ def test_kafka_python(spark: Any, node: ApacheKafka) -> None:
 
 @pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
 def test_stream(spark: Any, node: ApacheKafka, tmp_path: Path, level: str) -> None:
-    """Both end at the same offsets with the same rows, in the same micro-batches."""
+    """Both streams end at the same offsets with the same rows, in the same micro-batches."""
     options = {
         "subscribe": f"{CODECS},{COMPACTED}",
         "startingOffsets": "earliest",

@@ -30,7 +30,7 @@ GRACE_MS = 100 + 150
 
 QUICK: dict[str, Any] = {"auto_offset_reset": "earliest", "metadata_max_age_ms": 300}
 
-#: A member of a group, classic and KIP-848; None for a consumer without a group.
+#: The protocols of group members, classic and KIP-848; None for a consumer without a group.
 GROUPS = [None, "classic", "consumer"]
 
 

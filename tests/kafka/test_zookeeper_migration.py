@@ -1,6 +1,6 @@
 """A group with both kinds of members moves its offsets from ZooKeeper to Kafka and back, and misses no record.
 
-Method: processes with a real ZooKeeper and a Kafka 3.9 broker. The members are stopped and started one by one, with
+Method: processes with a real ZooKeeper and a Kafka 3.9 broker. The members are stopped and started one at a time, with
 the settings that Kafka 1.1's documentation gives for each round, while records are written. Then the group is
 stopped, and the command copies the offsets. After each round, the current store must have each partition's end.
 KAFKAWIRE_ZOOKEEPER_MEMBERS sets the number of members of each kind.

@@ -1,4 +1,4 @@
-"""Commands of Kafka's tools that run on two clusters, and their output, without the parts that must differ.
+"""Run commands of Kafka's tools on two clusters, and return their output without the parts that must differ.
 
 An address becomes its broker's name; topic ids, times, folders and the lines of Java's stack traces are left
 out.

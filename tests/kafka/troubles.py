@@ -1,4 +1,4 @@
-"""Functions for the troubleshooting tests: a time limit, topics, the next records."""
+"""Helpers for the troubleshooting tests: keep a time limit, create topics, read records."""
 
 from __future__ import annotations
 

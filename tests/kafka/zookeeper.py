@@ -1,7 +1,7 @@
 """A real ZooKeeper on loopback, and nodes of Apache Kafka 3.9, the last release that kept its metadata in ZooKeeper.
 
 Both come from the jars of that release. A ZooKeeper can be paused, killed and restarted with its files; sessions can
-be ended as if they had gone silent.
+be ended as if their clients had gone silent.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Server:
     """A Java process with its own port and folder, running inside a `with` block.
 
     Attributes:
-        port: on 127.0.0.1.
+        port: its port on 127.0.0.1.
     """
 
     def __init__(self, heap: str) -> None:

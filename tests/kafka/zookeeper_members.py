@@ -27,7 +27,7 @@ OLD_RELEASE = "1.1.1"
 #: A step that has not happened after this time never will; Java starts slowly on a loaded machine.
 TIMEOUT_SECONDS = 60
 
-#: The pause between two looks at the owners.
+#: The pause between two checks of the owners.
 _LOOK_SECONDS = 0.02
 
 _ROOT = Path(__file__).parents[2]
@@ -184,8 +184,8 @@ def _theirs(place: Place, name: str, options: Mapping[str, str], folder: Path) -
     logging = folder / "log4j.properties"
     logging.write_text(_LOGGING)
     java = ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Dlog4j.configuration=file:{logging}"]
-    # The tool refuses to begin at the smallest offset if the group has offsets, which it must here: without them,
-    # this member begins at the end, and misses earlier records.
+    # The tool refuses to begin at the smallest offset if the group has offsets. Here, the group must have some:
+    # without them, this member begins at the end, and misses earlier records.
     given = {"consumer.id": name, "rebalance.backoff.ms": "500", "rebalance.max.retries": "20", **options}
     properties = [each for key, value in given.items() for each in ("--consumer-property", f"{key}={value}")]
     topics = ["--topic", place.topic]
@@ -298,7 +298,7 @@ def await_so(is_so: Callable[[], bool], what: str | Callable[[], str], members: 
     """Wait until a condition holds.
 
     Raises:
-        AssertionError: it does not hold in time, or a member has ended on its own.
+        AssertionError: the condition does not hold in time, or a member has ended on its own.
     """
 
     def is_so_with_all() -> bool:

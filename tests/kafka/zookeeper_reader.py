@@ -24,7 +24,7 @@ __all__: list[str] = []
 
 
 class _Listener:
-    """Prints the events that it is told of."""
+    """Prints each event that it receives."""
 
     def on_assigned(self, partitions: frozenset[TopicPartition]) -> None:
         _show("+", partitions)

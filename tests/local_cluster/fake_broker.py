@@ -1,8 +1,8 @@
 """A stand-in for a broker that starts in a tenth of the time: it reads its properties, listens, and knows brokers.
 
 It answers ApiVersions and Metadata, and names all brokers that have a properties file. The property `fake.fails` makes
-it log a line and exit immediately with this status; with `fake.hangs` it neither listens nor reacts to SIGTERM.
-In this many of its first Metadata responses it names itself alone (`fake.alone`) or no brokers (`fake.unannounced`).
+it log a line and exit immediately with the given status; with `fake.hangs` it neither listens nor reacts to SIGTERM.
+In its first N Metadata responses it names only itself (`fake.alone=N`) or no brokers (`fake.unannounced=N`).
 """
 
 from __future__ import annotations

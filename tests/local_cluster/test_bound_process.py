@@ -1,4 +1,4 @@
-"""A bound process ends with its parent, even a killed one, and otherwise is the program itself.
+"""A bound process ends with its parent, even if the parent is killed; otherwise it behaves like the program itself.
 
 Method: a parent starts a bound program that holds one end of a pipe; the pipe closes when the program ends.
 """
@@ -14,7 +14,7 @@ from tests.needs import LINUX
 
 BOUND = [sys.executable, "-I", "-S", bound_process.__file__]
 
-#: Starts a bound program that waits for input that never comes, reports that it runs, and also waits.
+#: Starts a bound program that waits for input that never comes, reports that it is running, and waits as well.
 PARENT = """
 import os, subprocess, sys
 child = subprocess.Popen([*sys.argv[1:5], str(os.getpid()), sys.executable, "-c", "print(1, flush=True); input()"],

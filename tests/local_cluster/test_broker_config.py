@@ -1,4 +1,4 @@
-"""A broker's properties are Kafka's, and those that tell brokers apart cannot be overridden.
+"""A broker's properties are Kafka's, and the properties that distinguish brokers cannot be overridden.
 
 Method: the mapping is checked; the functions that write and read its file have their own tests.
 """

@@ -1,4 +1,4 @@
-"""`cluster.json` returns what was written and is replaced as a whole, and an error names a damaged one.
+"""`cluster.json` reads back as it was written and is replaced as a whole; if it is damaged, the error names it.
 
 Method: a temporary folder; a held lock stands in for a supervisor.
 """

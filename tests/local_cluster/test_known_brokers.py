@@ -1,4 +1,4 @@
-"""A broker is asked which brokers it knows, and if it does not answer, it counts as knowing none.
+"""A broker is asked which brokers it knows; a broker that does not answer is assumed to know none.
 
 Method: the reference broker runs in this process, alongside sockets that do not answer.
 """

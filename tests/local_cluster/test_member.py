@@ -65,7 +65,7 @@ class Scene:
                     await asyncio.wait_for(asyncio.shield(self._soon()), PATIENCE_SECONDS)
 
     async def _soon(self) -> None:
-        """Wait for a change that the member reports, or for the next look at the process."""
+        """Wait for a change that the member reports, or for the next check of the process."""
         try:
             await asyncio.wait_for(self._changed.wait(), 0.01)
         except TimeoutError:

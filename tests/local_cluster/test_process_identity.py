@@ -1,4 +1,4 @@
-"""A process is distinguished from a later one with its pid, and gets no signal once it has ended.
+"""A process is distinguished from a later one with the same pid, and gets no signal once it has ended.
 
 Method: children of this process; a live process's pid with a different start time stands for a reused pid.
 """

@@ -1,4 +1,4 @@
-"""Commands act on another process's cluster, and correct the record if its supervisor was killed; else they refuse.
+"""Commands act on another process's cluster, correct the record if its supervisor was killed, or else refuse.
 
 Method: a supervisor in its own process, with stand-ins for brokers.
 """

@@ -31,7 +31,7 @@ JARS = [
 
 
 class Machine:
-    """A machine that starts with nothing installed, and gets parts added."""
+    """A machine on which nothing is installed at first; tests add parts."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._folder = folder
@@ -120,7 +120,7 @@ def test_it_listens_on_loopback_alone() -> None:
 
 @SPARK.mark
 def test_the_classes_of_the_real_program_are_there(tmp_path: Path) -> None:
-    """The server refuses a missing configuration file; getting that far needs everything it loads before it listens."""
+    """The server refuses a missing configuration file; by then, it has loaded everything it needs before it listens."""
     program = find_zookeeper()
     assert shutil.which(str(program.java)) is not None
     ran = subprocess.run(

@@ -1,4 +1,4 @@
-"""A soak is run by its name."""
+"""A soak is run by name."""
 
 from __future__ import annotations
 

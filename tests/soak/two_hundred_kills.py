@@ -1,6 +1,6 @@
 """A broker that gets 200 SIGKILLs under load keeps acknowledged records and complete transactions.
 
-Method: the soak of kills. It takes minutes, so its name is one that pytest does not collect; `make test-kills` runs it.
+Method: the kills soak. It takes minutes, so pytest does not collect a file of this name; `make test-kills` runs it.
 For two thousand kills: `python -m tools.soak kills --kills 2000`.
 """
 

@@ -1,4 +1,4 @@
-"""A transactional producer on a broker that gets killed.
+"""Check a transactional producer on a broker that is killed repeatedly.
 
 Each transaction must exist completely, in both topics and in the offsets, or not at all. Transaction n sends the number
 n to two topics and commits n + 1 for a group. After a kill, the producer restarts, which aborts the open transaction;

@@ -45,7 +45,7 @@ WINDOW_SECONDS = COMMIT_INTERVAL_MS / 1000 + 1.5
 #: Interval between changes; a rebalance takes a second or two.
 PAUSES_SECONDS = (0.3, 2, 5)
 
-#: Time to read the rest of the records after the changes; a dead KIP-848 member is removed after its session.
+#: Time to read the rest of the records after the changes; a dead KIP-848 member is removed when its session expires.
 PATIENCE_SECONDS = 120
 
 _SESSION_MS = 6_000
@@ -70,7 +70,7 @@ BROKER_SETTINGS = {
 
 
 class Member:
-    """A process that reads, from its start to its end.
+    """A process that reads records, from its start to its exit.
 
     Attributes:
         path: the file with the records handed to it.
@@ -98,7 +98,7 @@ class Member:
         self.process.wait(30)
 
     def entries(self) -> Iterator[tuple[int, int, float]]:
-        """Yield the records handed to it, without one that SIGKILL cut off."""
+        """Yield the records handed to it, except one that SIGKILL cut off."""
         data = self.path.read_bytes()
         yield from ENTRY.iter_unpack(data[: len(data) // ENTRY.size * ENTRY.size])
 
@@ -110,7 +110,7 @@ class Result(NamedTuple):
         found: the number of distinct records handed out.
         assigned: the number of partition assignments.
         graceful: records handed out again although their first member had neither died nor lost the partition.
-        lost: records whose first member the coordinator considered dead, and which learned of the loss later.
+        lost: records whose first member was considered dead by the coordinator, and learned of the loss only later.
         crashed: records whose first member was killed before they were handed out again.
         oldest_seconds: the longest time between handing out such a record and the SIGKILL.
     """
@@ -152,7 +152,7 @@ def counted(members: list[Member]) -> Result:
 
 
 class Soak:
-    """One protocol for a period of time.
+    """A run of one protocol for a period of time.
 
     Args:
         bootstrap: the broker.

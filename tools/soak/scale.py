@@ -132,7 +132,7 @@ class Reader:
         return json.loads(self._process.stdout.readline())
 
     def end(self) -> None:
-        """Close the consumer and wait for the end of the process."""
+        """Close the consumer and wait for the process to exit."""
         self._process.communicate(timeout=60)
 
 

@@ -1,4 +1,5 @@
-"""The commands of `kafkawire`: a folder for each family, with shared modules beside them.
+"""The commands of `kafkawire`: a folder for each family of commands, next to the modules that they share.
 
-A command's module has the command's name and a function `run`; `main.py` lists all commands and loads each when called.
+A command's module has the command's name and a function `run`; `main.py` lists all commands, and loads a command's
+module only when the command is called.
 """

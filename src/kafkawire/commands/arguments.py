@@ -29,7 +29,7 @@ class Option(NamedTuple):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that takes no abbreviations, and reports errors in one line.
+    """A parser that accepts no abbreviated options and reports errors on one line.
 
     Args:
         program: the program's name as the user called it, for the help and errors.

@@ -1,8 +1,8 @@
-"""Complete command lines in bash, zsh, fish and PowerShell, with Typer's support for them.
+"""Complete command lines in bash, zsh, fish and PowerShell, using Typer's support for these shells.
 
 A shell runs `kafkawire` with the line so far in its environment, and reads the possible next words. Each command is
 loaded when its own words are completed. The core's commands are not Typer apps (`arguments.py`): each is represented
-by an app with the same options that never runs.
+by an app that has the same options but never runs.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def complete(modules: Mapping[str, str], arguments: Sequence[str]) -> int:
 
 
 def _nothing() -> None:
-    """Stand for the program itself, which has only Typer's options."""
+    """Stand in for the program itself, which has only Typer's options."""
 
 
 def _app(name: str, module: str) -> typer.Typer:

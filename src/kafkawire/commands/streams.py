@@ -27,7 +27,7 @@ _LINE_CHARACTERS_MAX: Final = 5_000
 class OutputError(Exception):
     """Standard output cannot be written.
 
-    Not an OSError: that means an unreadable file, and Typer and rich end a program on one in their own ways.
+    This is not an OSError, which means an unreadable file, and which Typer and rich handle in their own ways.
 
     Attributes:
         is_pipe_closed: whether the reader is gone.
@@ -117,7 +117,7 @@ def _checked(stdout: Any, is_service: bool) -> _Output | None:
 
 
 def announce(line: str, log: Logger) -> None:
-    """Write a line of a service to standard output; log a warning if it is full, or a pipe without a reader.
+    """Write a line of a service to standard output; log a warning if it is full or has no reader.
 
     The line is written immediately, without `print`: the interpreter would try again at exit, and fail.
 

@@ -47,7 +47,7 @@ def run_app(app: typer.Typer, program: str, arguments: Sequence[str]) -> int:
     Args:
         app: the app.
         program: the program's name as the user called it, for the help and errors.
-        arguments: the arguments after it.
+        arguments: the arguments after the program's name.
     """
     try:
         status = app(args=list(arguments), prog_name=program, standalone_mode=False)

@@ -1,7 +1,7 @@
 """Run a program that ends with its parent: `python -I -S bound_process.py PARENT_PID COMMAND ARGUMENT…`.
 
 This process asks the kernel to send it SIGKILL once its parent is gone, and the program then takes its place. Only
-Linux offers that. This file runs as a script, once for each member of a cluster, and imports little.
+Linux supports this. This file runs as a script, once for each member of a cluster, and imports little.
 
 Source: `PR_SET_PDEATHSIG` in prctl(2).
 """

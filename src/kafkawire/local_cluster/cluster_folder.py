@@ -47,7 +47,7 @@ class MemberRecord(NamedTuple):
         address: where it listens, as `host:port`.
         state: its state.
         process: its process; None if it has none.
-        exit_status: that of its last process, or minus the signal that ended it; None before and while it runs.
+        exit_status: the status of its last process, negative if a signal ended it; None before and while it runs.
     """
 
     name: str
@@ -58,7 +58,7 @@ class MemberRecord(NamedTuple):
 
     @property
     def full_name(self) -> str:
-        """Its name for use in sentences."""
+        """The member's name, for use in sentences."""
         return "ZooKeeper" if self.name == ZOOKEEPER else f"broker {self.name}"
 
     def without_process(self, state: MemberState) -> MemberRecord:
@@ -163,7 +163,7 @@ class ClusterFolder:
 
         Raises:
             ClusterError: the file is damaged.
-            OSError: it cannot be read.
+            OSError: the file cannot be read.
         """
         try:
             content = self.record_path.read_bytes()
@@ -183,7 +183,7 @@ class ClusterFolder:
         """Replace `cluster.json`.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the file cannot be written.
         """
         own = record.zookeeper
         shown = {"address": record.zookeeper_connect, "state": None, "pid": None} if own is None else _entry(own)
@@ -200,7 +200,7 @@ def replace_file(path: Path, text: str, mode: int = 0o644) -> None:
         mode: its permissions.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     new = path.with_name(f".{path.name}.new")
     with contextlib.suppress(FileNotFoundError):

@@ -30,7 +30,7 @@ _ANSWER_SECONDS: Final = 180.0
 
 
 class ControlServer:
-    """The supervisor's side.
+    """The supervisor's side of the connection.
 
     Args:
         folder: the folder of the cluster.
@@ -55,7 +55,7 @@ class ControlServer:
         replace_file(self._folder.control_path, json.dumps({"port": port, "secret": self._secret}) + "\n", 0o600)
 
     async def close(self) -> None:
-        """Remove the file, answer pending requests, and stop listening; do nothing before `start`."""
+        """Remove `control.json`, answer pending requests, and stop listening; do nothing before `start`."""
         if self._server is None:  # the file may belong to another supervisor
             return
         self._folder.control_path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Which brokers a broker knows: a new broker accepts requests before its cluster's controller has announced it.
+"""Find out which brokers a broker knows: a new one accepts requests before its cluster's controller has announced it.
 
 Until then, clients of the cluster cannot find it, and no replica can be placed on it.
 """

@@ -31,7 +31,7 @@ __all__ = ["Member", "listens"]
 #: A broker takes half a second on an idle machine and ZooKeeper one; a loaded machine takes longer.
 _START_SECONDS: Final = 60.0
 
-#: A broker hands over its leaderships and syncs its logs, which takes up to a minute in all.
+#: A broker hands over leadership of its partitions and syncs its logs, which takes up to a minute in all.
 _STOP_SECONDS: Final = 75.0
 
 #: A signal stops each thread the next time it runs, which can be late on a loaded machine.
@@ -39,7 +39,7 @@ _SIGNAL_SECONDS: Final = 10.0
 
 _ATTEMPT_SECONDS: Final = 0.02
 
-#: How much of the end of a log an error shows.
+#: How much of the end of a log is shown in an error.
 _LOG_BYTES: Final = 4_096
 _LOG_CHARACTERS: Final = 300
 
@@ -134,7 +134,7 @@ class Member:
         """Pause the process with SIGSTOP; its connections stay open.
 
         Raises:
-            ClusterError: the member is not running, or ends.
+            ClusterError: the member is not running, or ends meanwhile.
         """
         if self.state not in (MemberState.STARTING, MemberState.RUNNING):
             raise ClusterError(f"{self.record.full_name} is {self.state.value}")
@@ -144,7 +144,7 @@ class Member:
         """Resume a paused process.
 
         Raises:
-            ClusterError: the member is not paused, or ends.
+            ClusterError: the member is not paused, or ends meanwhile.
         """
         if self.state is not MemberState.PAUSED:
             raise ClusterError(f"{self.record.full_name} is {self.state.value}")
@@ -156,7 +156,7 @@ class Member:
         await self.start()
 
     def observe(self) -> None:
-        """Notice whether another program's signal has paused or resumed the process."""
+        """Check whether another program's signal has paused or resumed the process."""
         process = self._process
         if process is None or self.state is MemberState.STOPPING or not hasattr(os, "waitid"):
             return
@@ -196,7 +196,7 @@ class Member:
         self._probe = asyncio.create_task(self._look_for_use(process))
 
     async def _look_for_use(self, process: subprocess.Popen[bytes]) -> None:
-        """Try until the member is ready."""
+        """Check repeatedly until the member is ready."""
         address = Address.parse("address", self.record.address)
         while process is self._process and self.state is not MemberState.STOPPING:
             if not await self._can_be_used(address):

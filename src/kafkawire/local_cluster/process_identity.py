@@ -1,4 +1,4 @@
-"""Which process a stored pid means: a pid is reused once its process has ended, but its start time differs.
+"""Identify the process of a stored pid: a pid is reused once its process has ended, but the start time differs.
 
 A process is signalled only if it is still the same one. On Linux, nothing can happen between the check and the
 signal; elsewhere, the pid would have to be reused within microseconds.

@@ -1,4 +1,4 @@
-"""What commands do with a cluster that another process runs or used to run: read its record, act on its members.
+"""Read the record of a cluster that another process runs or used to run, and act on its members.
 
 Each command first looks for the supervisor. If there is none, it kills any members left by a killed supervisor and
 corrects `cluster.json`.
@@ -16,7 +16,7 @@ from kafkawire.local_cluster.supervisor import end_left_members
 
 __all__ = ["act_on", "current_record"]
 
-#: A supervisor accepts requests a few milliseconds after taking the lock, and releases it as soon after the last one.
+#: A supervisor accepts requests a few ms after taking the lock, and releases the lock as quickly after the last one.
 _PATIENCE_SECONDS: Final = 10.0
 _PAUSE_SECONDS: Final = 0.02
 

@@ -166,7 +166,7 @@ class Supervisor:
                 raise
 
     async def _make_known(self, names: Iterable[str]) -> None:
-        """Wait until all running brokers know the named ones, so that those can be given replicas."""
+        """Wait until all running brokers know the named ones, so that replicas can be placed on them."""
         wanted = {int(name) for name in names}
         deadline = time.monotonic() + _KNOWN_SECONDS
         while self._stopping is None:

@@ -24,7 +24,7 @@ DEBIAN_JAR: Final = Path("/usr/share/java/zookeeper.jar")
 
 _DEBIAN_RUNTIMES: Final = Path("/usr/lib/jvm")
 
-#: Those of Spark's jars that the server needs, and those that write its log.
+#: The jars from Spark that the server needs, and those that write its log.
 _JARS: Final = (
     "zookeeper-[0-9]*.jar",
     "zookeeper-jute-*.jar",
@@ -124,7 +124,7 @@ def _javas() -> Iterator[Path]:
 
 
 def _jars_of_spark() -> tuple[Path, ...]:
-    """Return the jars in pyspark's folder; none if a pattern finds nothing there."""
+    """Return the jars in pyspark's folder; none if a pattern matches nothing there."""
     spec = find_spec("pyspark")
     for location in () if spec is None else spec.submodule_search_locations or ():
         found = [sorted(Path(location, "jars").glob(pattern)) for pattern in _JARS]

@@ -1,6 +1,6 @@
 """The tables show each member's state and each partition's replicas, the worst partitions first if not all fit.
 
-Method: the rows for a record and a view are checked one by one.
+Method: the rows for a record and a view are checked individually.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def run(*arguments: str | Path, command: list[str] = COMMAND) -> subprocess.Comp
 @pytest.mark.spark
 @pytest.mark.thorough
 def test_a_cluster_and_a_large_partition(folder: Path, tmp_path: Path) -> None:
-    """It runs through spark-submit, on a standalone cluster of two workers that share only files with the driver.
+    """The audit runs via spark-submit, on a standalone cluster of two workers that share only files with the driver.
 
     Settings make sorts and windows spill to disk after a few rows, as if the partition did not fit into memory.
     """
@@ -212,7 +212,7 @@ def test_where_a_demo_goes(
 @pytest.mark.thorough
 @pytest.mark.usefixtures("needs_spark")
 def test_a_demo_to_its_end(tmp_path: Path) -> None:
-    """The demo's audit finds the damage done, and everything else that the shop's day is made to show."""
+    """The demo's audit finds the damage done, and everything else that the shop's day is designed to show."""
     out = tmp_path / "audit"
     found = run("--out", out, "--no-browser", command=[sys.executable, "-c", DEMO])
     assert (found.returncode, found.stderr) == (0, "")

@@ -31,7 +31,7 @@ def run(program: str, arguments: Sequence[str]) -> int:
 
     Args:
         program: the program's name as the user called it, for the help and errors.
-        arguments: the arguments after it.
+        arguments: the arguments after the program's name.
     """
     parser = parser_for(program)
     given = parser.parse_args(arguments)
@@ -66,7 +66,7 @@ def _addresses(broker: Broker) -> str:
 def _settings(
     parser: Parser, given: argparse.Namespace, config: ConfigFile | None
 ) -> tuple[dict[str, object], str | None]:
-    """Return the options, with the command line overriding the file, and the folder (None for no files)."""
+    """Return the options and the folder (None for no files); the command line overrides the file."""
     for remark in () if config is None else config.remarks():
         _log.warning("%s", remark)
     known = {**BrokerOptions.KAFKA_NAMES, **ClusterOptions.KAFKA_NAMES}

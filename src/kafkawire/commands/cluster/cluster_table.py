@@ -48,7 +48,7 @@ def member_rows(record: ClusterRecord, view: ClusterView | None) -> Rows:
 
 
 def partition_rows(view: ClusterView, rows_max: int | None = None) -> Rows:
-    """Return a row for each partition; if rows are cut, the worst off come first.
+    """Return a row for each partition; if not all rows fit, partitions with problems come first.
 
     Args:
         view: what the brokers report.

@@ -1,6 +1,6 @@
 """A cluster's state as its brokers report it: controller, leaders, in-sync replicas, and how far followers lag.
 
-Each broker is asked for the log end of its own replicas, as debugging tools may do (replica id -2). A follower's lag is
+Each broker is asked for the log end of its own replicas, using the debugging replica id (-2). A follower's lag is
 the distance from its own log end to its leader's. A broker that does not answer in time is left out.
 
 Source: `ReplicaVerificationTool`, `ListOffsetsRequest.DEBUGGING_REPLICA_ID` in Apache Kafka.

@@ -162,7 +162,7 @@ class _Broker:
         raise DemoFailed(f"the broker did not start:\n{(self.folder / 'broker.log').read_text()[-2000:]}")
 
     def end(self, how: signal.Signals) -> None:
-        """Send a signal to the process and wait for its end."""
+        """Send a signal to the process and wait for it to exit."""
         if self._process is not None:
             self._process.send_signal(how)
             self._process.wait(START_TIMEOUT_SECONDS)
@@ -315,7 +315,7 @@ class _Run:
         )
 
     def stop_spark(self) -> None:
-        """End Spark if it is still running."""
+        """Stop Spark if it is still running."""
         if self._spark is not None:
             self._spark.stop()
 

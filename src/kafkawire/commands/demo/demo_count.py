@@ -57,7 +57,7 @@ class SparkCount:
         return {int(partition): count for partition, count in json.loads(lines[-1]).items()}
 
     def stop(self) -> None:
-        """End the process if it is still running."""
+        """Stop the process if it is still running."""
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait()

@@ -1,7 +1,7 @@
 """`kafkawire dump`: show the content of a broker's files, and their damage.
 
 It replaces Kafka's DumpLogSegments, without a JVM. It parses its arguments with the standard library alone, and loads
-the reader of schemas only for `--schemas`.
+the schema reader only for `--schemas`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kafkawire.sdk.records.java_integers import OFFSET_MAX
 
 __all__ = ["parser_for", "run"]
 
-#: The beginning of the names of Kafka's internal topics.
+#: The prefix of the names of Kafka's internal topics.
 _INTERNAL_PREFIX = "__"
 
 
@@ -35,7 +35,7 @@ def run(program: str, arguments: Sequence[str]) -> int:
 
     Args:
         program: the program's name as the user called it, for the help and errors.
-        arguments: the arguments after it.
+        arguments: the arguments after the program's name.
     """
     parser = parser_for(program)
     given = parser.parse_args(arguments)
@@ -179,7 +179,7 @@ def _path(text: str) -> Path:
 
 
 def _topic_problem(topic: str, types: RecordTypes) -> str:
-    """Return what is wrong with a topic's name; empty if users can create it, or kafkawire knows its records."""
+    """Return what is wrong with a topic's name; empty if users can create the topic, or kafkawire knows its records."""
     if not topic.startswith(_INTERNAL_PREFIX) or topic in types.topics:
         return ""
     hint = did_you_mean(topic, types.topics) or f"; expected one of {', '.join(sorted(types.topics))}"

@@ -90,7 +90,7 @@ def explain_message(
     Args:
         cls: the message.
         version: one of its versions.
-        data: its encoding; bytes after it are shown as such.
+        data: its encoding; any bytes after it get a row of their own.
         deep: whether to also explain the record batches inside it.
 
     Returns:

@@ -36,8 +36,8 @@ _TOPICS: Final[dict[str, tuple[int, dict[str, str | None]]]] = {
     "sensors": (4, {}),
 }
 
-#: For each group its topic, the steps during which it stands still, and the share of the backlog that it reads in each
-#: other step.
+#: For each group, its topic, the steps during which it is idle, and the share of its backlog that it reads in each of
+#: the other steps.
 _GROUPS: Final = {"billing": ("orders", 66, 84, 0.6), "recommendations": ("clicks", 0, 0, 0.07)}
 
 #: The smallest segments that a broker allows, so that there are several segments.
@@ -83,7 +83,7 @@ class _Clock:
 
 
 def write_day(folder: Path, scale: float = 1.0, seed: int = 2) -> ShopDay:
-    """Have a broker write the day, and damage a copy.
+    """Have a broker write the day's data, and damage a copy of it.
 
     Args:
         folder: the folder for the broker's files and the copy.

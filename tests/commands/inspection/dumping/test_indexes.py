@@ -227,7 +227,7 @@ def test_files_that_get_shorter_while_they_are_read(
 def test_indexes_of_a_segment_that_is_being_written(
     folder: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, fill: int
 ) -> None:
-    """A broker appends to the log, then to its indexes, whose preallocated room exceeds a window."""
+    """A broker appends to the log, then to its indexes, whose preallocated space exceeds a window."""
     log = folder / "t-0" / f"{BASE:020}.log"
     path = offset_index(folder, OFFSETS, bytes(2_400_000))
     if suffix == ".timeindex":
@@ -250,7 +250,7 @@ def test_indexes_of_a_segment_that_is_being_written(
 
 
 def test_the_room_of_an_index_that_is_cut_off_meanwhile(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The broker cuts off the preallocated room when it starts the next segment."""
+    """The broker cuts off the preallocated space when it starts the next segment."""
     path = offset_index(folder, OFFSETS, bytes(3_000_000))
     cut_while_read(monkeypatch, path, 3, 8 * len(OFFSETS))
     found = objects(path)
@@ -264,7 +264,7 @@ def test_the_room_of_an_index_that_is_cut_off_meanwhile(folder: Path, monkeypatc
 def test_a_time_index_does_not_search_in_an_offset_index_for_each_entry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In an index with much spare room, each search would reread several places."""
+    """In an index with much spare space, each search would reread several places."""
     batches = [batch(BASE + number, b"a") for number in range(1_000)]
     segment(tmp_path, *batches, base_offset=BASE)
     positions = list(accumulate(map(len, batches), initial=0))
@@ -284,7 +284,7 @@ def test_a_time_index_does_not_search_in_an_offset_index_for_each_entry(
 
 @pytest.mark.parametrize("magic", [0, 1, 2, 3])
 def test_an_entry_about_the_last_bytes_of_a_segment(tmp_path: Path, magic: int) -> None:
-    """However many bytes are left, they are not a batch."""
+    """Leftover bytes are never taken for a batch, whatever their number."""
     for left in range(1, 34 if magic == 2 else 18):
         end = (bytes(16) + bytes([magic]) + bytes(20))[:left]
         segment(tmp_path, *BATCHES, end, base_offset=BASE)

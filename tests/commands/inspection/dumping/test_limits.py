@@ -89,7 +89,7 @@ def contents() -> dict[str, Content]:
     return found
 
 
-#: The kernel's peak for a child includes the memory of this process, which it was forked from.
+#: The peak that the kernel reports for a child includes the memory of this process, its parent.
 PROGRAM = """
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Batches, records, keys and values of a segment are found, even after damage, and nothing else is taken for one.
+"""Batches, records, keys and values of a segment are found, even after damage, and nothing else is mistaken for one.
 
 Method: segments with several types of records from Kafka's own topics, written by the codecs; the commands run on them.
 """

@@ -1,4 +1,4 @@
-"""A user of aiokafka, with its defaults. See tests/kafka/programs.py for the scenarios."""
+"""A program that uses aiokafka with its defaults. See tests/kafka/programs.py for the scenarios."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ async def stream(bootstrap: str, topic: str) -> dict[str, Any]:
 
 
 async def follow(bootstrap: str, topic: str, count: str) -> dict[str, Any]:
-    """Read in a group until that many distinct values have arrived."""
+    """Read in a group until the given number of distinct values has arrived."""
     found: list[int] = []
     async with aiokafka.AIOKafkaConsumer(
         topic, bootstrap_servers=bootstrap, group_id=topic, auto_offset_reset="earliest"

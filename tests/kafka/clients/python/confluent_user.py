@@ -1,4 +1,4 @@
-"""A user of confluent-kafka, the C client, with its defaults. See tests/kafka/programs.py for the scenarios."""
+"""A program that uses confluent-kafka, the C client, with its defaults. tests/kafka/programs.py lists the scenarios."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def stream(bootstrap: str, topic: str) -> dict[str, Any]:
 
 
 def follow(bootstrap: str, topic: str, count: str) -> dict[str, Any]:
-    """Read in a group until that many distinct values have arrived."""
+    """Read in a group until the given number of distinct values has arrived."""
     consumer = confluent.Consumer({"bootstrap.servers": bootstrap, "group.id": topic, "auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
     found: list[int] = []

@@ -1,4 +1,4 @@
-"""A user of kafka-python, with its defaults. See tests/kafka/programs.py for the scenarios."""
+"""A program that uses kafka-python with its defaults. See tests/kafka/programs.py for the scenarios."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def stream(bootstrap: str, topic: str) -> dict[str, Any]:
 
 
 def follow(bootstrap: str, topic: str, count: str) -> dict[str, Any]:
-    """Read in a group until that many distinct values have arrived."""
+    """Read in a group until the given number of distinct values has arrived."""
     consumer = kafka.KafkaConsumer(
         topic,
         bootstrap_servers=bootstrap,

@@ -1,4 +1,4 @@
-"""Code shared by the users of Python clients."""
+"""Code shared by the programs that use Python clients."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ _CHANGING = (file_names.CLEANED_SUFFIX, file_names.DELETED_SUFFIX, ".part", file
 
 
 class StoredFile(NamedTuple):
-    """A file, and the facts in the names of the file and its folder.
+    """A file, and what its name and its folder's name say about it.
 
     Attributes:
         path: the path of the file.
@@ -107,7 +107,7 @@ def stored_file(path: Path) -> StoredFile | None:
 
 
 def files_of(paths: Iterable[Path], fail: Callable[[OSError], object]) -> list[Path]:
-    """Return all files, also below folders: each partition by offset, a segment before its indexes.
+    """Return all files, including those in folders: each partition's files by offset, a segment before its indexes.
 
     Args:
         paths: files and folders.

@@ -91,7 +91,7 @@ class _Index:
             )
 
     def __iter__(self) -> Iterator[tuple[int, int, int]]:
-        """Yield the position and content of each entry, up to the preallocated room."""
+        """Yield the position and content of each entry, up to the preallocated space."""
         for number, entry in enumerate(self.entries):  # up to the file's current end
             first, second = entry
             position = number * self.entry_bytes
@@ -101,7 +101,7 @@ class _Index:
                         self._output.note(f"{room} bytes of zeros at the end: room for further entries")
                     self._say_cuts()
                     return
-                with suppress(IndexError):  # was perhaps read as preallocated room, and is an entry now
+                with suppress(IndexError):  # was perhaps read as preallocated space, and is an entry now
                     first, second = self.entries[number]
             yield position, first, second
         self._say_cuts()
@@ -111,7 +111,7 @@ class _Index:
             self._output.note("the index is empty")
 
     def _say_cuts(self) -> None:
-        """Report that a file has become shorter, as a new index does when the broker ends its segment."""
+        """Report that a file was truncated, as happens to a new index when the broker ends its segment."""
         for window, name in ((self.window, "file"), (self.log, "segment")):
             if window is not None and window.is_cut:
                 self._output.note(f"the {name} got shorter while it was read; {window.end} bytes are left")
@@ -196,7 +196,7 @@ class _Places:
         self._offset = base_offset
 
     def find(self, offset: int) -> _Header | None:
-        """Return the first batch whose last offset reaches `offset`; None without one, or if the log is damaged."""
+        """Return the first batch whose last offset reaches `offset`; None if there is none, or the log is damaged."""
         start = self._position if offset >= self._offset else 0
         if offset >= self._offset:
             found, start = self._walk(start, offset, _NEAR_BATCHES)

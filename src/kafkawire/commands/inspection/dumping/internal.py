@@ -39,7 +39,7 @@ class ContentDecoder:
         types: the record types of topics.
 
     Attributes:
-        problems: the damage since the caller last cleared it, with the offsets.
+        problems: the damage found since the caller last cleared this list, with the offsets.
     """
 
     def __init__(self, topic: str, as_json: bool, types: RecordTypes = KAFKA_RECORDS) -> None:

@@ -1,4 +1,4 @@
-"""Limits of `kafkawire dump`: by default it stays below 200 MB of memory, whatever a file contains."""
+"""Limits of `kafkawire dump`: by default it uses less than 200 MB of memory, whatever a file contains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Show the progress through a long file on the last line of a terminal."""
+"""Show on the last line of a terminal how much of a long file has been read."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Final, TextIO
 
 __all__ = ["Progress"]
 
-#: Bytes between two updates; they take at most a second.
+#: Bytes between two updates; reading them takes at most a second.
 _STEP_BYTES: Final = 64 * 1024 * 1024
 
 
 class Progress:
-    """Shows the progress through a file, unless the file is short or the stream is not a terminal.
+    """Shows how much of a file has been read, unless the file is short or the stream is not a terminal.
 
     Args:
         stream: standard error; None if it is closed.

@@ -102,7 +102,7 @@ class _Segment:
         #: The faults inside the current batch.
         self._problems = self._decoder.problems
         self._decode = self._decoder.record if topic in options.types.topics and output.with_content else None
-        #: The offset after the batches so far, and after the records; in a snapshot, both start at 0.
+        #: The offset after the batches read so far; it starts at 0 in a snapshot.
         self._next_offset = (file.base_offset or 0) if file.kind is FileKind.LOG else 0
         self._is_nameless = file.kind is FileKind.LOG and file.base_offset is None
         self._batches = self._records = 0
@@ -215,7 +215,7 @@ def _time(found: StoredBatch) -> bytes:
 
 
 def _batch_line(found: StoredBatch, as_json: bool) -> bytes:
-    """Return the line of a batch. Written out by hand for speed: a segment can have one batch per record."""
+    """Return the line of a batch, formatted by hand for speed: a segment can have one batch per record."""
     position, size, magic, header, is_valid, _ = found
     valid = "true" if is_valid else "false"
     time = _time(found).decode()

@@ -37,7 +37,7 @@ def checked_regular(path: Path) -> Path:
 class Window:
     """Reads a file in large pieces, keeping one in memory.
 
-    The next call of `at` changes the bytes that it returned before.
+    The next call of `at` overwrites the bytes that the previous call returned.
 
     Args:
         file: the file, opened unbuffered for reading.
@@ -59,7 +59,7 @@ class Window:
         self._start = self._filled = 0
 
     def at(self, position: int, size: int) -> memoryview:
-        """Return bytes of the file: as many as requested, fewer at the end.
+        """Return bytes of the file: as many as requested, or fewer at its end.
 
         Raises:
             OSError: the file cannot be read.
@@ -72,7 +72,7 @@ class Window:
         return self._memory[first : min(first + size, self._filled)]
 
     def is_zero_from(self, position: int) -> bool:
-        """Return whether only zeros follow: preallocated room, or the result of a crash.
+        """Return whether only zeros follow: preallocated space, or the result of a crash.
 
         Raises:
             OSError: the file cannot be read.

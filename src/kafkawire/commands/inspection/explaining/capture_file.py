@@ -14,14 +14,14 @@ from typing import BinaryIO, NamedTuple
 
 __all__ = ["PACKET_BYTES_MAX", "CaptureError", "Packet", "read_packets"]
 
-#: Largest packet that is read: four times tcpdump's largest snapshot length. Segments that the network card is yet to
-#: split are captured whole, at 512 KiB at most.
+#: Largest packet that is read: four times tcpdump's largest snapshot length. Segments that the network card has yet to
+#: split are captured whole, up to 512 KiB.
 PACKET_BYTES_MAX = 1024 * 1024
 
 #: Maximum number of interfaces of one section; machines have few, and all are kept in memory.
 _INTERFACES_MAX = 10_000
 
-#: Number of bytes read at once when skipping.
+#: Number of bytes read at a time when skipping.
 _SKIPPED_AT_ONCE = 65536
 
 _PCAP_MAGICS = {0xA1B2C3D4: 1_000_000, 0xA1B23C4D: 1_000_000_000}  # time units per second
@@ -71,7 +71,7 @@ class _Reader:
         self.position = 0
 
     def take(self, size: int, optional: bool = False) -> bytes:
-        """Return the next bytes; none at the end of the file, if the file may end here.
+        """Return the next bytes; no bytes at the end of the file, if the file may end here.
 
         Raises:
             CaptureError: the file is cut off.
@@ -99,7 +99,7 @@ def read_packets(stream: BinaryIO) -> Iterator[Packet]:
         stream: a file in one of the two formats.
 
     Raises:
-        CaptureError: the file is not a capture, is damaged, or is cut off; the packets before have been yielded.
+        CaptureError: the file is not a capture, is damaged, or is cut off; earlier packets have been yielded.
     """
     reader = _Reader(stream)
     magic = reader.take(4, optional=True)

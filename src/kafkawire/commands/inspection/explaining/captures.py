@@ -161,7 +161,7 @@ class _Reading:
 
 
 class _Stream:
-    """The bytes of one side until they form frames; `in_step` is whether the next byte begins a frame."""
+    """The bytes of one side until they form frames; `in_step` tells whether the next byte begins a frame."""
 
     def __init__(self, in_step: bool) -> None:
         self.data = bytearray()
@@ -300,6 +300,6 @@ def _begins_request(data: bytes, apis: Mapping[int, Api]) -> bool:
     # Removed versions are excluded: bytes inside a frame often look like one of the first keys with version 0.
     if not (in_range and key in apis and version in apis[key].versions):
         return False
-    # Lookalikes are excluded, too: a response has its correlation id, often a small number, in the place of the key.
+    # Lookalikes are excluded, too: where requests have a key, responses have a correlation id, often a small number.
     frame = data[LENGTH_BYTES : LENGTH_BYTES + length]
     return len(frame) < length or is_request(frame, apis)

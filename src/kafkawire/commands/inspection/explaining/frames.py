@@ -86,7 +86,7 @@ def explain_request(data: bytes, apis: Mapping[int, Api] = KAFKA_APIS) -> Explan
     """Explain the frame of a request, with or without its length prefix.
 
     Args:
-        data: the frame; bytes after it are shown as such.
+        data: the frame; any bytes after it get a row of their own.
         apis: the known APIs, by key.
 
     Raises:
@@ -111,7 +111,7 @@ def explain_response(data: bytes, asked: Asked) -> Explanation:
     """Explain the frame of a response, with or without its length prefix.
 
     Args:
-        data: the frame; bytes after it are shown as such.
+        data: the frame; any bytes after it get a row of their own.
         asked: the request.
 
     Raises:

@@ -38,7 +38,7 @@ _VARINT = re.compile(rb"[\x80-\xff]*[\0-\x7f]")
 #: The kinds of messages that only control batches hold.
 _CONTROL_NAMES = {"ControlRecordKey", "ControlRecordTypeSchema", *BODIES.values()}
 
-#: The part of a record that holds messages of some kinds; other kinds can be in both.
+#: The part of a record that holds messages of some kinds; other kinds can be in either part.
 _PARTS = {"coordinator-key": "key", "coordinator-value": "value", "metadata": "value"}
 
 #: Kinds of messages whose bytes do not include their version.
@@ -61,7 +61,7 @@ class RecordPart:
             nor in the name.
 
     Attributes:
-        is_control: whether only control batches have the type; they never have other types.
+        is_control: whether the type occurs only in control batches, which never contain other types.
         others: the number of records of each other type.
     """
 
@@ -149,7 +149,7 @@ class RecordPart:
         return self._rows(cls, cls.SCHEMA.versions.first, data, 0, [])
 
     def _behind(self, data: bytes) -> tuple[list[Row], str]:
-        """Read a message after its version: group members and transaction markers have this form."""
+        """Read a message that follows its version, as in group members and transaction markers."""
         assert self._class is not None, "a format has no version"
         if len(data) < _PREFIX_BYTES:
             return _unread(data, f"{_PREFIX_BYTES} bytes are needed, but {len(data)} are left")

@@ -49,7 +49,7 @@ class Row(NamedTuple):
 
 
 def cell_text(value: object) -> str:
-    """Return a value as text of a bounded length."""
+    """Return a value as text of limited length."""
     if isinstance(value, bytes | bytearray | memoryview):
         if len(value) > _VALUE_CHARACTERS:
             return f"{len(value)} bytes"
@@ -101,7 +101,7 @@ def formats_named(formats: Mapping[str, RecordFormat], name: str, magic: int | N
 
 
 class _Enough(Exception):
-    """Stops reading, because there are `ROWS_MAX` rows."""
+    """Raised to stop reading once there are `ROWS_MAX` rows."""
 
 
 class _Spans(list[Span]):
@@ -163,7 +163,7 @@ def explain_format(formats: Mapping[str, RecordFormat], name: str, data: bytes) 
         data: its bytes, and perhaps more after them.
 
     Returns:
-        As `explain_records`.
+        The same as `explain_records`.
     """
     reader = _Reader(formats, data)
     try:
@@ -337,7 +337,7 @@ def _compression(known: RecordFormat, field: RecordField, values: Mapping[str, A
 
 
 def _bits_text(bits: tuple[Bits, ...], value: Any) -> str:
-    """Return the meaning of a number's bits, without flags that are not set."""
+    """Return the meaning of a number's bits, omitting flags that are not set."""
     return f" ({', '.join(words)})" if (words := list(_bit_words(bits, value))) else ""
 
 

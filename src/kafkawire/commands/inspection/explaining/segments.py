@@ -57,7 +57,7 @@ class ExplainedRecord(NamedTuple):
 
 
 class LogSegment:
-    """A log segment, partly in memory; meanwhile a broker can append to its file, or cut it.
+    """A log segment, partly in memory; a broker can append to its file or truncate it meanwhile.
 
     Args:
         path: a `.log` file.

@@ -2,7 +2,7 @@
 
 A capture can repeat, reorder or lack segments, and can begin in the middle of a connection. A segment is
 yielded after all segments before it and all that it acknowledges, so a response never comes before its request. If a
-segment waits too long, the bytes that it waits for were not captured: a gap.
+segment waits too long, the bytes that it waits for are reported as not captured: a gap.
 
 Source: RFC 9293. `capture_packets.py` finds the segments; `captures.py` reads what they carry.
 """
@@ -182,7 +182,7 @@ class TcpStreams:
             self._held_bytes += len(held.data) + _HELD_COST_BYTES
 
     def _settled(self, connection: TcpConnection, time: float) -> Iterator[CapturedBytes]:
-        """Yield the bytes in order, and later ones if too many are waiting."""
+        """Yield the bytes that are in order, and bytes after a gap if too many are waiting."""
         yield from self._in_order(connection)
         while self._waits_too_long(connection):
             yield from self._forced(connection, time)
