@@ -75,7 +75,7 @@ endef
 export LEFT
 
 .PHONY: test test-all checks fmt lint types mypy pyright layers tidy generated test-native test-python test-construct test-spark test-engines test-other-engines
-test: checks test-native test-engines ## what you run for a change: checks, and the tests of each engine; six minutes on two cores
+test: checks test-native test-engines ## what you run for a change: checks, and the tests of each engine; six to eight minutes on two cores
 	$(call title,everything passed)
 	@echo "$$LEFT"
 
