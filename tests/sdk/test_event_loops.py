@@ -21,6 +21,7 @@ from tests.certificates import Certificates
 from tests.event_loops import LOOP_KINDS, loops_of_kind
 from tests.needs import PYTHON_3_12
 from tests.ports import free_port
+from tests.thorough import sampled
 
 #: Sizes around that of the buffer for small frames, far above it, and zero.
 SIZES = [10, 70_000, 3_000_000, 0, 65_536, 1_000_000]
@@ -97,8 +98,9 @@ async def use(topic: str, given: dict[str, Any]) -> list[int]:
     raise AssertionError("the iteration has ended")
 
 
-@pytest.mark.parametrize("security", ["plain", "by_tls"])
-@pytest.mark.parametrize("io", ["loop", "thread"])
+@pytest.mark.parametrize(
+    ("io", "security"), sampled([("loop", "by_tls"), ("loop", "plain"), ("thread", "plain"), ("thread", "by_tls")], 2)
+)
 @pytest.mark.parametrize("kind", LOOP_KINDS)
 def test_clients_on_each_kind_of_loop(
     kind: str, io: Literal["loop", "thread"], security: str, request: pytest.FixtureRequest

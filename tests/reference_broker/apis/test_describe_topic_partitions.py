@@ -43,6 +43,7 @@ def test_pages_follow_each_other_without_gaps(bench, limit, names):
     assert found == [(name, number) for name in sorted(present) for number in range(present[name])]
 
 
+@pytest.mark.thorough
 def test_no_page_is_longer_than_the_broker_allows(bench):
     bench.create("t", PARTITIONS_MAX + 1)
     page = bench.ask(DescribeTopicPartitionsRequest([], PARTITIONS_MAX + 1))

@@ -190,6 +190,7 @@ def long_segment(folder: Path) -> Path:
     return path
 
 
+@pytest.mark.thorough
 def test_a_file_that_gets_shorter(tmp_path: Path) -> None:
     """A broker may truncate its log while it is being read; the content read before is still shown."""
     path = long_segment(tmp_path)

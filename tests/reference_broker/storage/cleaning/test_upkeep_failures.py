@@ -19,7 +19,7 @@ from tests.reference_broker.storage.held_work import HeldWork
 from tests.thorough import sampled
 
 #: Each case takes every n-th call, so that together they cover all calls; `make test` runs one case.
-SHARES = 8
+SHARES = 16
 
 #: How many pieces of background work run at a time.
 PIECES = (0, 1, 3, 10)

@@ -124,7 +124,7 @@ class Stopped(Exception):
     """The driver is killed here."""
 
 
-@pytest.mark.parametrize("steps", sampled(range(7), 3))
+@pytest.mark.parametrize("steps", sampled(range(7), 4))
 def test_the_driver_stops_after_any_step(broker: Broker, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The steps are: the work before the first transaction ends, and the end of each transaction."""
     query = Query(broker)
