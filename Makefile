@@ -74,8 +74,8 @@ other Pythons (test-pythons), sanitizers (test-asan), fuzz, Apache Kafka and oth
 endef
 export LEFT
 
-.PHONY: test test-all checks fmt lint types mypy pyright layers tidy generated test-native test-python test-construct test-spark test-engines test-other-engines
-test: checks test-native test-engines ## what you run for a change: checks, and the tests of each engine; six to eight minutes on two cores
+.PHONY: test test-all checks fmt lint types mypy pyright layers tidy generated test-native test-python test-construct test-spark test-beside-spark test-small
+test: test-beside-spark test-native ## what you run for a change: checks, and the tests of each engine; six to eight minutes on two cores
 	$(call title,everything passed)
 	@echo "$$LEFT"
 
@@ -171,14 +171,15 @@ endif
 CORE_TESTS := tests/conformance tests/reference_broker tests/sdk tests/test_environment.py tests/codegen \
   --ignore-glob=tests/reference_broker/*_failures.py
 
-# Spark's JVM leaves most of a core idle: the few tests of the other engines run beside it. Without the extension they are
-# all tests, and their progress is shown.
-test-engines: $(VENV)/.dev
-	@if $(NATIVE); then $(MAKE) --no-print-directory -j 2 --output-sync=target TOGETHER=1 test-spark test-other-engines; \
-	else $(MAKE) --no-print-directory test-python test-construct test-spark; fi
+# Spark's JVM leaves most of a core idle: the checks, and the few tests of the other engines, run beside it. Without the
+# extension the other engines have all tests, which run alone.
+test-beside-spark: $(VENV)/.dev
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target TOGETHER=1 test-spark test-small
+	@$(NATIVE) || $(MAKE) --no-print-directory test-python test-construct
 
-test-other-engines:
-	@$(MAKE) --no-print-directory TOGETHER= test-python test-construct
+test-small:
+	@$(MAKE) --no-print-directory TOGETHER= lint tidy layers generated mypy
+	@if $(NATIVE); then $(MAKE) --no-print-directory TOGETHER= test-python test-construct; fi
 
 .PHONY: test-pythons test-core
 test-pythons: ## the core's tests on the newest of the other Pythons of this machine
