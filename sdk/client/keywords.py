@@ -27,7 +27,7 @@ __all__ = [
 
 
 class SecurityKeywords(TypedDict, total=False):
-    """How a client and its brokers trust each other."""
+    """How a client and its brokers authenticate each other."""
 
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
     ssl_context: ssl.SSLContext | None
