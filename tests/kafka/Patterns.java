@@ -10,8 +10,8 @@ import java.util.Base64;
 /**
  * Shows how RE2/J, as used by Apache Kafka, treats expressions.
  *
- * Each line of standard input has an expression and names, in base64, separated by tabs. For each line it prints the
- * error in the expression, or a 1 or 0 for each name: whether the whole name matches.
+ * Each line of standard input has an expression and names, in base64, separated by tabs. For each line, it prints the
+ * error in the expression, or, for each name, 1 if the whole name matches and 0 if not.
  */
 public final class Patterns {
     private static String text(String encoded) {

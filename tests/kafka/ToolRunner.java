@@ -18,7 +18,7 @@ import org.slf4j.LoggerFactory;
  * Runs Apache Kafka's tools one after another, each as if in its own process.
  *
  * Each line of standard input has the tool's standard input, its class and its arguments, in base64, separated by tabs.
- * For each line it prints the exit status and, in base64, what the tool printed until its exit. Logs are omitted.
+ * For each line, it prints the exit status and, in base64, what the tool printed until its exit. Logs are omitted.
  */
 public final class ToolRunner {
     /** Collects what a tool prints on either stream until it exits. */
@@ -91,12 +91,12 @@ public final class ToolRunner {
         PrintStream printed = new PrintStream(PRINTED, true, StandardCharsets.UTF_8);
         System.setOut(printed);
         System.setErr(printed);
-        LoggerFactory.getLogger(ToolRunner.class); // reports once which of two bindings it uses
+        LoggerFactory.getLogger(ToolRunner.class); // reports, once, which of two bindings it uses
         LogManager.getRootLogger().setLevel(Level.OFF);
         LogManager.getRootLogger().addAppender(new NullAppender());
         Exit.setExitProcedure(ToolRunner::exit);
         Exit.setHaltProcedure(ToolRunner::exit);
-        Exit.setShutdownHookAdder((name, hook) -> {}); // the process does not end
+        Exit.setShutdownHookAdder((name, hook) -> {}); // the process does not exit
         for (String line = input.readLine(); line != null; line = input.readLine()) {
             String[] fields = Arrays.stream(line.split("\t", -1))
                     .map(each -> new String(Base64.getDecoder().decode(each), StandardCharsets.UTF_8))

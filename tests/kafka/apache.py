@@ -4,7 +4,8 @@
     python tests/kafka/apache.py serve PORT [KEY=VALUE…]  run a node until interrupted
     python tests/kafka/apache.py run CLASS [ARG…]         run a tool, such as org.apache.kafka.tools.DumpLogSegments
 
-Needs `java` (17 or newer) and `mvn`. Jars are kept in the user's cache folder, the node's data in a temporary one.
+Needs `java` (17 or newer) and `mvn`. Jars are kept in the user's cache folder, and the node's data in a temporary
+folder.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ __all__ = [
     "run_tool",
 ]
 
-#: The release to fetch and run.
+#: The release that is fetched and run by default.
 RELEASE = KAFKA_RELEASE
 
-#: A signal stops a process immediately, but each thread only when it runs next.
+#: A signal marks a process as stopped immediately, but each of its threads stops only when it is next scheduled.
 STOP_TIMEOUT_SECONDS = 10
 
-#: A tool ends before the JVM's second compiler would pay off; doing without it halves the time.
+#: A tool exits before the JVM's second compiler would pay off; disabling that compiler halves the run time.
 _SHORT_RUN = ("-XX:TieredStopAtLevel=1",)
 
 _HERE = Path(__file__).parent
@@ -57,7 +58,7 @@ _SETTINGS = {
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
-    # The default is every ten seconds.
+    # Kafka's default interval is ten seconds.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "300",
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
@@ -75,16 +76,16 @@ appender.console.layout.pattern=%d %p %m (%c)%n
 
 
 def cache_folder() -> Path:
-    """Return the folder for files that are fetched or built once."""
+    """Return the folder for files that need to be fetched or built only once."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafkawire"
 
 
 def kept_folder(name: str, fill: Callable[[Path], None]) -> Path:
-    """Return a folder in the user's cache, filled on first use; other processes wait in the meantime.
+    """Return a folder in the user's cache, filled on first use; other processes wait while it is being filled.
 
     Args:
         name: the name of the folder.
-        fill: creates its content; if it raises, the folder stays as it is, and the next call tries again.
+        fill: creates its content; if it raises an error, the folder stays as it is, and the next call tries again.
     """
     folder = cache_folder() / name
     complete = folder / ".complete"
@@ -113,7 +114,7 @@ def copy_jars(pom: str, name: str, properties: Mapping[str, str]) -> Path:
     Args:
         pom: the project's POM file.
         name: the folder's name in the user's cache folder.
-        properties: values for the properties that the project leaves open.
+        properties: values for the properties that the POM file does not set.
 
     Raises:
         subprocess.CalledProcessError: Maven could not resolve them; its output goes to standard error.
@@ -130,7 +131,7 @@ def copy_jars(pom: str, name: str, properties: Mapping[str, str]) -> Path:
 def run_tool(
     name: str, *arguments: str, stdin: str | None = "", timeout_seconds: float = 90, release: str = RELEASE
 ) -> subprocess.CompletedProcess[str]:
-    """Run one of Kafka's classes to completion and return its output; if `stdin` is None, the class inherits ours."""
+    """Run one of Kafka's classes to completion and return its output; if `stdin` is None, it inherits ours."""
     with tempfile.TemporaryDirectory() as folder:
         return subprocess.run(
             [*java_command(Path(folder), release=release), *_SHORT_RUN, name, *arguments],
@@ -146,15 +147,16 @@ class ApacheKafka:
     """One node, running inside a `with` block.
 
     Args:
-        port: the port of the PLAINTEXT listener on 127.0.0.1; 0 for a free one. The controller takes another free port.
-        settings: server properties in addition to those a single node needs.
-        listeners: addresses in addition to PLAINTEXT, by name.
+        port: the port of the PLAINTEXT listener on 127.0.0.1; 0 to choose a free one. The controller uses another free
+            port.
+        settings: server properties in addition to those that a single node needs.
+        listeners: further listeners: their addresses, keyed by name.
         users: names and passwords for SCRAM.
-        features: feature levels by name, where they differ from the release's defaults.
+        features: feature levels that differ from the release's defaults, keyed by name.
 
     Attributes:
         port: see above.
-        started_at: when the node's process was started, by `time.perf_counter`.
+        started_at: when the node's process was started, as measured by `time.perf_counter`.
     """
 
     def __init__(
@@ -195,7 +197,7 @@ class ApacheKafka:
         """Send SIGSTOP or SIGCONT to the node; when this returns after SIGSTOP, the node has stopped."""
         assert self._process is not None, "the node was not started"
         self._process.send_signal(number)
-        if number == signal.SIGSTOP:  # a running thread may continue for a while, and answer
+        if number == signal.SIGSTOP:  # a running thread may continue for a while and answer requests
             await_stop(self._process.pid)
 
     def __enter__(self) -> Self:
@@ -256,7 +258,7 @@ class ApacheKafka:
         self.started_at = time.perf_counter()
         with log.open("ab") as output:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
-        # Kafka binds one listener after another.
+        # Kafka binds its listeners one after another.
         for port in (self.port, *(int(address.rpartition(":")[2]) for address in self._listeners.values())):
             await_port(port, self._process, log)
 
@@ -267,8 +269,8 @@ class ApacheKafka:
         self._process.wait()
 
     def start(self) -> None:
-        """Restart a killed node with its files."""
-        assert self._folder is not None, "the node was not started before"
+        """Restart a killed node with its existing files."""
+        assert self._folder is not None, "the node was never started"
         self._launch(self._folder)
 
 
@@ -286,7 +288,7 @@ def await_stop(pid: int) -> None:
 
 
 def _state(task: Path) -> str:
-    """Return a thread's state from its `stat` file in /proc; the thread name before it may also contain brackets."""
+    """Return a thread's state from its `stat` file in /proc; the thread name that precedes it may contain brackets."""
     try:
         return (task / "stat").read_text("utf-8", "replace").rpartition(") ")[2][:1]
     except FileNotFoundError:  # it has ended

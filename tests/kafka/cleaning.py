@@ -1,4 +1,4 @@
-"""Control when Apache Kafka's log cleaner works, and wait for it or for any other condition."""
+"""Control when Apache Kafka's log cleaner runs, and wait for it or for any other condition."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def until(is_so: Callable[[], bool], what: str | Callable[[], str], timeout_seco
 
 
 async def until_async(is_so: Callable[[], Awaitable[bool]], what: str) -> None:
-    """Wait like `until`, on an event loop."""
+    """Like `until`, but on an event loop."""
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while not await is_so():
         assert time.monotonic() < deadline, what

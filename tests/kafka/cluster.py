@@ -1,6 +1,6 @@
 """Three real Apache Kafka nodes on loopback, which can be paused, killed and restarted individually.
 
-Each node is both a broker and a controller. Topics have three replicas, of which two must be in sync.
+Each node is both a broker and a controller. Topics have three replicas, at least two of which must be in sync.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _SETTINGS = {
     "share.coordinator.state.topic.min.isr": "2",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
-    # The cluster gives up on a paused or killed node after 2 s instead of 9, so that tests need not wait that long.
+    # The cluster gives up on a paused or killed node after 2 s instead of 9, which shortens the tests.
     "broker.session.timeout.ms": "2000",
     "broker.heartbeat.interval.ms": "500",
     "replica.lag.time.max.ms": "3000",
@@ -67,12 +67,12 @@ class KafkaCluster:
     """Three nodes, running inside a `with` block.
 
     Args:
-        settings: server properties in addition to those the nodes need.
-        heap: the JVM's heap option; nodes of 1 GiB would not fit on every test machine.
+        settings: server properties in addition to those that the nodes need.
+        heap: the JVM's heap option; nodes with 1 GiB each would not fit on every test machine.
 
     Attributes:
         ports: the port of each node on 127.0.0.1.
-        started_at: when the first node was started, by `time.perf_counter`.
+        started_at: when the first node was started, as measured by `time.perf_counter`.
     """
 
     def __init__(self, settings: Mapping[str, str] | None = None, heap: str = "-Xmx384m") -> None:
@@ -138,16 +138,16 @@ class KafkaCluster:
         self._processes[node].wait(_STOP_TIMEOUT_SECONDS)
 
     def restart(self, node: int) -> None:
-        """Restart a killed node with its files, and wait until it accepts connections."""
+        """Restart a killed node with its existing files, and wait until it accepts connections."""
         self._launch(node)
         self._await(node)
 
     async def lead(self, leaders: Mapping[TopicPartition, int], through: int = NODES[0]) -> None:
-        """Make nodes the leaders of partitions; the nodes' replicas must be in sync.
+        """Make the given nodes the leaders of partitions; their replicas must be in sync.
 
         Args:
-            leaders: the new leader by partition.
-            through: the node that gets the request.
+            leaders: the new leader of each partition.
+            through: the node that the request is sent to.
         """
         topics = {partition.topic for partition in leaders}
         kind = AlterPartitionReassignmentsRequest
@@ -219,17 +219,17 @@ class KafkaCluster:
 
 
 def _first(leader: int, nodes: Sequence[int]) -> list[int]:
-    """Return the nodes, the leader first."""
+    """Return the nodes, with the leader first."""
     return [leader, *(node for node in nodes if node != leader)]
 
 
 def _uuid() -> str:
-    """Return an id in Kafka's notation, without a leading dash, which would make it look like an option."""
+    """Return an id in Kafka's notation that does not begin with a dash, because it would look like an option."""
     return "k" + base64.urlsafe_b64encode(os.urandom(16)).decode()[1:22]
 
 
 def _check(parts: Iterable[Any]) -> None:
-    """Raise the error in an element of either response type."""
+    """Raise the error in an element of a response of either type."""
     for part in parts:
         if part.error_code not in (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED):
             raise AssertionError(f"{ErrorCode(part.error_code).name}: {part.error_message}")

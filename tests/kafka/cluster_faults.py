@@ -1,7 +1,7 @@
 """Faults for a cluster on this machine, and checks that must hold after them.
 
-`Gates` are TCP proxies between the members: a gate learns from the kernel which process has connected, so links between
-two members can be cut in one direction or both, for one member's connections only.
+`Gates` are TCP proxies between the members. A gate learns from the kernel which process has connected, so the link
+between two members can be cut in one direction or both, without affecting other members' connections.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ __all__ = ["Cut", "Gates", "check_told", "limit_files", "processes", "until"]
 #: The pause between checks of an awaited condition.
 _LOOK_SECONDS: Final = 0.05
 
-#: How much a gate reads at a time.
+#: The number of bytes that a gate reads at a time.
 _READ_BYTES: Final = 65_536
 
 _ERROR_LINE: Final = re.compile(r"^\S+ \S+ (ERROR|CRITICAL) ", re.MULTILINE)
 
 
 def until(is_so: Callable[[], bool], what: str | Callable[[], str], seconds: float) -> float:
-    """Wait for a condition, and return how many seconds that took.
+    """Wait for a condition, and return how many seconds the wait took.
 
     Args:
-        is_so: whether the condition holds.
+        is_so: returns whether the condition holds.
         what: the text of the error.
         seconds: the limit.
 
@@ -53,24 +53,24 @@ def until(is_so: Callable[[], bool], what: str | Callable[[], str], seconds: flo
 
 
 def processes(cluster: Cluster) -> dict[int, int]:
-    """Return each broker's process, if it has one, by the broker's id."""
+    """Return the process of each running broker, keyed by broker id."""
     record = ClusterFolder(cluster.data_dir).read()
     assert record is not None
     return {int(broker.name): broker.process.pid for broker in record.brokers if broker.process is not None}
 
 
 def limit_files(pid: int, size_bytes: int) -> None:
-    """Make a process fail when it grows a file beyond a size, as on a full disk; only a restart lifts the limit.
+    """Make a process fail when it grows a file beyond a limit, as on a full disk; only a restart lifts the limit.
 
     Args:
         pid: the process id.
-        size_bytes: the size.
+        size_bytes: the maximum size of a file.
     """
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (size_bytes, size_bytes))
 
 
 def check_told(cluster_dir: Path, known: Iterable[str] = ()) -> None:
-    """Fail if a broker has logged a traceback, or an error.
+    """Fail if a broker has logged a traceback or an unexpected error.
 
     Args:
         cluster_dir: the folder of the cluster.
@@ -89,23 +89,23 @@ def check_told(cluster_dir: Path, known: Iterable[str] = ()) -> None:
 
 
 class Cut(Enum):
-    """What a gate does to a member's connections."""
+    """The ways in which a gate can disturb a member's connections."""
 
     #: Nothing passes, in either direction; connections stay open, and new ones are accepted.
     SILENCE = "silence"
-    #: Data that the member sends is delivered; data sent to it is held up.
+    #: Data that the member sends is delivered; data sent to it is held back.
     NO_ANSWERS = "no answers"
-    #: Data that the member sends is held up.
+    #: Data that the member sends is held back.
     NO_REQUESTS = "no requests"
-    #: Connections are reset, including new ones.
+    #: Existing and new connections are reset.
     RESET = "reset"
 
 
 class Gates:
-    """TCP proxies in a thread, inside a `with` block.
+    """TCP proxies that run in a thread, inside a `with` block.
 
     Args:
-        process_of: returns the current process of each connecting member, by a name of the caller's choice.
+        process_of: returns the current process of each connecting member, keyed by a name that the caller chooses.
     """
 
     def __init__(self, process_of: Callable[[], Mapping[int, int]]) -> None:
@@ -134,7 +134,7 @@ class Gates:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await asyncio.sleep(0)  # transports close their sockets in the next turn of the loop
+            await asyncio.sleep(0)  # transports close their sockets in the next iteration of the loop
 
         asyncio.run_coroutine_threadsafe(end(), self._loop).result(30)
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -171,7 +171,7 @@ class Gates:
         asyncio.run_coroutine_threadsafe(change(), self._loop).result(30)
 
     def heal(self) -> None:
-        """Heal all cuts: deliver all data held up."""
+        """Heal all cuts, and deliver the data that was held back."""
 
         async def change() -> None:
             self._cuts.clear()
@@ -222,7 +222,7 @@ class Gates:
                 await self._changed.wait()
             writer.write(data)
             await writer.drain()
-        while self._cuts.get(pair) in holds:  # the end of a connection does not pass, either
+        while self._cuts.get(pair) in holds:  # the end of a connection is held back, too
             await self._changed.wait()
         raise ConnectionResetError("one side has ended")
 
@@ -239,7 +239,7 @@ class Gates:
 
 
 def _inode(local_port: int, remote_port: int) -> str | None:
-    """Return the inode of one of this machine's IPv4 sockets, by its two ports."""
+    """Return the inode of one of this machine's IPv4 sockets, given its two ports."""
     with open("/proc/net/tcp", encoding="ascii") as table:
         next(table)
         for line in table:

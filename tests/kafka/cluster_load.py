@@ -1,4 +1,4 @@
-"""A load for a cluster whose brokers are killed and restarted, with a count of everything that went wrong.
+"""A load for a cluster whose brokers are killed and restarted; it counts everything that goes wrong.
 
     with ClusterLoad(bootstrap, "kills") as load:
         load.await_progress()  # before and after a broker is killed, for example
@@ -7,8 +7,8 @@
     assert not segments_equal(folders, load.topics).different
 
 A producer writes numbered records with a few keys and acks=all; two members of a classic group read them and commit
-their offsets; a transactional producer copies them to another topic, with its own group's offsets. All run on an
-event loop in a thread. Every wait is for a condition, with a limit many times what a loaded machine needs.
+their offsets; a transactional producer copies them to another topic, with its own group's offsets. All run on an event
+loop in a thread. Every wait is for a condition, with a limit that is many times what a loaded machine needs.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ __all__ = ["ClusterLoad", "Counts", "Notes", "Place", "Segments", "Stored", "cou
 
 Result = TypeVar("Result")
 
-#: The limit of every wait and every client call: many times what a leader election takes.
+#: The time limit for every wait and client call: many times what a leader election takes.
 PATIENCE_SECONDS: Final = 300
 _PATIENCE_MS: Final = PATIENCE_SECONDS * 1_000
 
-#: How many keys there are; each has its own sequence of numbers.
+#: The number of keys; each has its own sequence of numbers.
 KEYS: Final = 24
 
-#: How many records may await their acknowledgement.
+#: The maximum number of unacknowledged records.
 _UNACKNOWLEDGED_MAX: Final = 2_400
 
 #: The pause between two records of a key.
@@ -63,7 +63,7 @@ _LOOK_SECONDS: Final = 0.1
 #: The pause between checks of the group's offsets.
 _WATCH_SECONDS: Final = 0.5
 
-#: Longer than a coordinator is unavailable, so that killing a broker does not end a member's session.
+#: Longer than a coordinator is unavailable; otherwise killing a broker would end a member's session.
 _SESSION_TIMEOUT_MS: Final = 45_000
 
 #: A partition's folder. If it is being deleted or moved, or is stray, its name has a suffix.
@@ -72,25 +72,25 @@ _PARTITION_FOLDER: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<number>\d
 
 @dataclass(frozen=True)
 class Counts:
-    """How much a load has done, and what went wrong.
+    """What a load has done, and what went wrong.
 
     Attributes:
         acknowledged: records acknowledged to the producer as stored.
         failed: records whose delivery failed.
         lost: acknowledged records that are not stored.
-        misplaced: acknowledged records that are not at the offset of their acknowledgement.
+        misplaced: acknowledged records that are not at the offset that was acknowledged.
         duplicates: extra copies of stored records.
-        out_of_order: records that are stored after a later record of their key.
+        out_of_order: records that are stored after a later record with the same key.
         unread: stored records that no member of the group has read.
-        commits: successful commits of members of the group.
-        offsets_back: how often an offset of the group was lower than one committed before.
+        commits: successful commits by members of the group.
+        offsets_back: how often a committed offset of the group moved backwards.
         copied: records in the copy.
         not_copied: stored records that are not in the copy.
         copied_again: extra copies of records in the copy.
-        copied_out_of_order: records that come after a later record of their key in the copy.
+        copied_out_of_order: records that come after a later record with the same key in the copy.
         transactions: committed transactions.
-        aborted: how often the copy had to restart from its committed offsets, by reason.
-        pauses_seconds: the longest time without progress, by part: "write", "read", "copy".
+        aborted: how often the copy had to restart from its committed offsets, for each reason.
+        pauses_seconds: the longest time without progress, keyed by part: "write", "read", "copy".
     """
 
     acknowledged: int
@@ -138,7 +138,7 @@ class Place(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """A stored record of the load, by its key and its number."""
+    """A stored record of the load: its place, its key and its number."""
 
     place: Place
     key: int
@@ -150,8 +150,8 @@ class Notes:
     """What the parts of a load have observed.
 
     Attributes:
-        acknowledged: the place of each acknowledged record, by key and number.
-        failures: the errors of deliveries.
+        acknowledged: the place of each acknowledged record, keyed by key and number.
+        failures: the errors of failed deliveries.
         read: the places that members of the group have read.
         commits, offsets_back, transactions, aborted: see `Counts`.
     """
@@ -172,7 +172,7 @@ def count(
 
     Args:
         notes: what the clients were told.
-        stored: the records of the source, with each partition in offset order.
+        stored: the records of the source, in offset order within each partition.
         copies: the records of the target.
         pauses_seconds: see `Counts`.
     """
@@ -200,7 +200,7 @@ def count(
 
 
 def _late(records: Iterable[Stored]) -> int:
-    """Return how many records come after a later record of their key."""
+    """Return how many records come after a later record with the same key."""
     latest: dict[int, int] = {}
     late = 0
     for record in records:
@@ -210,7 +210,7 @@ def _late(records: Iterable[Stored]) -> int:
 
 
 class _Progress:
-    """The progress of one part of the load, with times."""
+    """The progress of one part of the load, with timestamps."""
 
     def __init__(self) -> None:
         self.done = 0
@@ -235,7 +235,7 @@ class ClusterLoad:
     Args:
         bootstrap: the addresses of all brokers, since any of them may be down.
         name: the source's name; the names of the target, the groups and the transactional id begin with it.
-        partitions, replicas: the numbers for topics that do not exist yet.
+        partitions, replicas: the numbers with which topics are created if they do not exist.
         request_timeout_ms: how long clients wait for a broker that does not answer.
 
     Attributes:
@@ -277,10 +277,11 @@ class ClusterLoad:
         self._close()
 
     def await_progress(self, more: int = 5) -> None:
-        """Wait until each part has made this much more progress.
+        """Wait until each part has made a given amount of further progress.
 
         Args:
-            more: how many numbers (acknowledged for all keys, so in all partitions), commits and transactions to await.
+            more: how many numbers (each acknowledged for all keys, and thus in all partitions), commits and
+                transactions to await.
 
         Raises:
             AssertionError: a part makes no progress.
@@ -299,23 +300,23 @@ class ClusterLoad:
             time.sleep(_LOOK_SECONDS)
 
     def await_every_partition(self, limit_seconds: float, parts: Iterable[str] = ("read", "copy")) -> float:
-        """Wait until a record of each key, sent from now on, is acknowledged and the other parts have made progress.
+        """Wait until a newly sent record of each key is acknowledged and the other parts have made progress.
 
-        Each partition of the source has keys, unless there are more partitions than keys.
+        Every partition of the source has keys, unless there are more partitions than keys.
 
         Args:
-            limit_seconds: how long that may take.
+            limit_seconds: the maximum duration of the wait.
             parts: the parts that have to make progress.
 
         Returns:
             The elapsed seconds.
 
         Raises:
-            AssertionError: it takes longer.
+            AssertionError: the wait takes longer than that.
             KafkaWireError: a part has failed.
         """
         begin, number = time.monotonic(), self._number
-        # A part's first progress may already have been under way.
+        # A part's first progress may stem from work begun before the call.
         goals = {part: self._progress[part].done + 2 for part in parts}
         while True:
             self._raise_failure()
@@ -325,7 +326,7 @@ class ClusterLoad:
             if not waiting and not late:
                 return seconds
             partitions = sorted({key % self._partitions for key in waiting})
-            assert seconds < limit_seconds, f"after {seconds:.0f} s: no progress of {late}, of partitions {partitions}"
+            assert seconds < limit_seconds, f"after {seconds:.0f} s: no progress in {late}, in partitions {partitions}"
             time.sleep(_LOOK_SECONDS)
 
     def finish(self) -> Counts:
@@ -357,7 +358,7 @@ class ClusterLoad:
     async def _write(self) -> None:
         """Write numbers until the load ends, then wait for all acknowledgements."""
         notes, progress = self._notes, self._progress["write"]
-        missing: dict[int, int] = {}  # acknowledgements, by number
+        missing: dict[int, int] = {}  # the number of outstanding acknowledgements, keyed by number
 
         def settled(record: tuple[int, int], delivery: Delivery) -> None:
             error = delivery.exception()
@@ -432,7 +433,7 @@ class ClusterLoad:
                 await asyncio.sleep(_WATCH_SECONDS)
 
     async def _copy(self) -> None:
-        """Copy in transactions; after a fatal error of the producer or consumer, continue with a new one."""
+        """Copy in transactions; after a fatal error of the producer or the consumer, continue with a new one."""
         while True:
             try:
                 async with AsyncExitStack() as stack:
@@ -586,8 +587,8 @@ class Segments:
     """A comparison of the segments of all replicas of some partitions.
 
     Attributes:
-        partitions: how many partitions were compared.
-        size_bytes: the total segment size of one replica of each.
+        partitions: the number of partitions that were compared.
+        size_bytes: the total size of the segments of one replica of each partition.
         different: the differences between replicas.
     """
 
@@ -601,13 +602,13 @@ def segments_equal(
 ) -> Segments:
     """Compare the segments of partitions byte for byte, once followers have caught up.
 
-    The records are compared across segment boundaries, since a follower of Kafka begins segments of its own.
+    The records are compared across segment boundaries, since a Kafka follower may roll at other offsets.
 
     Args:
         folders: the log directory of each broker, by its id.
-        topics: the topics to compare; None for all that any broker has.
-        replicas: how many brokers must have each partition.
-        until_equal: whether to wait, up to the limit, until no difference is left.
+        topics: the topics to compare; None for all topics that any broker has.
+        replicas: the number of brokers that must have each partition.
+        until_equal: whether to wait, up to the limit, until no differences are left.
     """
     wanted = None if topics is None else set(topics)
     deadline = time.monotonic() + PATIENCE_SECONDS
@@ -638,7 +639,7 @@ def _compared(folders: Mapping[int, Path], topics: set[str] | None, replicas: in
 
 
 def _records(partition: Path) -> bytes:
-    """Return the content of all segments, skipping any that are deleted meanwhile."""
+    """Return the content of all segments, skipping those that are deleted in the meantime."""
     content = b""
     for segment in sorted(partition.glob("*.log")):
         try:
@@ -653,7 +654,7 @@ def _missing(topics: set[str] | None, logs: Iterable[str]) -> list[str]:
 
 
 def _first_difference(contents: Iterable[bytes]) -> int:
-    """Return the position of the first byte that differs or is not in all contents."""
+    """Return the position of the first byte that differs or that one of the inputs lacks."""
     contents = list(contents)
     shortest = min(map(len, contents))
     low, high = 0, shortest  # all are equal below `low`

@@ -17,7 +17,7 @@ from tests.kafka.zookeeper import ZooKeeper, ZooKeeperKafka
 
 __all__ = ["ClusterOfThree", "TheirCluster", "our_cluster", "their_cluster"]
 
-#: Settings that the tests rely on, or whose defaults differ between the two kinds.
+#: Settings that the tests rely on, or whose defaults differ between the two kinds of broker.
 _SETTINGS = {
     "default.replication.factor": "3",
     "num.partitions": "2",
@@ -27,7 +27,7 @@ _SETTINGS = {
     "transaction.state.log.num.partitions": "4",
     "transaction.state.log.min.isr": "2",
     "group.initial.rebalance.delay.ms": "0",
-    # Kafka's default, which outlives pauses of a loaded machine.
+    # Kafka's default, which is longer than a loaded machine's pauses.
     "zookeeper.session.timeout.ms": "18000",
     "zookeeper.connection.timeout.ms": "120000",
     # Leaders move only when a test moves them.
@@ -63,7 +63,7 @@ class TheirCluster:
     """Three brokers of Apache Kafka 3.9.1.
 
     Args:
-        brokers: the brokers, by id.
+        brokers: the brokers, keyed by id.
     """
 
     def __init__(self, brokers: Mapping[int, ZooKeeperKafka]) -> None:
@@ -97,7 +97,7 @@ def our_cluster(settings: Mapping[str, str] | None = None) -> Iterator[Cluster]:
         for address in cluster.addresses.values():
             with sync.Admin(address) as admin:
                 while len(admin.describe_cluster().brokers) < len(NODES):
-                    pass  # brokers learn of each other after a moment
+                    pass  # it takes a moment until the brokers know each other
         yield cluster
 
 

@@ -1,5 +1,4 @@
-"""Tests with a real Apache Kafka. They run only under `make test-kafka`, which enables them through
-KAFKAWIRE_TEST_KAFKA."""
+"""Tests with a real Apache Kafka. They run only under `make test-kafka`, which sets KAFKAWIRE_TEST_KAFKA."""
 
 from __future__ import annotations
 
@@ -51,20 +50,20 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture(scope="session")
 def zookeeper_servers() -> Iterator[tuple[ZooKeeper, ZooKeeperKafka]]:
-    """A ZooKeeper and a node of Kafka 3.9; each test uses its own topics and groups."""
+    """A ZooKeeper server and a Kafka 3.9 node; each test uses its own topics and groups."""
     with ZooKeeper() as zookeeper, ZooKeeperKafka(0, f"{zookeeper.address}/kafka") as node:
         yield zookeeper, node
 
 
 @pytest.fixture
 def either(request: pytest.FixtureRequest) -> Server:
-    """Apache Kafka in one run, the reference broker in the next."""
+    """Apache Kafka in one run of the test, the reference broker in the other."""
     found: Server = request.getfixturevalue(request.param)
     return found
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run tests that take `either` on both brokers."""
+    """Run the tests that use the fixture `either` on both brokers."""
     if "either" in metafunc.fixturenames:
         metafunc.parametrize("either", ["kafka", "broker"], indirect=True)
 

@@ -1,6 +1,6 @@
 """Spark's own Kafka connector, from its Maven jars, for comparison with the data sources.
 
-Its newest artifacts on Maven Central do not all match pyspark's version, but they work together.
+The newest artifacts on Maven Central do not all match pyspark's version, but they work with it.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ class CountingNetwork(TcpNetwork):
     """A TCP network that records when each request is written.
 
     Attributes:
-        times: the times of requests in seconds, by API.
+        times: the times of requests in seconds, keyed by API.
     """
 
     def __init__(self) -> None:
@@ -44,13 +44,13 @@ class CountingNetwork(TcpNetwork):
                 self.times.setdefault(key, []).append(time.monotonic())
                 write(parts)
 
-            wire.write = noted  # type: ignore[method-assign]  # the connection's only way to write
+            wire.write = noted  # type: ignore[method-assign]  # the only method through which the connection writes
             return receiver(wire)
 
         return await super().open(address, counted, enter)
 
     def check_metadata(self, known: float) -> None:
-        """Assert that metadata requests have been far enough apart since a time at which the topics were known."""
+        """Assert that metadata requests were far enough apart after a time at which the topics were known."""
         times = [each for each in self.times[ApiKey.METADATA] if each >= known]
         gaps_ms = [(later - earlier) * 1000 for earlier, later in pairwise(times)]
         assert min(gaps_ms, default=BACKOFF_MS) >= BACKOFF_MS * JITTER, gaps_ms

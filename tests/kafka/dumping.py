@@ -1,4 +1,4 @@
-"""Kafka's DumpLogSegments, run on files of either broker."""
+"""Run Kafka's DumpLogSegments on files of either broker."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ DUMP = "org.apache.kafka.tools.DumpLogSegments"
 
 
 def dump(*options: str, files: list[Path]) -> str:
-    """Have Kafka dump files, and return its output.
+    """Dump files with Kafka's tool, and return its output.
 
-    Complaints about segments that do not begin at offset 0 are ignored, since Kafka's own files get them too; any other
-    complaint fails the test.
+    Complaints about segments that do not begin at offset 0 are ignored, since the tool also makes them about Kafka's
+    own files; any other complaint fails the test.
     """
     assert files
     result = run_tool(DUMP, *options, "--files", ",".join(map(str, files)))

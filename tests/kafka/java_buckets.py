@@ -1,4 +1,4 @@
-"""Buckets of Java's smallest hash tables, which make Kafka's iteration order predictable."""
+"""The buckets of Java's smallest hash tables, from which Kafka's iteration order can be predicted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections to a broker that carry one request at a time, for tests that compare answers."""
+"""Broker connections that carry one request at a time, for tests that compare answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLIENT = "client"
 #: thread reads them, and one handles them.
 IN_ORDER = {"num.network.threads": "1", "num.io.threads": "1"}
 
-#: How long a node on a busy machine may take to answer.
+#: The maximum time that a node on a busy machine may take to answer.
 TIMEOUT_SECONDS = 60
 
 
@@ -53,8 +53,9 @@ class Line:
 class Lines:
     """Connections for tests with many requests waiting at the same time.
 
-    A waiting request keeps its connection; any other request takes an idle one. Each new connection first gets one
-    answer: until a node has accepted a connection, requests on other connections can overtake its first request.
+    A waiting request keeps its connection; any other request takes an idle one. On each new connection, one request is
+    answered before the connection is used: until a node has accepted a connection, requests on other connections can
+    overtake its first request.
 
     Args:
         address: host and port.
@@ -75,7 +76,7 @@ class Lines:
         return line
 
     def give(self, line: Line) -> None:
-        """Take back a connection whose request has been answered."""
+        """Return a connection to the pool after its request has been answered."""
         self._idle.append(line)
 
     def ask(self, message: Message, version: int) -> Message:
@@ -92,6 +93,6 @@ class Lines:
 
 
 def address_of(bootstrap: str) -> tuple[str, int]:
-    """Return the host and port of an address."""
+    """Split an address into host and port."""
     host, _, port = bootstrap.rpartition(":")
     return host, int(port)

@@ -22,7 +22,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 class Seen:
-    """The received records, by partition and offset."""
+    """The received records, keyed by partition and offset."""
 
     def __init__(self) -> None:
         self.times: Counter[tuple[int, int]] = Counter()
@@ -34,7 +34,7 @@ class Seen:
         self._has_more.set()
 
     def note_end(self, task: asyncio.Task[Any]) -> None:
-        """Note that a reading or writing task has ended."""
+        """Record that a reading or writing task has ended."""
         if not task.cancelled():
             self._end = self._end or task.exception()
             self._has_more.set()
@@ -80,7 +80,7 @@ class Member:
 
     async def on_revoked(self, partitions: frozenset[TopicPartition]) -> None:
         self.told.append("revoked")
-        await self.consumer.commit()  # including records that the application has received but not yet finished
+        await self.consumer.commit()  # this includes records that the application has received but not yet finished
 
     def on_lost(self, partitions: frozenset[TopicPartition]) -> None:
         self.told.append("lost")

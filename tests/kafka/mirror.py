@@ -12,7 +12,7 @@ from tests.kafka.apache import RELEASE, copy_jars, java_command
 
 __all__ = ["mirror_maker"]
 
-#: One broker per cluster, and intervals of one second where the defaults are minutes.
+#: Each cluster has one broker; intervals whose defaults are minutes are one second.
 _SETTINGS = {
     "replication.factor": "1",
     "checkpoints.topic.replication.factor": "1",
@@ -35,7 +35,7 @@ def mirror_maker(clusters: Mapping[str, str], folder: Path, **settings: str) -> 
     """Run MirrorMaker 2 between two clusters, in both directions.
 
     Args:
-        clusters: the address of each cluster, by name.
+        clusters: the address of each cluster, keyed by name.
         folder: the folder for its settings and its log, `mirror.log`.
         settings: the patterns for `topics` and `groups`.
     """

@@ -41,17 +41,17 @@ _SETTINGS: Final = {
     "auto.leader.rebalance.enable": "false",
 }
 
-#: A broker that runs for only a minute is faster without the JVM's second compiler.
+#: A broker that runs for only a minute is faster without the JVM's second-tier compiler.
 _JVM: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
-#: For release 3.9, which uses Log4j 1.
+#: The logging configuration for release 3.9, which uses Log4j 1.
 _LOGGING: Final = """log4j.rootLogger=INFO, console
 log4j.appender.console=org.apache.log4j.ConsoleAppender
 log4j.appender.console.layout=org.apache.log4j.PatternLayout
 log4j.appender.console.layout.ConversionPattern=%d{ISO8601} %p %m (%c)%n
 """
 
-#: The limit of each wait: many times what is needed, so that no test fails on a loaded machine.
+#: The limit of each wait: many times what is needed, since no test may fail because the machine is loaded.
 _PATIENCE_SECONDS: Final = 300
 
 
@@ -70,7 +70,7 @@ class _Broker:
         kind: its implementation.
         connect: `zookeeper.connect`.
         folder: the folder for its files.
-        settings: properties in addition to those of all brokers.
+        settings: properties in addition to those that all brokers have.
     """
 
     def __init__(self, broker_id: int, kind: Kind, connect: str, folder: Path, settings: Mapping[str, str]) -> None:
@@ -92,7 +92,7 @@ class _Broker:
         (folder / "server.properties").write_text("".join(lines))
 
     def start(self) -> None:
-        """Start it with its files, without waiting for it."""
+        """Start it with its existing files, without waiting until it is up."""
         properties = str(self._folder / "server.properties")
         if self.kind is Kind.OURS:
             command = [sys.executable, "-m", "kafkawire", "broker", "--config", properties]
@@ -114,7 +114,7 @@ class _Broker:
         self._running.wait()
 
     def stop(self) -> None:
-        """Stop it with SIGTERM, and wait until it has handed over leadership of its partitions and closed its logs."""
+        """Stop it with SIGTERM, and wait until it has handed over partition leadership and closed its logs."""
         self._running.terminate()
         self._running.wait(_PATIENCE_SECONDS)
 
@@ -135,12 +135,12 @@ class _Broker:
 
 
 class MixedCluster:
-    """Brokers 1, 2, … of given kinds, running inside a `with` block.
+    """Brokers 1, 2, … of the given kinds, running inside a `with` block.
 
     Args:
         kinds: the kind of each broker; the first becomes the controller.
         folder: the folder for files and logs.
-        settings: properties of all brokers of a kind, in addition to the required ones.
+        settings: properties for all brokers of each kind, in addition to the required ones.
     """
 
     def __init__(
@@ -207,7 +207,7 @@ class MixedCluster:
         self._brokers[broker_id].kill()
 
     def stop(self, broker_id: int) -> None:
-        """Stop a broker with SIGTERM, and wait until it has handed over leadership of its partitions."""
+        """Stop a broker with SIGTERM, and wait until it has handed over partition leadership."""
         self._brokers[broker_id].stop()
 
     def start(self, broker_id: int) -> None:
@@ -249,13 +249,13 @@ class MixedCluster:
     # Topics.
 
     def states(self, topic: str) -> dict[int, dict[str, Any]]:
-        """Return the state of each of a topic's partitions that has one."""
+        """Return the states of those partitions of a topic that have one."""
         path = f"/brokers/topics/{topic}/partitions"
         found = {int(number): self._content(f"{path}/{number}/state") for number in self._children(path)}
         return {number: state for number, state in sorted(found.items()) if state is not None}
 
     def await_in_sync(self, *topics: str, replicas: int = 3) -> None:
-        """Wait until all partitions of topics have a leader and this many in-sync replicas."""
+        """Wait until all partitions of topics have a leader and the given number of in-sync replicas."""
 
         def are_in_sync() -> bool:
             for topic in topics:
@@ -269,7 +269,7 @@ class MixedCluster:
         self.until(are_in_sync, lambda: f"all are in sync: {[self.states(topic) for topic in topics]}")
 
     def is_being_deleted(self, topic: str) -> bool:
-        """Return whether the controller has been asked to delete a topic but has not done so yet."""
+        """Return whether the controller has been asked to delete a topic but has not yet deleted it."""
         return topic in self._children("/admin/delete_topics") and topic in self._children("/brokers/topics")
 
     def await_deleted(self, topic: str) -> None:

@@ -1,5 +1,5 @@
-"""Requests left out of comparisons with Apache Kafka, because Kafka has a defect there, or a name would not be known in
-time.
+"""Requests left out of comparisons with Apache Kafka, either because they trigger a defect in Kafka or because a name
+would not be known in time.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ __all__ = ["is_left_out"]
 
 
 def is_left_out(group: ClassicGroup | ConsumerGroup | None, asked: Asked) -> bool:
-    """Return whether a name would not be known in time, or a request would replace a waiting one."""
-    if isinstance(asked, sequences.Join | sequences.Beat) and asked.topics == ():  # noqa: SIM102  # for the types
-        # Kafka carries on as if a new member without a subscription had all the others' subscriptions.
+    """Return whether a name would not be known in time, or whether the request would replace a waiting one."""
+    if isinstance(asked, sequences.Join | sequences.Beat) and asked.topics == ():  # noqa: SIM102  # nested for mypy
+        # Kafka treats a new member without a subscription as if it had all the others' subscriptions.
         if group is None or asked.member_id not in group.members:
             return True
     is_empty = isinstance(group, ConsumerGroup) and not group.members
     if is_empty and isinstance(asked, sequences.Join) and asked.member_id:
         return True  # Kafka forgets the group when it refuses the join
     if isinstance(group, ConsumerGroup) and len(group.members) > 2 and _takes_topics_along(group, asked):
-        # Kafka may carry on as if the remaining members had different subscriptions.
+        # Kafka may behave as if the remaining members had different subscriptions.
         return True
     if not isinstance(group, ClassicGroup):
         # Kafka's state becomes inconsistent when a member takes over another instance id.
@@ -33,7 +33,7 @@ def is_left_out(group: ClassicGroup | ConsumerGroup | None, asked: Asked) -> boo
             return True
         return group.epoch > group.assignment_epoch and _is_unresolved(group, asked)
     if isinstance(asked, sequences.Beat) and asked.epoch == 0 and group.state is not GroupState.STABLE:
-        # Kafka leaves the group without the rebalance's assignment until the group changes again.
+        # Kafka leaves the group without an assignment from this rebalance until the group changes again.
         return not asked.topics or asked.instance in group.static_members or asked.member_id in group.members
     if isinstance(asked, sequences.Leave):
         return len(group.members) > 2
@@ -46,7 +46,7 @@ def is_left_out(group: ClassicGroup | ConsumerGroup | None, asked: Asked) -> boo
 
 
 def _takes_topics_along(group: ConsumerGroup, asked: Asked) -> bool:
-    """Return whether the only member with a regular expression leaves."""
+    """Return whether the only member with a regular expression is leaving."""
     leaving: list[str | None] = []
     if isinstance(asked, sequences.Beat) and asked.epoch == sequences.LEAVE:
         leaving = [asked.member_id]
@@ -58,9 +58,9 @@ def _takes_topics_along(group: ConsumerGroup, asked: Asked) -> bool:
 
 
 def _is_unresolved(group: ConsumerGroup, asked: sequences.Beat) -> bool:
-    """Return whether a member's only subscription is an expression that is not resolved yet.
+    """Return whether a member's only subscription is an expression that has not been resolved yet.
 
-    If there are partitions to assign, Kafka then carries on as if the member had all the others' subscriptions.
+    If there are partitions to assign, Kafka then treats the member as if it had all the others' subscriptions.
     """
     if not asked.regex or asked.regex in group.resolved:
         return False

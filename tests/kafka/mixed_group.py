@@ -1,4 +1,4 @@
-"""One group on both sides: an in-memory coordinator and one of Apache Kafka, which get the same requests.
+"""One group on both sides: an in-memory coordinator and an Apache Kafka coordinator, which get the same requests.
 
 The coordinator knows the same topics under the same ids, and adopts the member ids that Kafka assigns.
 """
@@ -51,10 +51,10 @@ REBALANCES_MS = (60_000, 300_000)
 
 IDS = spread_ids(5)
 
-#: Each expression matches some topics, so that the group's epoch shows when it has been resolved.
+#: Each expression matches some topics, so the group's epoch shows when the expression has been resolved.
 REGEXES = ("mixed-[ab]", "mixed-(b|d)", "mixed-.*")
 
-#: How long a sequence may continue after a resolution: time stands still here, but Apache Kafka resolves again.
+#: How long a sequence may continue after a resolution: our clock stands still, but Apache Kafka resolves again.
 _SECONDS_MAX = 8
 
 
@@ -95,7 +95,7 @@ class Mixed:
         if not self.is_over:
             self.compare_groups()
         for asked, answers, line in self.waiting:
-            assert self.is_over or not line.is_answered(), f"{asked} was to wait"
+            assert self.is_over or not line.is_answered(), f"{asked} should have waited"
             assert self.is_over or not answers
             line.frames.close()
 
@@ -115,7 +115,7 @@ class Mixed:
         self.bench.next_ids = []
         theirs: Any = None
         if isinstance(asked, sequences.Join) and not asked.member_id:
-            # An immediate answer reveals which name to use.
+            # An immediate answer reveals the member id that Kafka uses.
             theirs = line.receive()
             prefix = "" if isinstance(was, ConsumerGroup) and was.members else f"{asked.instance or CLIENT}-"
             self.bench.next_ids = [theirs.member_id.removeprefix(prefix)]
@@ -135,8 +135,8 @@ class Mixed:
             self.await_epoch()
         self.note_turn(was)
         is_waiting = bool(self.waiting) and self.waiting[-1][0] is asked
-        # If the last member of a generation leaves while another is about to join, Kafka's 0 ms timer ends the
-        # rebalance a moment later. A join that a new group refuses for lack of a member id is answered before the
+        # If the last member of a generation leaves while another member is about to join, Kafka ends the rebalance a
+        # moment later, using a 0 ms timer. A new group refuses a join without a member id, and answers it before the
         # group is written.
         if is_waiting or isinstance(asked, sequences.Leave | sequences.Join):
             self.await_state()
@@ -185,14 +185,14 @@ class Mixed:
     def compare(self, asked: Asked, answer: Any, other: Any) -> None:
         ours, theirs = self.shape(asked, answer), self.shape(asked, other)
         if isinstance(asked, sequences.Beat) and theirs == ErrorCode.UNKNOWN_SERVER_ERROR:
-            # It cannot upgrade a group whose new member does not support the others' protocol.
+            # Kafka cannot upgrade a group whose new member does not support the others' protocol.
             self.is_over = True
             return
         assert ours == theirs, f"{asked}: {ours}, Apache Kafka {theirs}"
         self.script.answered(asked, other, self.assigned(other))
 
     def note_turn(self, was: object) -> None:
-        """Count protocol changes; which member leads afterwards is random."""
+        """Count a protocol change, after which the leader is chosen at random."""
         group = self.current()
         if type(group) is type(was) or group is None or was is None:
             return
@@ -230,7 +230,7 @@ class Mixed:
     # Ours.
 
     def answers(self, asked: Asked) -> list[Any]:
-        """Send a request to the bench; return the answers, or an empty list while they are delayed."""
+        """Send a request to the bench; return the answers, or an empty list if they are delayed."""
         bench, group, answers = self.bench, self.group, []
         if isinstance(asked, sequences.Beat):
             owned = (
@@ -334,7 +334,7 @@ class Mixed:
     # Both.
 
     def assigned(self, response: Any) -> Owned | None:
-        """Return the assignment in a response, by topic name."""
+        """Return the assignment in a response, keyed by topic name."""
         if isinstance(response, ConsumerGroupHeartbeatResponse):
             if response.assignment is None:
                 return None
@@ -352,7 +352,7 @@ class Mixed:
         return {self.names[topic_id]: numbers for topic_id, numbers in parts.items()}
 
     def shape(self, asked: Asked, answer: Any) -> object:
-        """Return the relevant parts of an answer."""
+        """Return the parts of an answer that are compared."""
         if isinstance(asked, sequences.Beat):
             if not isinstance(answer, ConsumerGroupHeartbeatResponse) or answer.error_code:
                 code: Any = getattr(answer, "error_code", answer)
@@ -376,7 +376,7 @@ class Mixed:
         return int(answer)
 
     def compare_groups(self) -> None:
-        """Compare both descriptions of the group."""
+        """Compare the two coordinators' descriptions of the group."""
         group = self.current()
         if isinstance(group, ConsumerGroup):
             (theirs,) = self.ask_kafka(ConsumerGroupDescribeRequest([self.group]), 1).groups

@@ -28,7 +28,7 @@ MAX_BYTES = 2**22
 #: The controller knows a new topic before the broker does.
 _NOT_YET = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER}
 
-#: The last version with topic names instead of ids.
+#: The last version that has topic names instead of ids.
 FETCH_VERSION = 12
 
 

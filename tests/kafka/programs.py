@@ -3,12 +3,12 @@
 Each prints one line of JSON. Clients are fetched from registries on first use; builds are cached.
     admin                 create the topic, describe its partitions and `retention.ms`, delete it, list the others
     administer MS         change a topic, and the broker's `log.retention.ms` to MS; describe all; print each answer
-    produce CODEC KIND    store 200 records; KIND is `default`, or `idempotent` where that is not the default
-    group PROTOCOL COUNT  read that many as a member of the group named after the topic, commit, leave when stdin ends
+    produce CODEC KIND    store 200 records; KIND is `default`, or `idempotent` if that is not the default
+    group PROTOCOL COUNT  read COUNT records in the group named after the topic, commit, leave when stdin ends
     fetch                 read all records, without a group
     stream                store 500 records for each line of standard input, with acks=all; report errors when it ends
-    follow COUNT          read until that many distinct values have arrived, in a group with auto-commit
-    transactions          commit one with an offset of the group named after the topic, abort one, be fenced
+    follow COUNT          read until COUNT distinct values have arrived, in a group with auto-commit
+    transactions          commit one, with an offset for the group named after the topic; abort one; be fenced
     mistake KIND          make a mistake that a broker refuses, and print the error from the client
 """
 
@@ -38,7 +38,7 @@ _ROOT = Path(__file__).parents[2]
 
 TIMEOUT_SECONDS = 60
 
-#: The first build fetches and compiles everything, which takes a minute or two on two idle cores.
+#: The first build fetches and compiles everything; on two idle cores, that takes a minute or two.
 BUILD_TIMEOUT_SECONDS = 900
 
 #: The oldest version of each tool that can build the pinned clients.
@@ -56,7 +56,7 @@ class Program(NamedTuple):
         codecs: the codecs that the client supports without further packages.
         idempotent: whether its producer is idempotent by default; None if it cannot be.
         protocols: the group protocols that the client supports.
-        python_before: the first Python without a wheel of the client.
+        python_before: the first Python version for which the client has no wheel.
     """
 
     name: str
@@ -101,7 +101,7 @@ def usable(program: Program) -> Program:
 
 @cache
 def _obstacle(program: Program) -> str | None:
-    """Return why a program cannot be built on this machine, or None if it can."""
+    """Return the reason why a program cannot be built on this machine, or None if it can."""
     for tool in program.tools:
         oldest = TOOLS[tool]
         if shutil.which(tool) is None or _version(tool) < oldest:
@@ -119,14 +119,14 @@ def _version(tool: str) -> tuple[int, ...]:
 
 
 def _built(name: str, build: Callable[[Path], list[str]]) -> Path:
-    """Return the folder that `build` created from a copy of the sources; it is kept until they change."""
+    """Return the folder in which `build` built a copy of the sources; it is reused until the sources change."""
     sources = CLIENTS / name
     content = hashlib.sha256()
     for path in sorted(path for path in sources.rglob("*") if path.is_file()):
         content.update(f"{path.relative_to(sources)}\n".encode() + path.read_bytes())
 
     def fill(folder: Path) -> None:
-        shutil.copytree(sources, folder, dirs_exist_ok=True)  # an interrupted build resumes
+        shutil.copytree(sources, folder, dirs_exist_ok=True)  # an interrupted build can resume
         _do(build(folder), folder)
 
     return kept_folder(f"clients/{name}-{content.hexdigest()[:12]}", fill)
@@ -177,7 +177,7 @@ def _python(name: str) -> list[str]:
 
 @cache
 def _older_confluent(version: str) -> list[str]:
-    """Return the command that uses a different version of confluent-kafka from the environment's."""
+    """Return the command that runs with a version of confluent-kafka other than the environment's."""
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:"]
 
     def fill(folder: Path) -> None:
@@ -191,7 +191,7 @@ PROGRAMS = (
     Program("kafka-python", (), lambda: _python("kafka_python"), idempotent=True),
     Program("aiokafka", (), lambda: _python("aiokafka")),
     Program("confluent-kafka", (), lambda: _python("confluent"), protocols=("classic", "consumer")),
-    # The last version that compresses only if the broker offers versions of Produce that Kafka has removed.
+    # This is the last version that compresses only if the broker offers versions of Produce that Kafka has removed.
     Program(
         "confluent-kafka-2.5",
         (),

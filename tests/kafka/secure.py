@@ -1,8 +1,8 @@
 """A real Apache Kafka with TLS, SASL and an authorizer: one node with a listener for each way to connect.
 
-SASL_PLAINTEXT and SASL_SSL offer PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER (unsigned tokens), and
-limit sessions; SSL requires a client certificate, whose common name is the principal. PLAINTEXT is for setup: every
-client is a superuser there.
+SASL_PLAINTEXT and SASL_SSL offer PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER (unsigned tokens), and limit
+sessions; SSL requires a client certificate, whose common name is the principal. PLAINTEXT is for setup: every client
+that uses it is a superuser.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.ports import free_port
 
 __all__ = ["PASSWORDS", "SESSION_MS", "SecureKafka", "unsecured_token"]
 
-#: Passwords by user; admin may do everything.
+#: The passwords of the users; `admin` may do everything.
 PASSWORDS = {"admin": "admin-secret", "alice": "alice-secret"}
 
 #: The length of a SASL session. Kafka refuses more than one login per second.
@@ -38,7 +38,8 @@ class SecureKafka(ApacheKafka):
         certificates: the certificates of the node and its clients.
 
     Attributes:
-        addresses: its listeners' addresses by security protocol; the host is localhost, as in the node's certificate.
+        addresses: its listeners' addresses, keyed by security protocol; the host is localhost, as in the node's
+            certificate.
     """
 
     def __init__(self, certificates: Certificates) -> None:

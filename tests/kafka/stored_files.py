@@ -1,4 +1,4 @@
-"""A node of Apache Kafka with files of every kind, for tests that read them."""
+"""A node of Apache Kafka that has files of every kind, for tests that read them."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ SETTINGS = {
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
     "share.coordinator.state.topic.num.partitions": "1",
-    # By default, Kafka rewrites a share group's state after five minutes and deletes the old one, which could
-    # happen between two tests of a long run.
+    # By default, Kafka rewrites a share group's state after five minutes and deletes the old state; in a long run, that
+    # could happen between two tests.
     "share.coordinator.cold.partition.snapshot.interval.ms": "86400000",
     "share.coordinator.state.topic.prune.interval.ms": "86400000",
-    # A small metadata snapshot after a second.
+    # Kafka writes a small metadata snapshot after one second.
     "metadata.log.max.snapshot.interval.ms": "1000",
     "metadata.log.max.record.bytes.between.snapshots": "100",
 }
@@ -76,7 +76,7 @@ async def _fill(bootstrap: str) -> None:
 
 
 def _share(node: ApacheKafka) -> None:
-    """Read a topic in a share group, with Kafka's own consumer."""
+    """Read a topic in a share group with Kafka's own consumer."""
     change = ["--alter", "--entity-type", "groups", "--entity-name", "sharers"]
     run(node, "kafka.admin.ConfigCommand", *change, "--add-config", "share.auto.offset.reset=earliest")
     reader = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"

@@ -1,7 +1,7 @@
 """Kafka's tools for topics, configurations, directories and the cluster print the same output for both brokers.
 
-Method: the same commands, in order, on Apache Kafka and on the reference broker; their output is compared line by
-line, with broker-specific values masked.
+Method: run the same commands in the same order on Apache Kafka and on the reference broker, and compare their output
+line by line, with broker-specific values masked.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kafkawire.testing import Broker
 from tests.kafka.apache import ApacheKafka, run_tool
 from tests.kafka.servers import Server
 
-#: Each command starts two JVMs.
+#: The limit is high, because each command starts two JVMs.
 pytestmark = pytest.mark.timeout(600)
 
 CONFIGS = "kafka.admin.ConfigCommand"
@@ -29,9 +29,9 @@ PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
 
 Command = tuple[str, str]
 
-#: Masked values: times, addresses, ids, folders, sizes, the frames of a Java exception, the value that Kafka
-#: sets for all brokers when eligible leader replicas are enabled, and the text on cordoned directories. The reference
-#: broker has neither feature.
+#: Masked values: times, addresses, ids, folders, sizes, the frames of a Java exception, the value that Kafka sets for
+#: all brokers when eligible leader replicas are enabled, and the text about cordoned directories. The reference broker
+#: supports neither eligible leader replicas nor cordoned directories.
 MASKS = (
     (r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+", "TIME"),
     (r"(127\.0\.0\.1[: ]+)\d+", r"\1PORT"),
@@ -47,7 +47,7 @@ MASKS = (
 TOPIC = "admin-tools"
 ON_TOPIC = f"--entity-type topics --entity-name {TOPIC}"
 
-#: Each list is one test: a tool's arguments after the address.
+#: Each list is one test; a command is a tool's arguments after the address.
 SEQUENCES: dict[str, list[Command]] = {
     "topics": [
         (TOPICS, f"--create --topic {TOPIC} --partitions 2 --config retention.ms=1000 --config cleanup.policy=compact"),

@@ -1,7 +1,7 @@
 """Third-party admin clients administer the reference broker as they do Apache Kafka.
 
-Method: each program takes the same steps on both, mistakes included, and prints its client's results. Broker-specific
-values are masked.
+Method: run each program on both brokers; it takes the same steps, mistakes included, and prints its client's results.
+Mask broker-specific values, and compare.
 """
 
 from __future__ import annotations
@@ -30,19 +30,20 @@ pytestmark = pytest.mark.timeout(BUILD_TIMEOUT_SECONDS + 300)
 #: The programs whose clients have an admin API.
 ADMINISTRATORS = ("kafka-python", "aiokafka", "confluent-kafka", "franz-go", "sarama", "kafkajs")
 
-#: Broker-specific fields of answers, by each client's own names.
+#: Broker-specific fields of answers, under the names that each client uses.
 FACTS = {
     *("cluster_id", "clusterId", "ClusterID", "Cluster"),
     *("topic_id", "TopicID", "Uuid", "port", "Port"),
     *("log_dir", "Dir", "total_bytes", "usable_bytes", "TotalBytes", "UsableBytes"),
 }
 
-#: Kafka sets it for all brokers when eligible leader replicas are enabled; the reference broker lacks that feature.
+#: A configuration that Kafka sets for all brokers when eligible leader replicas are enabled, a feature that the
+#: reference broker lacks.
 LEFT_OUT = "min.insync.replicas"
 
 
 def masked(value: Any) -> Any:
-    """Return the observations without broker-specific values, and with lists in one order."""
+    """Return the observations without broker-specific values, and with lists sorted."""
     if isinstance(value, dict):
         return {
             key: "any" if each and _is_fact(key, each) else masked(each)
@@ -56,13 +57,13 @@ def masked(value: Any) -> Any:
 
 
 def _is_fact(name: str, value: Any) -> bool:
-    # franz-go reports the error for the topic, sarama for the partition.
+    # franz-go reports the error for the topic; sarama reports it for the partition.
     return name in FACTS or (name == "ID" and not isinstance(value, int))
 
 
 @pytest.fixture(scope="module")
 def servers(kafka: ApacheKafka, broker: Broker) -> list[Server]:
-    """Both brokers, each with a group, so that Kafka has created the offsets topic."""
+    """Both brokers, each with a group, which makes Kafka create the offsets topic."""
     for server in (kafka, broker):
         asyncio.run(topics.create(server.bootstrap, NewTopic("administration", 1, 1)))
         with Consumer(server.bootstrap, group_id="administration") as consumer:
@@ -74,7 +75,7 @@ def servers(kafka: ApacheKafka, broker: Broker) -> list[Server]:
 @pytest.mark.parametrize("program", [each for each in PROGRAMS if each.name in ADMINISTRATORS], ids=name_of)
 def test_each_step_is_answered_as_by_kafka(servers: list[Server], program: Program) -> None:
     topic = f"administration-{program.name}"
-    # Kafka's broker may still have the value of the previous program.
+    # Kafka's broker may still have the value set by the previous program.
     retention_ms = str(7_200_000 + ADMINISTRATORS.index(program.name))
     on_kafka, on_ours = (usable(program).run(server.bootstrap, "administer", topic, retention_ms) for server in servers)
     assert on_kafka.keys() == on_ours.keys()
@@ -82,7 +83,7 @@ def test_each_step_is_answered_as_by_kafka(servers: list[Server], program: Progr
         assert masked(on_ours[step]) == masked(seen), step
 
 
-#: The requests to Spring's admin, in order; Spring adds and overwrites.
+#: The configurations requested from Spring's admin, in order; Spring adds and overwrites values.
 SPRING_CONFIGS = {"retention.ms": "3600000", "segment.bytes": "2097152", "compression.type": "producer"}
 
 

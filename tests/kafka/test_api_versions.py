@@ -1,6 +1,6 @@
 """The reference broker describes its APIs and features to clients exactly as Apache Kafka does.
 
-Method: both brokers get a request in every version of ApiVersions, and the reference broker's entries are compared.
+Method: send ApiVersions to both brokers in every version, and compare the reference broker's entries with Kafka's.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Apache Kafka and the reference broker answer requests about the cluster as specified in one table.
 
-Method: every case in `asked_cases.py` is sent to both in every version, each on its own connection.
+Method: send every case in `asked_cases.py` to both brokers in every version, each on its own connection.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A topic that Metadata creates is unknown in the response and exists a moment later, as on Apache Kafka.
 
-Method: both get requests in every version, repeated until the topic exists; also with invalid names, and with names
-that the response does not show to be impossible.
+Method: send requests in every version to both, and repeat them until the topic exists; also use invalid names, and
+names for which the response does not reveal that the topic cannot be created.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.kafka.produced import TIMEOUT_MS, call
 from tests.kafka.servers import Server
 
 VERSIONS = APIS[ApiKey.METADATA].stable_versions.numbers()
-WITH_CHOICE = 4  # the first version in which a client can forbid the creation of topics
+WITH_CHOICE = 4  # the first version in which a client can turn off topic creation
 
 
 def ask(bootstrap: str, version: int, name: str, *, creates: bool = True) -> MetadataResponse.MetadataResponseTopic:

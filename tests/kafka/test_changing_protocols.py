@@ -1,9 +1,9 @@
-"""Consumers of a group change from the classic protocol to KIP-848 and back, one after the other, under load.
+"""Consumers of a group change from the classic protocol to KIP-848 and back, one at a time, under load.
 
-Method: a producer writes all the time; each received record is counted, and none may be missing. No record repeats
-before the last KIP-848 member leaves. Then the group becomes a classic one and its epoch becomes the generation; a
-member that has not reached that epoch rejoins without committing, and its last records may be repeated. Both brokers
-ask for frequent heartbeats, which carry the assignments of KIP-848 members.
+Method: keep a producer writing, and count each received record; none may be missing. No record may be repeated before
+the last KIP-848 member leaves. Then the group becomes a classic group, and its epoch becomes the generation; a member
+that has not reached that epoch rejoins without committing, and its last records may be repeated. Both brokers ask for
+frequent heartbeats, which carry the assignments of KIP-848 members.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.kafka.servers import BROKER_OPTIONS, Server
 
 TIMEOUT_SECONDS = 100
 
-#: Longer than the timeouts below and the start of a node.
+#: Longer than the timeouts below plus the startup of a node.
 pytestmark = pytest.mark.timeout(300)
 
 HEARTBEAT_MS = 200
@@ -98,6 +98,6 @@ async def produce(producer: Producer, topic: str, ended: asyncio.Event) -> int:
 
 
 async def shared(seen: Seen, members: list[Member]) -> None:
-    """Wait until these members own all partitions, each its share."""
+    """Wait until these members own all partitions, each of them its share."""
     while sorted(len(each.consumer.assignment) for each in members) != [PARTITIONS // len(members)] * len(members):
         await seen.more()

@@ -1,6 +1,6 @@
 """Producer, consumer and admin work on Apache Kafka.
 
-Method: each client runs on a real node; another client or Kafka's own tool reads the records that it wrote.
+Method: run each client on a real node, and read the records that it wrote with another client or Kafka's own tool.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def test_keys_go_where_kafka_sends_them(either: Server) -> None:
 
 
 class Partitions:
-    """A listener that tracks a member's partitions, and lets a test wait for a number of them."""
+    """A listener that tracks a member's partitions, and lets a test wait until there is a given number of them."""
 
     def __init__(self) -> None:
         self.owned: set[TopicPartition] = set()
@@ -208,7 +208,7 @@ def test_group_of_two(either: Server, assignor: str) -> None:
                         producer.send(topic, b"%d" % number, partition=number % 4)
                 values = [record.value or b"" for each in (first, second) for record in await read(each, 20)]
                 assert sorted(map(int, values)) == list(range(40))
-                await first.commit()  # also the last record read: it is not finished until the next one is requested
+                await first.commit()  # also the last record, which is not finished until the next one is requested
                 # The second member has committed its records and left.
             await one.has(4)
             async with Producer(bootstrap) as producer:
@@ -221,7 +221,7 @@ def test_group_of_two(either: Server, assignor: str) -> None:
 
 @pytest.mark.parametrize("leader", ["ours", "theirs"])
 def test_group_with_a_member_in_java(either: Server, leader: str) -> None:
-    """The first member leads, and assigns partitions to the other."""
+    """The first member leads the group, and assigns partitions to the Java member."""
     topic = f"clients-java-{leader}"
     options: dict[str, Any] = {"group_id": topic, "auto_offset_reset": "earliest", "heartbeat_interval_ms": 100}
 
@@ -329,7 +329,7 @@ def test_admin(either: Server) -> None:
             assert str(cluster.brokers[1].address) == bootstrap
             await admin.delete_topics(ids)
             while ids.keys() & (await admin.list_topics()).keys():
-                pass  # brokers delete a topic shortly after the controller
+                pass  # brokers delete a topic shortly after the controller does
 
     on(either, test)
 

@@ -1,7 +1,7 @@
 """Clients keep working while three nodes are paused, killed and restarted, and leaders and coordinators move.
 
-Method: a producer and a consumer work while nodes come and go. Acknowledged records must be read exactly once; each
-delivery is settled in time; calls keep their limits; metadata requests are counted on the wire.
+Method: run a producer and a consumer while nodes come and go. Acknowledged records must be read exactly once; each
+delivery must be settled in time; calls must keep their limits; metadata requests are counted on the wire.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.sdk.transport.responses import response_to
 
 TIMEOUT_SECONDS = 90
 
-#: How late deliveries and calls may finish on a machine that also runs three nodes.
+#: The delay with which deliveries and calls may finish on a machine that also runs three nodes.
 GRACE_MS = 100 + 150
 
 
@@ -37,8 +37,8 @@ class Load:
     """A producer that sends to each partition in turn, and a consumer that reads, until they are stopped.
 
     Attributes:
-        deliveries: the deliveries by partition and value, each with the time of `send`.
-        read: how often each offset was received, with its value.
+        deliveries: the deliveries, keyed by partition and value, each with the time of `send`.
+        read: how often each (offset, value) was received.
     """
 
     def __init__(self, cluster: KafkaCluster, topic: str, partitions: int, **options: Any) -> None:
@@ -72,7 +72,7 @@ class Load:
             self.values[record.partition, record.offset] = record.value
 
     async def until_read(self, more: int = 1) -> None:
-        """Wait until, from now on, a record of every partition has been read."""
+        """Wait until a further record of every partition has been read."""
         before = Counter(partition for partition, _ in self.read)
         while not all(
             Counter(partition for partition, _ in self.read)[number] >= before[number] + more
@@ -81,7 +81,7 @@ class Load:
             await asyncio.sleep(0.05)
 
     async def finish(self) -> list[tuple[int, int]]:
-        """Stop sending, wait for all deliveries, and return the acknowledged records' offsets once they are read."""
+        """Stop sending, wait for all deliveries, and return the acknowledged records' offsets once all are read."""
         self.stopping = True
         await self.producer.flush()
         stored = []
@@ -109,7 +109,7 @@ def run(test: Awaitable[None]) -> None:
 
 
 async def create(cluster: KafkaCluster, topic: str, assignments: dict[int, tuple[int, ...]], **configs: str) -> None:
-    """Create a topic with replicas on the given nodes, and wait until every node knows it."""
+    """Create a topic with replicas on the given nodes, and wait until every node knows the topic."""
     async with Admin(cluster.bootstrap) as admin:
         await admin.create_topics(NewTopic(topic, configs=configs, assignments=assignments))
         await in_sync(admin, topic)
@@ -266,7 +266,7 @@ def test_a_partition_without_a_leader_holds_up_no_other(cluster: KafkaCluster) -
             DeliveryTimedOut,
         }
         led = [load.settled[id(each)] - sent for number, _, each, sent in load.deliveries if number == 0]
-        assert max(led) < 1, "the partition that has a leader does not wait"
+        assert max(led) < 1, "records of the partition that has a leader do not wait"
         assert all(each.exception() is None for number, _, each, _ in load.deliveries if number == 0)
         assert len(set(stored)) == len(stored)
         assert set(load.read.values()) == {1}
@@ -301,7 +301,7 @@ def test_a_node_that_is_paused(cluster: KafkaCluster) -> None:
             try:
                 await timed(consumer.commit(timeout_ms=300), 300)
                 await timed(load.producer.flush(), timeout_ms)
-                await load.until_read(50)  # by now its partitions have other leaders
+                await load.until_read(50)  # by now, its partitions have other leaders
                 stored = await load.finish()
                 await timed(consumer.close(timeout_ms=500), 500)
             finally:

@@ -1,7 +1,8 @@
-"""Every admin method works on a cluster of three Apache Kafka nodes, and reports errors for single items.
+"""Every admin method works on a cluster of three Apache Kafka nodes, and reports errors for individual items.
 
-Method: the same tests on the current release and on 3.9 with a ZooKeeper, which lacks some of the versions and requires
-the controller. A throttle keeps a reassignment from finishing before it is listed and cancelled.
+Method: run the same tests on the current release and on 3.9 with ZooKeeper, which lacks some of the versions and
+requires some requests to be sent to the controller. A throttle keeps a reassignment from finishing before it is listed
+and cancelled.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ BROKER, LOGGER, TOPIC = ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOG
 
 TIMEOUT_SECONDS = 120
 
-#: More than a follower fetches before its throttle takes effect.
+#: More data than a follower fetches before its throttle takes effect.
 RECORDS = [os.urandom(900_000) for _ in range(4)]
 
 
@@ -67,14 +68,14 @@ def nodes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             settings = {
                 "log.dirs": f"{folder / 'a'},{folder / 'b'}",
                 "auto.leader.rebalance.enable": "false",
-                "controlled.shutdown.enable": "false",  # it would wait for nodes that no longer exist
+                "controlled.shutdown.enable": "false",  # shutdown would wait for nodes that no longer exist
             }
             brokers.append(stack.enter_context(ZooKeeperKafka(node_id, zookeeper.address, settings)))
         yield Cluster(",".join(broker.bootstrap for broker in brokers), has_zookeeper=True)
 
 
 def administering(nodes: Cluster, test: Callable[[Admin], Awaitable[None]]) -> None:
-    """Run a test with an admin, within a time limit."""
+    """Run a test with an admin client, within a time limit."""
 
     async def run() -> None:
         async with asyncio.timeout(TIMEOUT_SECONDS), Admin(nodes.bootstrap) as admin:
@@ -97,7 +98,7 @@ async def until(admin: Admin, partition: TopicPartition, is_so: Callable[[Partit
 
 
 def codes(errors: dict[TopicPartition, KafkaWireError]) -> dict[TopicPartition, ErrorCode]:
-    """Return the error codes that brokers have sent."""
+    """Return the error codes that the brokers sent."""
     return {item: error.code for item, error in errors.items() if isinstance(error, BrokerError)}
 
 
@@ -250,7 +251,7 @@ def test_configurations(nodes: Cluster) -> None:
         return (await admin.describe_configs(kind, name, key))[key].value
 
     async def becomes(admin: Admin, kind: ConfigResourceType, name: str, key: str, wanted: str) -> None:
-        while await value(admin, kind, name, key) != wanted:  # brokers learn of it shortly afterwards
+        while await value(admin, kind, name, key) != wanted:  # brokers learn of the change shortly afterwards
             pass
 
     async def test(admin: Admin) -> None:

@@ -1,8 +1,8 @@
 """Three brokers with a real ZooKeeper lose nothing while their members, disks and links fail one after another.
 
-Method: `kafkawire.testing.Cluster`, started as users would, under a load that counts errors; a seed chooses what fails.
-For longer runs: `KAFKAWIRE_TEST_CHAOS_SECONDS=300 KAFKAWIRE_TEST_CHAOS_SEED=7`. Pauses are printed, and only asserted
-against a limit that a busy machine can keep.
+Method: start `kafkawire.testing.Cluster` as users would, and put it under a load that counts errors; a seed determines
+what fails. For longer runs, set `KAFKAWIRE_TEST_CHAOS_SECONDS=300 KAFKAWIRE_TEST_CHAOS_SEED=7`. Pauses are printed; the
+limit that they are checked against is generous enough for a busy machine.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ pytestmark = [pytest.mark.timeout(SECONDS + 840), LINUX.mark]
 #: A killed broker is noticed when its 6 s session ends; on an idle machine, a cluster recovers within 10 s.
 LIMIT_SECONDS: Final = 90.0
 
-#: How long a stopped broker holds up a client.
+#: How long a client waits for a stopped broker.
 REQUEST_TIMEOUT_MS: Final = 5_000
 
-#: How long a stopped process stays stopped.
+#: The time for which a process stays stopped.
 STOP_SECONDS: Final = 15.0
 
 BROKERS: Final = (1, 2, 3)
@@ -51,7 +51,7 @@ BROKERS: Final = (1, 2, 3)
 #: The controller's log line when all in-sync replicas are gone.
 NO_LEADER: Final = r"no leader was elected for \S+: no replica can lead it \(offline\)"
 
-#: Logged, as in Kafka, by a controller that does not yet know it has been replaced: STALE_CONTROLLER_EPOCH.
+#: STALE_CONTROLLER_EPOCH, which, as in Kafka, a controller logs that does not yet know it has been replaced.
 ZOMBIE_ERRORS: Final = ("refuses an? (UpdateMetadata|LeaderAndIsr|StopReplica) with error code 11",)
 
 
@@ -60,7 +60,7 @@ class Scene:
 
     Args:
         cluster: its brokers.
-        load: the clients' load meanwhile.
+        load: the clients' load on it.
     """
 
     def __init__(self, cluster: Cluster, load: ClusterLoad) -> None:
@@ -68,20 +68,20 @@ class Scene:
         self._load = load
 
     def go_on(self, what: str, parts: Iterable[str] = ("read", "copy")) -> None:
-        """Wait until every partition and the other parts of the load make progress, and print how long that takes."""
+        """Wait until every partition and the other parts of the load make progress, and print the time that took."""
         seconds = self._load.await_every_partition(LIMIT_SECONDS, parts)
-        print(f"{time.strftime('%X')} {what}: goes on after {seconds:.1f} s")
+        print(f"{time.strftime('%X')} {what}: progress after {seconds:.1f} s")
 
     @property
     def controller(self) -> int:
-        """The controller, once the brokers know one."""
+        """Wait until the brokers know a controller, and return it."""
         until(lambda: look(self.cluster).controller is not None, "there is no controller", LIMIT_SECONDS)
         found = look(self.cluster).controller
         assert found is not None
         return found
 
     def role(self, broker: int) -> str:
-        """Return a broker with its role, for printing."""
+        """Return a description of a broker and its role, for printing."""
         return f"broker {broker}{', the controller,' if broker == self.controller else ''}"
 
     def partitions(self) -> list[PartitionView]:
@@ -89,7 +89,7 @@ class Scene:
         return [each for each in look(self.cluster).partitions if each.topic in self._load.topics]
 
     def await_in_sync(self, brokers: Iterable[int] = BROKERS) -> None:
-        """Wait until these brokers are the ISR of each of the load's partitions and lead them."""
+        """Wait until these brokers are the ISR of each of the load's partitions, and lead all of them."""
         wanted = set(brokers)
 
         def others() -> list[PartitionView]:
@@ -110,7 +110,7 @@ def under_load(
     Args:
         folder: the folder for the cluster.
         options: options for its brokers.
-        known: regular expressions for errors that the brokers log because of the test's faults.
+        known: regular expressions for errors that the brokers log as a result of the test's faults.
         prepare: called before the load.
     """
     SPARK.require()
@@ -133,7 +133,7 @@ def under_load(
 
 
 def test_a_broker_is_killed_every_ten_seconds(tmp_path: Path) -> None:
-    """Any broker, the controller included: the seed chooses."""
+    """The seed determines which broker is killed; it may be the controller."""
     random = Random(SEED)
     with under_load(tmp_path) as scene:
         end = time.monotonic() + SECONDS
@@ -149,7 +149,7 @@ def test_a_broker_is_killed_every_ten_seconds(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("session_seconds", [6, 20])
 def test_a_broker_is_stopped_for_fifteen_seconds(tmp_path: Path, session_seconds: int) -> None:
-    """A leader and a controller that resume after others have taken over acknowledge nothing that is then lost."""
+    """If a leader or a controller resumes after others have taken over, it acknowledges nothing that is then lost."""
     with under_load(tmp_path, {"zookeeper.session.timeout.ms": session_seconds * 1_000}, ZOMBIE_ERRORS) as scene:
         for broker in BROKERS:
             role, begin = scene.role(broker), time.monotonic()
@@ -204,7 +204,7 @@ Cuts = Iterable[tuple[int, int, Cut]]
 
 
 def put_gates(cluster: Cluster, gates: Gates) -> None:
-    """Restart all brokers, so that they reach each other and ZooKeeper through gates."""
+    """Restart all brokers with gates between each other and ZooKeeper."""
     zookeeper_gate = free_port()
     gates.open(zookeeper_gate, ZOOKEEPER, int(cluster.zookeeper.rpartition(":")[2]))
     for broker, address in cluster.addresses.items():
@@ -234,7 +234,7 @@ def config_of(cluster: Cluster, broker: int) -> dict[str, str]:
 
 
 def change_config(cluster: Cluster, broker: int, changes: Mapping[str, str]) -> None:
-    """Change a broker's properties for its next start."""
+    """Change a broker's properties before its next startup."""
     path = ClusterFolder(cluster.data_dir).config_path(str(broker))
     path.write_bytes(properties_content({**config_of(cluster, broker), **changes}))
 
@@ -267,13 +267,13 @@ NETWORK_CASES: Final[Mapping[str, Callable[[int, int, int], Cuts]]] = {
 }
 
 
-#: As in Kafka, a leader that cannot reach the controller cannot change its ISR.
+#: As in Kafka, a leader that cannot reach the controller cannot change the ISR of its partitions.
 STUCK_UNTIL_HEALED: Final = ("no word between the controller and another",)
 
 
 @contextmanager
 def gated_load(folder: Path, known: Iterable[str] = ZOMBIE_ERRORS) -> Iterator[tuple[Scene, Gates]]:
-    """Run a load on a new cluster whose members reach each other through gates; see `under_load`."""
+    """Run a load on a new cluster with gates between its members; see `under_load`."""
     running: list[Cluster] = []
     with Gates(lambda: processes(running[0])) as gates:
 
@@ -287,7 +287,7 @@ def gated_load(folder: Path, known: Iterable[str] = ZOMBIE_ERRORS) -> Iterator[t
 
 @pytest.mark.parametrize("half", [0, 1])
 def test_links_are_cut(tmp_path: Path, half: int) -> None:
-    """Any two brokers lose their link, in one direction or both, as do a broker and ZooKeeper, for 10 to 20 s each."""
+    """Any two brokers, or a broker and ZooKeeper, lose their link in one direction or both, for 10 to 20 s each."""
     random = Random(SEED)
     with gated_load(tmp_path) as (scene, gates):
         for name, cuts in list(NETWORK_CASES.items())[half::2]:
@@ -296,7 +296,7 @@ def test_links_are_cut(tmp_path: Path, half: int) -> None:
             heals_at = time.monotonic() + random.uniform(10, 20)
             for source, target, cut in cuts(a, b, controller):
                 gates.cut(source, target, cut)
-            # Transactions wait: their coordinator may not reach the leaders of their partitions.
+            # Transactions may have to wait, because their coordinator cannot reach the leaders of their partitions.
             if name not in STUCK_UNTIL_HEALED:
                 scene.go_on(f"{name} (brokers {a} and {b}, the controller {controller})", ["read"])
             time.sleep(max(0.0, heals_at - time.monotonic()))
@@ -340,10 +340,10 @@ def some_fault(random: Random, cluster: Cluster, gates: Gates, member: int) -> F
 
 
 def test_two_faults_at_once(tmp_path: Path) -> None:
-    """Any two faults, for 1 to 15 s; no progress is required until both have ended."""
+    """Any two faults occur at once, for 1 to 15 s; no progress is required until both have ended."""
     random = Random(SEED)
-    # As in Kafka, a resumed leader considers its followers slow, so it is briefly the whole
-    # ISR. If its session has ended, its partitions have no leader until it has registered again.
+    # As in Kafka, a resumed leader considers its followers slow and removes them, so the ISR briefly consists of the
+    # leader alone. If its session has ended, its partitions have no leader until it has registered again.
     known = (*ZOMBIE_ERRORS, NO_LEADER)
     with gated_load(tmp_path, known) as (scene, gates):
         end = time.monotonic() + SECONDS
@@ -355,7 +355,7 @@ def test_two_faults_at_once(tmp_path: Path) -> None:
                 time.sleep(random.uniform(0, 2))
             time.sleep(random.uniform(1, 15))
             gates.heal()
-            for fault in sorted(faults, key=lambda each: each.member):  # a broker needs a ZooKeeper to start
+            for fault in sorted(faults, key=lambda each: each.member):  # a broker needs ZooKeeper to start
                 fault.end()
             scene.go_on(" and ".join(fault.name for fault in faults))
             if random.random() < 0.5:
@@ -366,7 +366,7 @@ def test_two_faults_at_once(tmp_path: Path) -> None:
 
 
 def test_a_partition_waits_for_its_in_sync_replica(tmp_path: Path) -> None:
-    """Without unclean elections no other replica leads; with them one does, and the first leader's records are lost."""
+    """Without unclean elections, no other replica leads; with them, one does, and the old leader's records are lost."""
     SPARK.require()
     with Cluster(tmp_path, brokers=3, options={"min.insync.replicas": 1}) as cluster:
         with sync.Admin(cluster.bootstrap) as admin:
@@ -406,7 +406,7 @@ def test_a_partition_waits_for_its_in_sync_replica(tmp_path: Path) -> None:
 
 
 def look(cluster: Cluster) -> ClusterView:
-    """Return what the brokers report, as soon as one of them answers."""
+    """Return the brokers' state as reported by the first broker that answers."""
     views: list[ClusterView | None] = []
 
     def has_answered() -> bool:
@@ -436,7 +436,7 @@ def await_partition(cluster: Cluster, topics: Iterable[str], in_sync: set[int], 
 
 
 def send(cluster: Cluster, topics: Iterable[str], value: str, count: int) -> None:
-    """Send a value a number of times, each record after the previous one is acknowledged."""
+    """Send a value a number of times, waiting for each acknowledgement before sending the next record."""
     with sync.Producer(cluster.bootstrap, acks="all", delivery_timeout_ms=int(LIMIT_SECONDS * 1_000)) as producer:
         for topic in topics:
             for _ in range(count):
@@ -537,12 +537,12 @@ def test_a_killed_broker_comes_back_with_an_empty_disk(tmp_path: Path) -> None:
 
 # The disk.
 
-#: The load fills a partition's log to this size in about 15 s.
+#: The maximum size of a file; the load fills a partition's log to this size in about 15 s.
 FULL_BYTES: Final = 20_000
 
 
 def test_disks_of_followers_and_leaders_fill_up(tmp_path: Path) -> None:
-    """A broker's partitions fail one by one, and other brokers lead them; after a restart it has all of them again."""
+    """A broker's partitions fail one after another, and others lead them; after a restart, it has them all again."""
     with under_load(tmp_path, known=["File too large", ": the log is", "the replicas of .* are offline"]) as scene:
         cluster = scene.cluster
         for broker in BROKERS:

@@ -1,8 +1,8 @@
 """Programs that use third-party clients lose nothing while our brokers are killed, stopped and restarted.
 
-Method: a program stores keyed records with its client's defaults, and acks=all where that is not the default; meanwhile
+Method: let a program store keyed records with its client's defaults (and acks=all where that is not the default) while
 another reads them in a group. Each part of the records is sent while a different broker is down. The acknowledged
-records are compared with the stored ones and with those read.
+records are compared with those stored and those read.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ pytestmark = pytest.mark.timeout(BUILD_TIMEOUT_SECONDS + 600)
 
 PARTITIONS = 3
 
-#: How many records a program stores for each line it receives, and how many lines it receives.
+#: The number of records that a program stores for each line it receives, and the number of lines.
 RECORDS_OF_A_LINE = 500
 LINES = 4
 
 COUNT = RECORDS_OF_A_LINE * LINES
 
-#: A program that is still running after this time is stuck: on an idle machine, a failover takes the 10 s of a session.
+#: A program that is still running after this time is stuck: on an idle machine, a failover takes one 10 s session
+#: timeout.
 TIMEOUT_SECONDS = 300
 
 CLIENTS = [

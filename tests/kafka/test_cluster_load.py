@@ -1,6 +1,6 @@
 """The load of the multi-broker tests counts each kind of fault, and reports segments that differ.
 
-Method: one fault at a time, in what the clients were told, in the stored records, or in files.
+Method: introduce one fault at a time into what the clients were told, the stored records, or files.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pytest
 
 from tests.kafka.cluster_load import Counts, Notes, Place, Stored, count, segments_equal
 
-#: Two keys in one partition.
+#: Records with two keys in one partition.
 STORED = [Stored(Place(0, offset), offset % 2, offset // 2) for offset in range(8)]
 
 
@@ -30,12 +30,12 @@ class Run:
 
 
 def swap(records: list[Stored]) -> None:
-    """Put a record after the next record of its key."""
+    """Move a record behind the next record with the same key."""
     records[2], records[4] = records[4], records[2]
 
 
 def lose(run: Run) -> None:
-    """Lose a record in both topics."""
+    """Remove a record from both topics."""
     run.stored.pop()
     run.copies.pop()
 

@@ -1,8 +1,8 @@
 """Kafka 3.9.1's tools print the same output on three of our brokers as on three of Kafka's, each with a real ZooKeeper.
 
-Method: the same commands, in order, on both clusters, with the same topics; exit status and output are compared line by
-line, errors included. The tests choose the topics' replicas, since Kafka would at random. Values that must differ are
-masked: see `told_commands.py`, and the masks of individual commands.
+Method: run the same commands in the same order on both clusters, with the same topics, and compare exit status and
+output line by line, errors included. The tests choose the topics' replicas, since Kafka would choose them at random.
+Values that necessarily differ are masked: see `told_commands.py`, and the masks of individual commands.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ def places(*parts: tuple[str, int], offsets: tuple[int, ...] = ()) -> str:
     return json.dumps({"version": 1, "partitions": deletions or entries})
 
 
-#: The files that commands read, by name; `@NAME` in a command is the path.
+#: The files that commands read, keyed by name; `@NAME` in a command stands for the file's path.
 FILES = {
-    # Waits end early.
+    # For calls that should time out early.
     "hasty": "request.timeout.ms=3000\ndefault.api.timeout.ms=4000\n",
     "topics": json.dumps({"version": 1, "topics": [{"topic": "move"}]}),
     "no-topics": json.dumps({"version": 1, "topics": [{"topic": "none"}]}),
@@ -100,11 +100,11 @@ def on_broker(broker_id: object) -> str:
     return f"--entity-type brokers --entity-name {broker_id}"
 
 
-#: Kafka reports in three ways where a call was when it timed out.
+#: Kafka has three ways of reporting where a call was when it timed out.
 CALLS: Masks = ((r"TimeoutException: .*", "TimeoutException"),)
-#: Either the client or the broker may be faster.
+#: Either the client or the broker may time out first.
 TIMED_OUT: Masks = ((r"Call\(.*attempt\(s\)|The request timed out\.", "TIMED OUT"),)
-#: How records share batches is random.
+#: How records are grouped into batches is random.
 SIZES: Masks = ((r'("size":)[1-9]\d*', r"\1SIZE"),)
 PROPOSED: Masks = ((r"(Proposed partition reassignment configuration\n).*", r"\1PROPOSED"),)
 COORDINATOR: Masks = ((r"broker-\d  \(\d\)", "COORDINATOR"),)
@@ -363,7 +363,7 @@ SEQUENCES: dict[str, list[Step]] = {
 
 
 class Side(NamedTuple):
-    """A cluster, and the runner of its tools."""
+    """A cluster, and the runner for its tools."""
 
     cluster: ClusterOfThree
     tools: ToolRunner
@@ -377,7 +377,7 @@ def sides() -> Iterator[tuple[Side, Side]]:
         clusters = [their_cluster(), our_cluster()]
         begun = [both.submit(cluster.__enter__) for cluster in clusters]
         for cluster, each in zip(clusters, begun, strict=True):
-            if each.exception() is None:  # it waits for the brokers to start
+            if each.exception() is None:  # `exception` waits for the brokers to start
                 stack.push(cluster)
         theirs, ours = (each.result() for each in begun)
         yield Side(theirs, tools[0]), Side(ours, tools[1])
@@ -402,7 +402,7 @@ def test_tools_say_the_same(sides: tuple[Side, Side], files: dict[str, Path], st
 
 
 def usable(side: Side) -> dict[int, dict[str, str]]:
-    """Return the version of each API that the tool's client would use, by broker."""
+    """Return the version of each API that the tool's client would use with each broker."""
     status, lines = told(side.cluster, side.tools, Command(VERSIONS, ""), {})
     assert status == 0
     found: dict[int, dict[str, str]] = {}

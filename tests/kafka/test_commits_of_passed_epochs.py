@@ -1,6 +1,6 @@
-"""With a past epoch, a member may commit partitions owned since that epoch, with or without a transaction (KIP-1251).
+"""With a past epoch, a member may commit for partitions it has owned since then, in a transaction or not (KIP-1251).
 
-Method: on each broker, two members share two partitions; the first commits before and after giving one up.
+Method: let two members share two partitions on each broker; the first commits before and after giving one up.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.kafka.servers import Server
 
 TIMEOUT_SECONDS = 30
 
-#: Errors while the coordinator is created and loads.
+#: Errors returned while the coordinator is being created or loaded.
 _NOT_YET = {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 
 Response = TypeVar("Response", bound=Message)
@@ -71,7 +71,7 @@ class Member:
             self.beat()
 
     def commit(self, epoch: int, *partitions: int, version: int = 9) -> ErrorCode:
-        """Commit, and return the error code, which is the same for all partitions."""
+        """Commit an offset, and return the error code, which is the same for all partitions."""
         kind = OffsetCommitRequest
         parts = [kind.OffsetCommitRequestPartition(number, 5) for number in partitions]
         topics = [kind.OffsetCommitRequestTopic(name=self._topic, partitions=parts)]
@@ -134,7 +134,7 @@ def initialized(socket: FrameSocket, transactional_id: str) -> InitProducerIdRes
 
 
 def when_loaded(socket: FrameSocket, request: Message, version: int, kind: type[Response]) -> Response:
-    """Return a coordinator's response once it is available."""
+    """Return a coordinator's response once the coordinator is available."""
     response: Any = None
 
     def is_loaded() -> bool:

@@ -1,8 +1,8 @@
-"""Compaction leaves the same files as Apache Kafka's log cleaner, byte for byte unless they are compressed.
+"""Compaction leaves the same files as Apache Kafka's log cleaner, byte for byte unless they hold compressed batches.
 
-Method: Apache Kafka gets records, tombstones and transactions while its cleaner is held back, and its segments are
-copied; then Kafka cleans them, and the reference broker's log cleans the copies as of the same time. There are two
-rounds, because tombstones and markers are removed in the second.
+Method: write records, tombstones and transactions to Apache Kafka while its cleaner is held back, and copy its
+segments; then let Kafka clean them, let the reference broker's log clean the copies as of the same time, and compare.
+There are two rounds, because tombstones and markers are removed in the second.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ async def write(node: ApacheKafka, topic: str, seed: int, first_ms: int, compres
 
 
 def copied(node: ApacheKafka, topic: str, to: Path) -> Path:
-    """Copy the segments of a partition, except those being removed, once all transactions have ended."""
+    """Once all transactions have ended, copy the segments of a partition, except those being removed."""
     folder = to / f"{topic}-0"
 
     def has_ended() -> bool:
@@ -107,7 +107,7 @@ def opened(folder: Path) -> PartitionLog:
 
 
 def cleaning_time(before: list[RecordBatch], after: list[RecordBatch]) -> int:
-    """Return the time that Kafka used as the current time, derived from the delete horizons that it has set."""
+    """Return the time at which Kafka cleaned, derived from the delete horizons that it set."""
     known = {batch.base_offset: batch.delete_horizon_ms for batch in before}
     found = {batch.delete_horizon_ms for batch in after if batch.delete_horizon_ms != known[batch.base_offset]}
     (horizon_ms,) = found - {None}
@@ -144,7 +144,7 @@ def test_compacted_files_are_equal(node: ApacheKafka, tmp_path: Path, compressio
                 for suffix in (".log", ".txnindex", ".index", ".timeindex"):
                     name = f"{base:020}{suffix}"
                     assert content_of(dirty / name) == content_of(theirs / name), name
-        # Two compressors give different bytes for the same records.
+        # Two compressors produce different bytes for the same records.
         assert said_by(dirty, tmp_path / f"ours-{seed}") == said_by(theirs, tmp_path / f"said-{seed}")
         clean_to = compacted.end_offset
     logs = ",".join(map(str, sorted(dirty.glob("*.log"))))
@@ -159,7 +159,7 @@ def opened_copy(folder: Path, to: Path) -> PartitionLog:
 
 
 def said_by(folder: Path, to: Path) -> list[object]:
-    """Return the contents of a partition's batches, except their sizes and checksums."""
+    """Return a description of a partition's batches, without their sizes and checksums."""
     log = opened_copy(folder, to)
     aborted = [entry for segment in log.segments for entry in segment.transactions]
     said: list[object] = [tuple(aborted)]

@@ -1,7 +1,7 @@
-"""Apache Kafka and the reference broker respond to configuration changes, and show them, in the same way.
+"""Apache Kafka and the reference broker answer requests for configuration changes, and describe them, in the same way.
 
-Method: the table of `config_cases.py`, with one validate-only request each; then changes on both brokers, and their
-descriptions. A changed value appears after a moment, since Kafka's broker gets it from its controller.
+Method: send each case in `config_cases.py` in a validate-only request; then make changes on both brokers, and compare
+their descriptions. A changed value appears after a moment, since Kafka's broker gets it from its controller.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.reference_broker.config_cases import APPEND, CASES, DELETE, SET, SUBT
 
 TIMEOUT_SECONDS = 30
 
-#: Where Kafka has a limit that this broker lacks, the test broker is given Kafka's limit.
+#: Where Kafka has a limit that the reference broker lacks by default, the broker under test is given Kafka's limit.
 assert "group_consumer_max_assignment_interval_ms" not in BROKER_OPTIONS
 
 
@@ -71,7 +71,7 @@ class Asked:
         return result.error_code, result.error_message
 
     def changed(self, kind: int, name: str) -> dict[str, tuple[bool, list[tuple[str, str | None, int]]]]:
-        """Return the values of each configuration changed at runtime, and whether it is documented."""
+        """Return the value of each configuration changed at runtime, and whether it is documented."""
         resource = DescribeConfigsRequest.DescribeConfigsResource(kind, self._named(name), None)
         request = DescribeConfigsRequest([resource], include_synonyms=True, include_documentation=True)
         response = call(self._socket, request, 4)
@@ -120,7 +120,7 @@ def test_the_reference_broker_gives_the_answers_of_the_table(ours: Asked) -> Non
         assert answer == (case.code, case.message), case
 
 
-#: Successive changes, each with its request.
+#: Successive changes, each with the type of request that makes it.
 STORIES = {
     "topic": (
         ConfigResourceType.TOPIC,

@@ -1,7 +1,7 @@
 """The online conformance suite finds no fault in Apache Kafka, so its expectations are right, and none in the reference
 broker.
 
-Method: every API, version and broken frame in the suite is sent to both.
+Method: send every API, version and broken frame in the suite to both.
 """
 
 from __future__ import annotations

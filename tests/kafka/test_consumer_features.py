@@ -1,6 +1,6 @@
-"""A consumer's features beyond plain reading, on Apache Kafka: patterns, assignors, positions, changing topics.
+"""A consumer's features beyond plain reading work on Apache Kafka: patterns, assignors, positions, changing topics.
 
-Method: one node; each test uses its own topics and groups, and waits for the expected records.
+Method: run all tests on one node; each uses its own topics and groups, and waits for the expected records.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def values(records: Sequence[Record]) -> list[str]:
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer", "auto"])
 def test_a_pattern_finds_topics_that_come_later(either: Server, protocol: str) -> None:
-    """With server-side patterns, a new topic appears after ten seconds; "auto" does the same, so the test skips it."""
+    """With server-side patterns, a new topic appears after ten seconds; "auto" does the same and is not tested."""
     prefix = f"features-pattern-{protocol}"
 
     async def test(bootstrap: str) -> None:
@@ -92,7 +92,7 @@ def test_a_pattern_finds_topics_that_come_later(either: Server, protocol: str) -
             assert values(await read(consumer, 1)) == ["first"]
             if protocol == "auto":
                 return
-            waiting = asyncio.ensure_future(read(consumer, 1))  # "first" is finished, so no rebalance delivers it again
+            waiting = asyncio.ensure_future(read(consumer, 1))  # "first" is finished, so no rebalance redelivers it
             await create(bootstrap, f"{prefix}-b", 2)
             await produce(bootstrap, f"{prefix}-b", "second", partition=1)
             assert values(await waiting) == ["second"]
@@ -138,7 +138,7 @@ def test_a_pattern_that_the_brokers_refuse_ends_the_membership(either: Server) -
     on(either, test)
 
 
-# Assignors of the application.
+# The application's own assignors.
 
 
 class OneForAll(Assignor):
@@ -350,7 +350,7 @@ def test_a_topic_that_is_created_again(either: Server, group: bool, caplog: pyte
             waiting = asyncio.ensure_future(read(consumer, 2))
             await admin.delete_topics([topic])
             while topic in await admin.list_topics():
-                pass  # the topic is deleted in the background
+                pass  # the topic is being deleted in the background
             await topics.create(bootstrap, NewTopic(topic, 1))
             await produce(bootstrap, topic, "d", "e")
             records = await waiting
@@ -376,7 +376,7 @@ def test_new_partitions_are_read(either: Server, kind: str) -> None:
                 consumer.assign([TopicPartition(topic, number) for number in range(3)])
             await produce(bootstrap, topic, "first")
             assert values(await read(consumer, 1)) == ["first"]
-            waiting = asyncio.ensure_future(read(consumer, 1))  # "first" is finished, so no rebalance delivers it again
+            waiting = asyncio.ensure_future(read(consumer, 1))  # "first" is finished, so no rebalance redelivers it
             tool = await asyncio.to_thread(
                 run_tool,
                 "org.apache.kafka.tools.TopicCommand",

@@ -1,7 +1,7 @@
 """The reference broker answers KIP-848 heartbeats as Apache Kafka does: joins, hand-overs, fencing, static members.
 
-Method: each request goes to both; codes, texts, epochs and assigned partitions must be equal. The topic has one
-partition, so that nothing depends on the order of member ids, and Kafka computes each assignment immediately.
+Method: send each request to both; codes, texts, epochs and assigned partitions must be equal. The topic has only one
+partition, so nothing depends on the order of member ids, and Kafka computes each assignment immediately.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from tests.reference_broker.broker_bench import BrokerBench
 
 Ask = Callable[[Message, int], Any]
 
-#: The member's name, its epoch, the partitions in its request, and other fields; the first response introduces a name.
+#: The member's name, its epoch, the partitions in its request, and other fields; a name stands for the id in the
+#: member's first response.
 STEPS: list[tuple[str, int, list[int] | None, dict[str, Any]]] = [
     ("nobody", 1, None, {}),
     ("", -3, None, {}),
@@ -96,7 +97,7 @@ def prompt_kafka() -> Iterator[ApacheKafka]:
 
 @pytest.fixture
 def both(prompt_kafka: ApacheKafka, tmp_path: Path) -> Iterator[tuple[Ask, Ask]]:
-    """Functions that send requests to the reference broker and Apache Kafka, once both coordinate groups."""
+    """Functions that send requests to the reference broker and to Apache Kafka; both already coordinate groups."""
     bench = BrokerBench(tmp_path / "data")
     line = Line(address_of(prompt_kafka.bootstrap))
     asks: tuple[Ask, Ask] = bench.ask, line.ask
@@ -122,7 +123,7 @@ def test_steps(both: tuple[Ask, Ask]) -> None:
         answers = []
         for place, ask in enumerate(both):
             fields: dict[str, Any] = {"group_id": group, "member_epoch": epoch}
-            # A new member, still unknown to both, gets its id in the response.
+            # A new member, which neither broker knows yet, gets its id in the response.
             fields["member_id"] = names[name][place] if name in names else "" if epoch == 0 else name
             if owned is not None:
                 Owned = ConsumerGroupHeartbeatRequest.TopicPartitions
@@ -161,9 +162,9 @@ def shape(response: Any) -> tuple[int, int, list[int] | None]:
 
 
 def text_of(response: Any, ids: dict[str, str]) -> str | None:
-    """Return the message of an error, with member ids made the same on both sides."""
+    """Return an error message in which member ids are the same on both sides."""
     text: str | None = response.error_message
     for member_id, ours in ids.items():
         text = text and text.replace(member_id, ours)
-    # A refused member's id was generated for that request alone.
+    # The id of a refused member was generated for that request alone.
     return text and re.sub(r"^Static member \S+ with", "Static member with", text)

@@ -1,7 +1,7 @@
-"""Consumers of a group join, share, commit and leave on Apache Kafka, with each protocol, with and without a thread.
+"""Consumers join, share partitions, commit and leave on Apache Kafka, with each protocol, with or without a thread.
 
-Method: a producer writes all the time; each received record is counted, and none may be missing or repeated while
-members only join and leave.
+Method: keep a producer writing, and count each received record; none may be missing or repeated as long as members
+merely join and leave.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TIMEOUT_SECONDS = 60
 
 
 async def _shared(seen: Seen, *members: Member) -> None:
-    """Wait until these members own all partitions, each its share."""
+    """Wait until these members own all partitions, each of them its share."""
     while not all(len(each.consumer.assignment) == PARTITIONS // len(members) for each in members):
         await seen.more()
 

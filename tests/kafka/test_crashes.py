@@ -1,6 +1,6 @@
 """The state after a crash is the same as on Apache Kafka, or better.
 
-Method: both get the same requests before and after a SIGKILL, on nodes that no other test uses.
+Method: send the same requests to both before and after a SIGKILL, on nodes that no other test uses.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.kafka.produced import LATEST, TIMEOUT_MS, Answer, call, create, produ
 from tests.kafka.servers import BROKER_OPTIONS, Server
 from tests.reference_broker.storage.produced_batches import produced
 
-#: The smallest segments that Kafka allows, and batches so large that no two fit.
+#: The smallest segments that Kafka allows, and batches so large that no two of them fit.
 CONFIG = {"segment.bytes": str(1024 * 1024)}
 LARGE = b"v" * 600_000
 
@@ -42,7 +42,7 @@ def node(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 def send(node: Server, topic: str, sequence: int, value: bytes = b"v", producer_id: int = 7) -> Answer:
     host, port = node.bootstrap.rsplit(":", 1)
-    now_ms = int(time.time() * 1000)  # Kafka drops producers with old timestamps at startup
+    now_ms = int(time.time() * 1000)  # at startup, Kafka drops producers with old timestamps
     batch = produced(value, timestamps=(now_ms,), producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
     with FrameSocket(host, int(port), TIMEOUT_MS / 1000) as socket:
         return produce(socket, topic, bytes(batch), LATEST)
@@ -50,7 +50,7 @@ def send(node: Server, topic: str, sequence: int, value: bytes = b"v", producer_
 
 @pytest.mark.parametrize("rolls", ["once", "at each batch"])
 def test_batches_sent_again_after_a_roll(node: Server, rolls: str) -> None:
-    """Kafka remembers only the last batch; its client would bump the epoch, and write the other batches twice."""
+    """Kafka remembers only the last batch; its client would bump the epoch and write the other batches twice."""
     topic = create(node.bootstrap, CONFIG)
     value = LARGE if rolls == "at each batch" else b"v"
     offsets = [send(node, topic, sequence, value).base_offset for sequence in range(5)]
@@ -97,7 +97,7 @@ def end_of(node: Server, topic: str, epoch: int, current: int = -1) -> tuple[int
 
 
 def test_epochs_after_crashes(node: Server) -> None:
-    """The epoch numbers differ because Kafka uses two per start; the responses are otherwise the same."""
+    """The epoch numbers differ because Kafka uses two for each startup; the responses are otherwise the same."""
     topic = create(node.bootstrap, {})
     epochs = []
     for turn in range(3):
@@ -127,7 +127,7 @@ def test_epochs_after_crashes(node: Server) -> None:
     ):
         assert end_of(node, topic, first, current) == (code, -1, -1)
     assert end_of(node, topic, first, third) == (ErrorCode.NONE, first, 2)
-    # Deleted records are removed from the first epochs; the last epoch is always known.
+    # Deleting records removes the first epochs; the last epoch is always known.
     delete(node, topic, 3)
     assert offset_at(node, topic, OffsetTimestamp.EARLIEST) == (3, second)
     assert ends() == [(-2, 3), unknown, (first, 3), (second, 4), (second, 4), (third, 6), unknown]

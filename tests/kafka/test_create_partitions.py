@@ -1,6 +1,6 @@
 """Apache Kafka and the reference broker refuse the same CreatePartitions requests, with the same messages.
 
-Method: the cases in `tests/reference_broker/apis/partition_cases.py`, each with its own topics.
+Method: send the cases in `tests/reference_broker/apis/partition_cases.py` to both, each with its own topics.
 """
 
 from __future__ import annotations

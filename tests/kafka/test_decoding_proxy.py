@@ -1,7 +1,7 @@
-"""The decoding proxy of examples/ stands between third-party clients and Apache Kafka, and reads every frame.
+"""The decoding proxy in examples/ reads every frame between third-party clients and Apache Kafka.
 
-Method: confluent-kafka and kafka-python run their scenarios through the proxy, whose address Apache Kafka advertises;
-each request and response must have been decoded. SASL logins also pass, with and without tokens in requests.
+Method: run the scenarios of confluent-kafka and kafka-python through the proxy, whose address Apache Kafka advertises;
+each request and response must have been decoded. SASL logins must also pass, with and without tokens in requests.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def confluent_kafka_admin(bootstrap: str) -> Any:
 
 
 class Watched(NamedTuple):
-    """A broker with the proxy in front of it."""
+    """A broker behind the proxy."""
 
     kafka: ApacheKafka
     proxy: DecodingProxy
@@ -117,7 +117,7 @@ def test_tokens_in_requests(secure_kafka: SecureKafka) -> None:
 
 
 def test_a_connection_that_is_no_conversation(watched: Watched) -> None:
-    """Apache Kafka closes a connection that carries garbage, and the proxy passes that on."""
+    """Apache Kafka closes a connection that carries garbage, and the proxy then closes the client's."""
     with DecodingProxy(watched.kafka.bootstrap) as proxy:
         with socket.create_connection(("127.0.0.1", proxy.port), 30) as client:
             client.sendall(frame(b"\x7f\0\0\1\0\0\0\5body"))

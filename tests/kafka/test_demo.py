@@ -1,6 +1,6 @@
-"""The main job runs to completion, on the embedded broker and on Apache Kafka.
+"""`kafkawire demo` runs to completion, on the embedded broker and on Apache Kafka.
 
-Method: `kafkawire demo` runs as a program, within its time limit; its output is searched for the steps.
+Method: run `kafkawire demo` as a program, within its time limit, and search its output for the steps.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def demo(*arguments: str) -> str:
     try:
         shown, errors = process.communicate(timeout=TIMEOUT_SECONDS)
     finally:
-        # A hung demo has its own broker, which must be stopped with it.
+        # A hung demo's broker must be stopped along with the demo.
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
     assert (process.returncode, errors) == (0, ""), shown

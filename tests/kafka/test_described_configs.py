@@ -1,7 +1,7 @@
 """DescribeConfigs describes every configuration as Apache Kafka does, except for the differences listed here.
 
-Method: both brokers describe a topic, themselves, a group and a client metrics subscription, with synonyms and
-documentation; the answers are compared name by name. A listed difference that does not exist also fails the test. The
+Method: have both brokers describe a topic, themselves, a group and a client metrics subscription, with synonyms and
+documentation, and compare the answers name by name. A listed difference that does not exist also fails the test. The
 documentation is the project's own: it must be null exactly where Kafka's is null, and no text may be copied from Kafka.
 """
 
@@ -34,7 +34,7 @@ _ADDRESS = "each of the two has its own"
 _GATHERED = "the tests' broker does not gather changes"
 _ELR = "Kafka sets a value for all brokers when eligible leader replicas are enabled, which this broker does not have"
 
-#: Why the two differ, by resource and name; `here` in schemas/configs.yaml gives the reasons for our own defaults.
+#: Why the two differ, keyed by resource and name; `here` in schemas/configs.yaml explains our own defaults.
 DIFFERENCES = {
     ("topic", "min.insync.replicas"): _ELR,
     ("broker", "min.insync.replicas"): _ELR,

@@ -1,7 +1,7 @@
 """`kafkawire dump` and Kafka's DumpLogSegments print the same output for the same files, field by field.
 
-Method: both dump the files of a node that has written every kind, files that brokers no longer write, and damaged
-files; their lines are parsed and compared. Fields that only one of them prints are excluded by name.
+Method: dump with both the files of a node that has written every kind, files that brokers no longer write, and damaged
+files; parse their lines, and compare them. Fields that only one of them prints are excluded by name.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from tests.vectors import read_vectors
 
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 
-#: A line of either tool: names and values, then a record's key and value, which may contain anything. The names of
-#: most of KRaft's control records have no colon.
+#: A line from either tool: names and values, then a record's key and value, which may contain anything. Most names in
+#: KRaft's control records have no colon.
 FIELD = re.compile(r"(\w+:?) (\[[^\]]*\]|\{.*\}|\S+)")
 CONTENT = re.compile(r"(?P<head>.*?)(?: key: (?P<key>.*?))?(?: payload: (?P<payload>.*))?")
 JAVA_OPTIONAL = re.compile(r"OptionalLong(?:\.empty|\[(-?\d+)\])")
@@ -37,7 +37,7 @@ ONLY_OURS = re.compile(r"batches: |note: |gap: |damage: ")
 
 
 def theirs(*options: str, files: list[Path]) -> tuple[list[dict[str, Any]], str]:
-    """Return Kafka's output for files, and its complaints."""
+    """Return the output of Kafka's tool for files, and its complaints."""
     result = run_tool(DUMP, *options, "--files", ",".join(map(str, files)))
     assert result.returncode == 0, result.stderr
     return parsed(result.stdout), result.stderr
@@ -94,7 +94,7 @@ def assert_same(files: list[Path], *options: str, our: tuple[str, ...] = (), som
 
 @pytest.fixture(scope="module")
 def stored(filled_kafka: ApacheKafka, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the node's files, so that both tools read the same data."""
+    """A copy of the node's files; both tools thus read the same data."""
     copied = tmp_path_factory.mktemp("copied") / "data"
     shutil.copytree(filled_kafka.data_dir, copied)
     return copied
@@ -140,11 +140,11 @@ def test_indexes_and_producers(stored: Path) -> None:
         assert damage == []
         kept = [line for line in expected if not str(line.get("line", "")).endswith(" is empty.")]
         assert found == kept, suffix
-        assert len(kept) > len(files), f"nothing in the files {suffix}"
+        assert len(kept) > len(files), f"no output for the {suffix} files"
 
 
 def test_indexes_that_are_written(stored: Path) -> None:
-    """Kafka preallocates 10 MB for indexes. Its tool shows a first entry in the preallocated space; ours does not."""
+    """Kafka preallocates 10 MB for indexes. Its tool shows an entry in the preallocated space; ours does not."""
     files = [path for path in sorted(stored.glob("*-0/*index")) if path.stat().st_size > 100_000]
     assert {path.suffix for path in files} == {".index", ".timeindex"}
     shown = 0
@@ -188,7 +188,7 @@ def test_indexes_that_do_not_fit(stored: Path, tmp_path: Path) -> None:
 
 
 def test_gaps(stored: Path) -> None:
-    """Kafka calls gaps non-consecutive offsets, and starts each file by comparing with -1."""
+    """Kafka reports gaps as non-consecutive offsets, and compares the first offset of each file with -1."""
     files = logs(stored, "moved")
     _, complaints = theirs("--deep-iteration", files=files)
     expected = re.findall(r"  (\d+) is followed by (\d+)", complaints)
@@ -242,7 +242,7 @@ def test_damaged_segments(tmp_path: Path) -> None:
 
 
 def test_remote_log_metadata(tmp_path: Path) -> None:
-    """Kafka prints bodies in Java's notation; the kinds, ids and offsets are compared."""
+    """Kafka prints record bodies in Java's notation; only kinds, ids and offsets are compared."""
     builder = BatchBuilder(2**20)
     vectors = [
         each for each in read_vectors("metadata") if each["module"] == "kafka-storage" and not each.get("unknown_tags")
@@ -259,7 +259,7 @@ def test_remote_log_metadata(tmp_path: Path) -> None:
     compared = 0
     for our, their in zip(found[3:], expected[3:], strict=True):
         text = str(their["payload"])
-        if text.startswith("Error"):  # values that brokers never write
+        if text.startswith("Error"):  # these are values that brokers never write
             continue
         data = our["payload"]["data"]
         assert text.startswith(our["payload"]["type"].title().replace("_", "").removesuffix("Record")), text
@@ -271,7 +271,7 @@ def test_remote_log_metadata(tmp_path: Path) -> None:
 
 
 def test_the_checksum_is_that_of_the_content(tmp_path: Path) -> None:
-    """The checksum of each batch, which both tools print as a number."""
+    """Both tools print the checksum of each batch as a number."""
     builder = BatchBuilder()
     builder.append(1000, b"k", b"value")
     path = tmp_path / f"{0:020}.log"

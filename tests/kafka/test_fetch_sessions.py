@@ -19,7 +19,7 @@ from tests.reference_broker.replicas.fetch_histories import HISTORIES, PARTITION
 
 
 def create(bootstrap: str) -> dict[str, tuple[str, bytes]]:
-    """Create the topics of a history; return the name and id of each by its letter."""
+    """Create the topics of a history; return the name and id of each, keyed by its letter."""
     suffix = uuid.uuid4().hex
 
     async def work() -> dict[str, tuple[str, bytes]]:

@@ -1,7 +1,7 @@
-"""The reference broker writes the same group records as Apache Kafka, for groups that are new, change their protocol,
-have regular expressions, or end; and it can read Kafka's records.
+"""The reference broker writes the same group records as Apache Kafka for groups that are new, change their protocol,
+use regular expressions, or end; it can also read Kafka's records.
 
-Method: the same requests go to both; then both logs of the offsets topic are compared. Member ids, times and hashes
+Method: send the same requests to both, and then compare both logs of the offsets topic. Member ids, times and hashes
 may differ.
 """
 
@@ -168,7 +168,7 @@ def records_in(data: bytes) -> dict[str, list[Any]]:
                 told = state.protocol_type, state.generation, state.protocol, bool(state.leader), len(state.members)
             written = None if record.value is None else record.value_version
             found.setdefault(group, []).append((key.SCHEMA.key, member, written, told))
-    # Kafka orders members as in a hash table.
+    # Kafka orders members by their place in a hash table.
     return {
         group: [sorted(run, key=str) for _, run in groupby(records, itemgetter(0))] for group, records in found.items()
     }

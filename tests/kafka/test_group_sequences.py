@@ -1,10 +1,10 @@
 """The reference broker answers random sequences of group requests as Apache Kafka does.
 
-Method: each request goes to both, in the same order, through the codecs of the same version. The reference broker shows
-immediately which requests it answers and which wait; Apache Kafka must answer the same, with its own ids, and make the
-same requests wait. Kafka's random choice is not compared: which member leads after a leader has left several behind.
-Timeouts are long, so that only the order matters. KAFKAWIRE_SEQUENCES sets the number of sequences; a failure prints
-its seed.
+Method: send each request to both, in the same order, through the codecs of the same version. The reference broker shows
+immediately which requests it answers and which wait; Apache Kafka must give the same answers, with its own ids, and
+make the same requests wait. One thing is not compared, because Kafka chooses it at random: which member leads after the
+leader has left and several members remain. Timeouts are so long that only the order of requests matters.
+KAFKAWIRE_SEQUENCES sets the number of sequences; a failure prints its seed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from tests.reference_broker.groups.sequences import Asked, Script
 
 SEQUENCES = int(os.environ.get("KAFKAWIRE_SEQUENCES", "200"))
 
-#: A second for each is ample; the rest is for starting a node.
+#: One second per sequence is ample; the rest is for starting a node.
 pytestmark = pytest.mark.timeout(120 + SEQUENCES)
 STEPS = 25
 
@@ -53,7 +53,7 @@ REBALANCES_MS = (60_000, 300_000)
 
 
 class Pair:
-    """Both brokers, and the name that each has for the same member.
+    """Both brokers, and the member id that each uses for the same member.
 
     Args:
         bench: the reference broker.
@@ -78,11 +78,11 @@ class Pair:
             if not self.is_left_out(asked):
                 self.ask(asked)
         for asked, _, _, line in self.waiting:
-            assert not line.is_answered(), f"{asked} was to wait"
+            assert not line.is_answered(), f"{asked} should have waited"
             line.frames.close()
 
     def is_left_out(self, asked: Asked) -> bool:
-        """Return whether the result is random, or a request would replace a waiting one, which Kafka never answers."""
+        """Return whether the result is random, or the request replaces a waiting one, which Kafka never answers."""
         group = next((group for group in self.bench.core.groups.classic_groups() if group.group_id == self.group), None)
         if group is None:
             return False
@@ -125,8 +125,8 @@ class Pair:
             self.lines.give(line)
         self.waiting = still
         self.compare(answered)
-        # Nor can a test know when Kafka's timer has ended a rebalance that waits for no member. A join that a new group
-        # refuses for lack of a member id is answered before the group is written; until then Kafka considers the group
+        # Nor can a test know when Kafka's timer has ended a rebalance that waits for no member. A new group refuses a
+        # join without a member id, and answers it before the group is written; until then, Kafka considers the group
         # unknown.
         if isinstance(asked, sequences.Leave | sequences.Join) or any(entry[3] is sent for entry in still):
             self.await_state()
@@ -146,7 +146,7 @@ class Pair:
         until(is_same, lambda: f"{ours}, Apache Kafka {found}")
 
     def compare(self, answered: list[tuple[Asked, Any, Any]]) -> None:
-        """Compare the answers of both, once all names are known."""
+        """Compare both brokers' answers, once all member ids are known."""
         for asked, answer, other in answered:
             if isinstance(asked, sequences.Join) and answer.member_id and answer.member_id not in self.names:
                 self.names[answer.member_id] = other.member_id
@@ -157,7 +157,7 @@ class Pair:
             self.script.answered(asked, answer)
 
     def message(self, asked: Asked, names: dict[str, str]) -> Message:
-        """Return a request with a broker's own names."""
+        """Return a request with the member ids that a broker uses."""
 
         def name(member_id: str) -> str:
             return names.get(member_id, member_id)
@@ -206,7 +206,7 @@ def version_of(asked: Asked) -> int:
 
 
 def shape(message: Message, names: dict[str, str]) -> object:
-    """Return the relevant parts of a response, with the other broker's names."""
+    """Return the parts of a response that are compared, with the other broker's member ids."""
 
     def name(member_id: str) -> str:
         return names.get(member_id, member_id)
@@ -229,7 +229,7 @@ def shape(message: Message, names: dict[str, str]) -> object:
             return [result.error_code for result in message.results]
         case DescribeGroupsResponse():
             (group,) = message.groups
-            # Members that wait for their id have no name yet.
+            # Members that are waiting for their id have no name yet.
             shown = sorted(
                 (names.get(m.member_id, "?"), m.group_instance_id or "", m.member_metadata, m.member_assignment)
                 for m in group.members
@@ -242,7 +242,7 @@ async def create_topic(bootstrap: str) -> None:
     with suppress(BrokerError):
         await create(bootstrap, NewTopic("sequences", 1))
     async with Admin(bootstrap) as admin:
-        # Requests about groups create the offsets topic; this waits until its partitions are coordinated.
+        # Requests about groups create the offsets topic; wait until all its partitions have a coordinator.
         for number in range(16):
             with suppress(BrokerError):
                 await admin.describe_groups([f"sequences-{number}"])

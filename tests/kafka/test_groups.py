@@ -1,6 +1,6 @@
-"""Members of a group join, share, commit and leave on Apache Kafka, with each protocol and assignor.
+"""Members of a group join, share partitions, commit and leave on Apache Kafka, with each protocol and assignor.
 
-Method: the state machines on the real driver, with a reader that only counts: it starts at the committed offset and
+Method: run the state machines on the real driver, with a simulated reader: it starts at the committed offset and
 finishes a record in each partition every 10 ms; no record may be finished twice or skipped.
 """
 
@@ -76,7 +76,7 @@ class CommittedReader(MemoryReader):
 
 
 class Member:
-    """A separate client; `handled` gets each finished record, and `ticked` is set after each read."""
+    """A separate client; `handled` is called with each finished record, and `ticked` is set after each read."""
 
     def __init__(
         self, bootstrap: str, group: str, topic: str, kind: str, handled: list[tuple[int, int]], ticked: asyncio.Event
@@ -139,7 +139,7 @@ class Member:
         self._timer = asyncio.get_running_loop().call_later(0.01, self._read)
 
     def _told(self, event: Event, now_ms: int) -> None:
-        """Make the listener take 50 ms."""
+        """Delay the listener by 50 ms."""
 
         def acknowledge() -> None:
             with suppress(Closed):
@@ -152,7 +152,7 @@ class Member:
 
 
 async def shared(ticked: asyncio.Event, *members: Member) -> None:
-    """Wait until these members read all partitions, each its share."""
+    """Wait until these members read all partitions, each of them its share."""
 
     def is_shared() -> bool:
         parts = [member.reads for member in members]

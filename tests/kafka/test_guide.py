@@ -1,6 +1,6 @@
 """The program on the guide's transactions page runs on Apache Kafka.
 
-Method: as in tests/test_guide.py, which runs the programs of all pages on the reference broker.
+Method: proceed as in tests/test_guide.py, which runs the programs of all pages on the reference broker.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """With a hung broker, every call keeps its time limit, memory is bounded, and the outage is logged.
 
-Method: a signal stops a node of Apache Kafka, leaving its connections open.
+Method: stop an Apache Kafka node with a signal, which leaves its connections open.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ async def timed(call: Awaitable[object], limit_ms: float) -> None:
 
 
 async def warmed(producer: Producer, topic: str) -> None:
-    """Make a producer store a record, however slow the machine is."""
+    """Make a producer store a record, with no limit for a slow machine."""
     while True:
         with suppress(DeliveryTimedOut):
             await producer.send(topic, b"v")
@@ -107,7 +107,7 @@ def test_against_a_broker_that_hangs_every_call_keeps_its_limit(
     areas = Counter(record.name for record in caplog.records)
     assert areas["kafkawire.client"] >= 1
     assert areas["kafkawire.producer"] >= 1
-    assert len(caplog.records) < 30, "an outage is a few lines"
+    assert len(caplog.records) < 30, "an outage takes a few log lines"
 
 
 @pytest.mark.parametrize("io", ["loop", "thread"])

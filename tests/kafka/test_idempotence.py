@@ -1,6 +1,6 @@
 """Apache Kafka and the reference broker give the same answers to idempotent producers, and write the same snapshots.
 
-Method: both get batches with chosen producer ids, epochs and sequence numbers, and the files of both are compared.
+Method: send batches with chosen producer ids, epochs and sequence numbers to both, and compare their files.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.reference_broker.storage.produced_batches import produced
 from tests.reference_broker.storage.produced_cases import changed
 from tests.reference_broker.storage.producer_cases import CASES, Sent
 
-#: The smallest segments that Kafka allows, and batches so large that no two fit.
+#: The smallest segments that Kafka allows, and batches so large that no two of them fit.
 CONFIG = {"segment.bytes": str(1024 * 1024)}
 LARGE = b"v" * 600_000
 
@@ -70,7 +70,7 @@ def test_answers(name: str, request: pytest.FixtureRequest) -> None:
     topic = create(bootstrap, CONFIG)
     for number, (before, last, expected) in enumerate(CASES):
         with connected(bootstrap) as socket:
-            # All cases share one log but have their own producers; each case's offsets count from its first one.
+            # All cases share one log but have their own producers; offsets are relative to each case's first offset.
             shift = 10 * (number + 1)
             start = send(socket, topic, Sent(-1, 1, producer=-1, epoch=-1)).base_offset + 1
             for sent in before:
@@ -99,7 +99,7 @@ def test_ids(name: str, request: pytest.FixtureRequest) -> None:
     for version in APIS[ApiKey.INIT_PRODUCER_ID].stable_versions.numbers():
         with connected(bootstrap) as socket:
             answer = identified(socket, InitProducerIdRequest(None), version)
-            # Kafka has no producer ids yet at the first request.
+            # When the first request arrives, Kafka has no producer ids yet.
             while answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and time.monotonic() < deadline:
                 answer = identified(socket, InitProducerIdRequest(None), version)
         assert (answer.error_code, answer.producer_epoch) == (ErrorCode.NONE, 0)

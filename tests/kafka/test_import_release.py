@@ -1,6 +1,6 @@
 """The schemas include those of the current release and of 3.9: importing either again changes nothing.
 
-Method: the jars of both releases are imported into a copy of the schemas.
+Method: import the jars of both releases into a copy of the schemas.
 """
 
 from __future__ import annotations

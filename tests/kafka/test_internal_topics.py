@@ -1,7 +1,7 @@
-"""The example prints the four internal topics of a real Apache Kafka.
+"""The example prints the four internal topics of a real Apache Kafka node.
 
-Method: a node used by groups of each protocol, a transactional producer and a share group; the example's output
-is parsed.
+Method: use a node with groups of each protocol, a transactional producer and a share group; then parse the example's
+output.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """kcat, the command-line tool of the C client, works on the reference broker.
 
-Method: kcat runs to completion, started as a user would, and its output is compared.
+Method: run kcat to completion, as a user would, and compare its output.
 """
 
 from __future__ import annotations

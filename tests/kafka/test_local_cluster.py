@@ -1,6 +1,6 @@
-"""A cluster of three brokers with a real ZooKeeper survives the loss of each member, and its table shows the losses.
+"""A cluster of three brokers with a real ZooKeeper survives the loss of each member, and its table shows each loss.
 
-Method: `kafkawire.testing.Cluster`, started as users would; the producer uses acks=all and awaits each acknowledgement.
+Method: start `kafkawire.testing.Cluster` as users would; the producer uses acks=all and awaits each acknowledgement.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kafkawire.testing import Cluster
 from tests.kafka.apache import run_tool
 from tests.needs import SPARK
 
-#: A new leader takes over when a killed one's 6 s session ends, or later on a loaded machine.
+#: A new leader takes over when the killed leader's 6 s session ends, or later on a loaded machine.
 TIMEOUT_MS = 60_000
 
 
@@ -81,7 +81,7 @@ def test_the_table_knows_leaders_and_lags(cluster: Cluster) -> None:
 
 
 def test_a_throttled_reassignment(cluster: Cluster) -> None:
-    """Kafka's tool sets the throttle, raises it so that the replica can be moved, and removes it."""
+    """Kafka's tool sets a throttle, raises it to let the replica move, and removes it."""
     topic, rates = "moving", [f"{side}.replication.throttled.rate" for side in ("leader", "follower")]
     with sync.Admin(cluster.bootstrap) as admin:
         admin.create_topics(NewTopic(topic, assignments={0: (1, 2)}, configs={"min.insync.replicas": "1"}))
@@ -104,7 +104,7 @@ def test_a_throttled_reassignment(cluster: Cluster) -> None:
             return [configs[name].value for name in rates if name in configs]
 
     with tempfile.TemporaryDirectory() as folder:
-        # A replica fetches 1 MiB first, and then as much as the rate allows in eleven seconds, so 20 MB take minutes.
+        # A replica first fetches 1 MiB, and then as much as the rate allows in eleven seconds, so 20 MB takes minutes.
         reassign(folder, "--execute", "--throttle", "1000")
         assert rates_of(1) == rates_of(3) == ["1000", "1000"]
         assert "still in progress" in reassign(folder, "--verify", "--preserve-throttles")

@@ -1,6 +1,6 @@
 """MirrorMaker 2 mirrors topics between the reference broker and Apache Kafka, with the same results in both directions.
 
-Method: one MirrorMaker works in both directions at once, on a topic and a group of each broker. Its results on the
+Method: let one MirrorMaker work in both directions at once, on a topic and a group of each broker. Its results on the
 other broker are compared: records, partitions, configurations and translated offsets, before and after a change.
 """
 
@@ -23,7 +23,7 @@ from tests.kafka.mirror import mirror_maker
 from tests.kafka.servers import BROKER_OPTIONS, Server
 from tests.kafka.tools import run
 
-#: The jars may have to be fetched first; both brokers and MirrorMaker then take half a minute to start.
+#: The jars may have to be fetched first; then both brokers and MirrorMaker take half a minute to start.
 pytestmark = pytest.mark.timeout(600)
 
 TIMEOUT_SECONDS = 120
@@ -42,7 +42,7 @@ def test_topics_are_mirrored_in_both_directions(tmp_path: Path) -> None:
         with mirror_maker(addresses, tmp_path, topics=f"{TOPIC}-.*", groups=f"{GROUP}-.*") as process:
 
             def until(see: Callable[[str, str], Any], wanted: Any) -> None:
-                """Wait until an observation is the same for the mirrors of both topics."""
+                """Wait until the same is observed for the mirrors of both topics."""
                 deadline = time.monotonic() + TIMEOUT_SECONDS
                 for source, target in (("kafka", "ours"), ("ours", "kafka")):
                     while (seen := see(source, addresses[target])) != wanted:
@@ -85,7 +85,7 @@ def partitions(source: str, target: str) -> int:
 
 
 def records(source: str, target: str) -> list[tuple[int, str]]:
-    """Return the mirror's records, by partition."""
+    """Return the mirror's records, keyed by partition."""
     with Consumer(target, auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition(mirror(source), number) for number in range(2)])
         found = [(each.partition, (each.value or b"").decode()) for each in consumer.records(stop_at_end=True)]

@@ -1,8 +1,8 @@
-"""Reference brokers and nodes of Apache Kafka 3.9.1 form one cluster: nothing is lost while each is killed in turn.
+"""Reference brokers and Apache Kafka 3.9.1 nodes form one cluster, and nothing is lost while each is killed in turn.
 
-Method: one real ZooKeeper, with two of our brokers and one of Kafka's, or the reverse, and each kind as the controller.
-Kafka's own tools create, change, reassign and delete topics. A load runs while the brokers are killed or shut down one
-after another; then its counts are checked, and the segments of all replicas compared byte for byte.
+Method: run two of our brokers and one of Kafka's, or the reverse, on one real ZooKeeper, with each kind as the
+controller. Kafka's own tools create, change, reassign and delete topics. A load runs while the brokers are killed or
+shut down one after another; then its counts are checked, and the segments of all replicas are compared byte for byte.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def fill(cluster: MixedCluster, topic: str, partitions: int) -> None:
 
 
 def reassign(cluster: MixedCluster, topic: str, replicas: dict[int, list[int]], folder: Path) -> None:
-    """Move the replicas of a topic with Kafka's tool and a throttle, and wait until they have moved."""
+    """Move the replicas of a topic with Kafka's tool and a throttle, and wait until the move is complete."""
     file = folder / "reassignment.json"
     partitions = [{"topic": topic, "partition": number, "replicas": wanted} for number, wanted in replicas.items()]
     file.write_text(json.dumps({"version": 1, "partitions": partitions}))

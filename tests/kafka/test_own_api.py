@@ -1,7 +1,7 @@
-"""A user's own API does not disturb Kafka's APIs, neither in a client that knows it nor in a broker that serves it.
+"""A user's own API disturbs Kafka's APIs neither in a client that knows it nor in a broker that serves it.
 
-Method: the example's client sends requests to Apache Kafka; Kafka's own clients work on the example's broker, and see
-the unknown API.
+Method: send requests from the example's client to Apache Kafka, and run Kafka's own clients, which do not know the API,
+on the example's broker.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.kafka.apache import ApacheKafka
 from tests.kafka.servers import BROKER_OPTIONS
 from tests.kafka.tools import run
 
-#: Every run of a tool starts a JVM.
+#: Each run of a tool starts a JVM.
 pytestmark = pytest.mark.timeout(400)
 
 GREET = APIS[ApiKey.GREET]
@@ -87,7 +87,7 @@ def test_an_api_that_is_not_served_closes_the_connection(kafka: ApacheKafka, bro
 
 
 def test_an_unknown_version_of_api_versions(kafka: ApacheKafka, greeting: Broker) -> None:
-    """The response is identical byte for byte, whichever other APIs the broker serves."""
+    """The response is byte-for-byte identical, whatever other APIs the broker serves."""
     unknown = KAFKA[KafkaKey.API_VERSIONS].versions.last + 1
     answers = []
     for bootstrap in (kafka.bootstrap, greeting.bootstrap):

@@ -1,6 +1,7 @@
 """Other Python clients list topics, produce, and consume in a group on the reference broker.
 
-Method: the same steps with kafka-python, aiokafka and confluent-kafka, each through its own API and with its defaults.
+Method: take the same steps with kafka-python, aiokafka and confluent-kafka, each through its own API and with its
+defaults.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ TIMEOUT_SECONDS = 60
 
 PARTITIONS = 3
 
-#: Key, value and headers.
+#: A record's key, value and headers.
 Content = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 
 RECORDS: list[Content] = [
@@ -36,7 +37,7 @@ Result = TypeVar("Result")
 
 
 class Peer(Protocol):
-    """Each client's steps, through its own API."""
+    """The steps that each client takes through its own API."""
 
     def topics(self, bootstrap: str) -> set[str]:
         """Return the names of all topics."""
@@ -52,7 +53,7 @@ class Peer(Protocol):
 
 
 class KafkaPython:
-    """kafka-python, which blocks."""
+    """kafka-python, whose calls block."""
 
     def __init__(self) -> None:
         self._kafka: Any = import_module("kafka")
@@ -166,7 +167,7 @@ class ConfluentKafka:
             found: list[Content] = []
             while len(found) < count:
                 message = consumer.poll(TIMEOUT_SECONDS)
-                assert message is not None, f"nothing came after {len(found)} records"
+                assert message is not None, f"no further record arrived after {len(found)}"
                 assert message.error() is None
                 found.append((message.key(), message.value(), tuple(message.headers() or ())))
             consumer.commit(asynchronous=False)
@@ -184,7 +185,7 @@ def _run(work: Awaitable[Result]) -> Result:
 
 @pytest.fixture(params=[KafkaPython, AioKafka, ConfluentKafka])
 def peer(request: pytest.FixtureRequest) -> Peer:
-    """Each client in turn; the environment of `make test-kafka` has them all."""
+    """Each client in turn; the environment for `make test-kafka` has them all."""
     client: Peer = request.param()
     return client
 

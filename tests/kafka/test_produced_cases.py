@@ -1,6 +1,6 @@
-"""Apache Kafka and the reference broker answer odd batches as specified in one table.
+"""Apache Kafka and the reference broker answer unusual batches as specified in one table.
 
-Method: every case in `produced_cases.py` is produced to both, with the current time; the stored batches are read back.
+Method: produce every case in `produced_cases.py` to both, with the current time, and read back the stored batches.
 """
 
 from __future__ import annotations

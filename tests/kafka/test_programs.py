@@ -1,8 +1,8 @@
-"""Programs that use third-party clients with their defaults work on the reference broker as on Apache Kafka.
+"""Programs that use third-party clients with their defaults work on the reference broker as they do on Apache Kafka.
 
-Method: each program runs one scenario to completion. Its observations are compared with the records of this project's
-own clients and with the batches in the broker's files; its errors after a mistake are compared with those on Apache
-Kafka.
+Method: let each program run one scenario to completion. Its observations are compared with the records of this
+project's own clients and with the batches in the broker's files; its errors after a mistake are compared with those on
+Apache Kafka.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def test_two_members_share_the_partitions(broker: Broker, program: Program, prot
 
 
 def await_members(bootstrap: str, group: str, protocol: str, members: list[subprocess.Popen[str]]) -> None:
-    """Wait until a group has its members, and each member its partitions."""
+    """Wait until a group has its members, and each member has its partitions."""
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while members_of(bootstrap, group, protocol) != ("Stable", len(members)):
         assert time.monotonic() < deadline, members_of(bootstrap, group, protocol)
@@ -171,7 +171,7 @@ def await_members(bootstrap: str, group: str, protocol: str, members: list[subpr
 
 
 def members_of(bootstrap: str, group: str, protocol: str) -> tuple[str, int]:
-    """Return a group's state, and how many members it has."""
+    """Return a group's state and its number of members."""
     host, port = bootstrap.rsplit(":", 1)
     with FrameSocket(host, int(port), TIMEOUT_SECONDS) as socket:
         if protocol == "classic":
@@ -229,7 +229,7 @@ def strict() -> Iterator[list[Server]]:
         yield [kafka, broker]
 
 
-#: Mistakes, and the error code in a broker's response.
+#: Mistakes, and the error code with which a broker responds to each.
 MISTAKES = {
     "unknown topic": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     "large record": ErrorCode.MESSAGE_TOO_LARGE,
@@ -250,7 +250,7 @@ MORE = {
         pytest.param(program, kind, id=f"{program.name}-{kind.replace(' ', '-')}")
         for program in PROGRAMS
         for kind in MISTAKES
-        if not (program.name == "rskafka" and kind == "bad config")  # its topics have no configuration
+        if not (program.name == "rskafka" and kind == "bad config")  # rskafka's topics have no configuration
     ],
 )
 def test_a_mistake_is_told_as_apache_kafka_tells_it(strict: list[Server], program: Program, kind: str) -> None:
@@ -260,7 +260,7 @@ def test_a_mistake_is_told_as_apache_kafka_tells_it(strict: list[Server], progra
     assert on_ours["text"] == on_kafka["text"] or MORE[kind] in on_ours["text"]
     assert on_ours.get("error") == on_kafka.get("error")
     if (program.name, kind) in {("kafka-python", "unknown topic"), ("java", "unknown topic")}:
-        assert "metadata" in on_ours["text"]  # these clients report no code: they have waited for the topic
+        assert "metadata" in on_ours["text"]  # these clients report no code, but that they waited for the topic in vain
     elif program.name == "rskafka":
         assert on_ours["text"].upper() == MISTAKES[kind].name.replace("_", "")
     else:

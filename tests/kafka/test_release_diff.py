@@ -1,7 +1,7 @@
-"""Releases from 2.8 on can be imported and compared with the current schemas, which shows the changes since.
+"""Releases from 2.8 on can be imported and compared with the current schemas; the comparison shows all later changes.
 
-Method: the jars of each release are imported into an empty folder and into a copy of the schemas, then `kafkawire
-codegen diff` compares each with the schemas; all commands run as programs.
+Method: import the jars of each release into an empty folder and into a copy of the schemas, and compare each with the
+schemas by means of `kafkawire codegen diff`; all commands run as programs.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ SCHEMAS = Path(kafkawire.__file__).parent / "schemas"
 
 TIMEOUT_SECONDS = 120
 
-#: The changes from each release to the current schemas. Before 3.8, records of KRaft and of the new group types were
-#: previews whose format later changed.
+#: The changes from each release to the current schemas. Before 3.8, the records of KRaft and of the new group types
+#: were previews whose formats later changed.
 CHANGES = {
     "2.8.2": (
         "FetchRequest 0-3 - version dropped note",
@@ -81,7 +81,7 @@ def test_import_into_a_copy_of_the_schemas(tmp_path: Path, release: str) -> None
     assert codegen("diff", older, copy).stdout.startswith("0 changes: ")
     back = codegen("import", fetch_jars(RELEASE), "--schemas", copy, "--remove", "--forget")
     assert (back.returncode, back.stderr) == (0, "")
-    # The rest is history that these jars do not include.
+    # The remaining changes are history that these jars do not include.
     _columns, *changes, counts = codegen("diff", copy, SCHEMAS).stdout.splitlines()
     assert counts.endswith(" 0 with a note, 0 that break the wire")
     assert {change for change in changes if "known, removed in 4." not in change} == {

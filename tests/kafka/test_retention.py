@@ -1,6 +1,6 @@
-"""Old segments are removed and records deleted on request as on Apache Kafka, with the same responses and log starts.
+"""Old segments are removed, and records deleted on request, as on Apache Kafka, with the same responses and log starts.
 
-Method: both get the same requests and check their logs several times a second; every batch has its own segment.
+Method: send the same requests to both, which check their logs several times a second; every batch has its own segment.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def addresses() -> Iterator[list[str]]:
 
 
 async def fill(bootstrap: str) -> None:
-    """Create the topics, and write batches of one record of 100 bytes, two milliseconds apart."""
+    """Create the topics, and write batches of one 100-byte record each, two milliseconds apart."""
     await topics.create(bootstrap, *(NewTopic(name, 1, 1, configs=configs) for name, configs in TOPICS.items()))
     async with Producer(bootstrap) as producer:
         for name in TOPICS:
@@ -117,7 +117,7 @@ def test_what_cannot_be_deleted(addresses: list[str]) -> None:
 
 @pytest.mark.parametrize("topic", ["old", "large", "larger"])
 def test_old_segments(addresses: list[str], topic: str) -> None:
-    """Apache Kafka's log start, once it has moved, is the expected one."""
+    """The expected value is Apache Kafka's log start after it has moved."""
     kafka, broker = addresses
 
     def start_of(bootstrap: str) -> tuple[int, int, int, int]:

@@ -1,6 +1,6 @@
 """Apache Kafka and the reference broker begin new segments at the same batches, both by age and by index size.
 
-Method: both get the same batches with chosen timestamps; the file names show where segments begin.
+Method: send the same batches with chosen timestamps to both; the file names show where segments begin.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def test_segments(either: Server, case: Rolled) -> None:
     ("kind", "timestamp"), [("LogAppendTime", START_MS), ("LogAppendTime", -1), ("CreateTime", -1)]
 )
 def test_the_broker_s_clock_rolls(either: Server, kind: str, timestamp: int) -> None:
-    """If batches all have the same producer timestamp, or none, segments roll by the broker's time."""
+    """If all batches have the same producer timestamp, or none, segments roll according to the broker's clock."""
     topic = create(either.bootstrap, {"segment.ms": "20", "message.timestamp.type": kind})
 
     def has_rolled() -> bool:

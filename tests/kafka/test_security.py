@@ -1,6 +1,6 @@
-"""Clients log in to Apache Kafka in every way it offers, stay logged in, and report why a login is refused.
+"""Clients log in to Apache Kafka in every way that it offers, stay logged in, and report why a login is refused.
 
-Method: one node with TLS, SASL and an authorizer, and SASL sessions of two seconds; the log must not contain a
+Method: use one node with TLS, SASL and an authorizer, and SASL sessions of two seconds; the log must not contain a
 password.
 """
 
@@ -85,7 +85,7 @@ def mutual_tls(kafka: SecureKafka, certificates: Certificates) -> Options:
 
 
 async def there_and_back(options: Options, name: str) -> None:
-    """Create a topic, produce to it, and read it as a group."""
+    """Create a topic, produce to it, and read it in a group."""
     async with Admin(**options) as admin:
         await admin.create_topics(NewTopic(name, 1, 1))
     async with Producer(**options) as producer:
@@ -183,7 +183,7 @@ def test_a_token_from_a_service(secure_kafka: SecureKafka) -> None:
 
 
 def refusal(options: Options) -> KafkaWireError:
-    """Return why a client cannot start; it must fail quickly."""
+    """Return the reason why a client cannot start; it must fail quickly."""
 
     async def start() -> None:
         async with Admin(**options) as admin:
@@ -241,7 +241,7 @@ def test_an_authority_that_is_not_trusted(secure_kafka: SecureKafka, certificate
 
 
 def test_another_host(secure_kafka: SecureKafka, certificates: Certificates) -> None:
-    """The certificate is valid for localhost, not for its address."""
+    """The certificate is valid for `localhost`, but not for 127.0.0.1."""
     options = mutual_tls(secure_kafka, certificates)
     options["bootstrap_servers"] = options["bootstrap_servers"].replace("localhost", "127.0.0.1")
     error = refusal(options)
@@ -324,7 +324,7 @@ def test_a_node_that_hangs(secure_kafka: SecureKafka, certificates: Certificates
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[Address]:
     """The addresses of the connections that a test opens."""
     found: list[Address] = []
-    original = BrokerConnection.open.__func__  # type: ignore[attr-defined]  # of a class method
+    original = BrokerConnection.open.__func__  # type: ignore[attr-defined]  # `open` is a class method
 
     async def note(cls: type[BrokerConnection], network: Any, address: Address, settings: Any) -> BrokerConnection:
         found.append(address)
@@ -343,8 +343,8 @@ def test_sessions_end_under_load(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """For four sessions, records use the initial connections; no record is lost or repeated, and no connection ends."""
-    monkeypatch.setattr(log_limit, "INTERVAL_MS", 0)  # each login is counted by its log line
+    """For four session lengths, the initial connections carry all records; none is lost or repeated."""
+    monkeypatch.setattr(log_limit, "INTERVAL_MS", 0)  # logins are counted by their log lines
     options = sasl(secure_kafka, mechanism)
     topic = f"load-{mechanism}"
     sent = 0
@@ -374,7 +374,7 @@ def test_sessions_end_under_load(
     run(test())
     assert found == [b"%d" % number for number in range(sent)]
     assert sent > 1000
-    # The admin has 1, the producer 1, and the consumer 2 each for bootstrap and node, all from the start.
+    # From the start, the admin has 1 connection, the producer 1, and the consumer 2 each for bootstrap and node.
     again = [record for record in caplog.records if record.getMessage().startswith("authenticated again")]
     assert len(again) >= 3 * 2
     assert len(opened) <= 6
@@ -401,7 +401,7 @@ def test_a_session_that_ended_while_the_program_was_busy(secure_kafka: SecureKaf
 
 
 def test_a_password_that_is_wrong_from_now_on(secure_kafka: SecureKafka) -> None:
-    """The connection ends with the reason, as do the requests on it."""
+    """The connection and the requests on it fail with the reason."""
     password = PASSWORDS["admin"]
 
     async def login(host: str) -> Authenticator:
@@ -427,7 +427,7 @@ def test_a_password_that_is_wrong_from_now_on(secure_kafka: SecureKafka) -> None
 
 
 def test_cancelled_at_any_time(secure_kafka: SecureKafka, certificates: Certificates) -> None:
-    """At any stage, a client leaves no task and no open socket; warnings about them are errors."""
+    """Whenever a client is cancelled, it leaves no task and no open socket; warnings about them are errors."""
     options = over_tls(secure_kafka, certificates, sasl(secure_kafka, "SCRAM-SHA-256"))
 
     async def start() -> None:

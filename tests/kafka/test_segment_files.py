@@ -1,8 +1,8 @@
 """Kafka's own tool reads the reference broker's files, and `walk` reads Apache Kafka's.
 
-Method: records with every codec, with and without keys, values and headers, in several batches and segments.
-DumpLogSegments reads the files of the reference broker, and its output is compared record by record; topics that
-Apache Kafka compresses itself are read directly from its data folder; the same batches produce the same files on both.
+Method: store records with every codec, with and without keys, values and headers, in several batches and segments.
+DumpLogSegments reads the files of the reference broker, and its output is compared record by record; topics that Apache
+Kafka compresses itself are read directly from its data folder. The same batches must result in the same files on both.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ ODD = [
 
 
 def given(count: int) -> list[Given]:
-    """Return odd records, then `count` plain ones of 2,000 characters that compress to no less than half."""
+    """Return odd records, then `count` plain ones of 2,000 characters that compress to half their size at best."""
     chance = random.Random(count)
     plain = [Given(b"key-%d" % number, chance.randbytes(1000).hex().encode()) for number in range(count)]
     return ODD + plain
@@ -80,7 +80,7 @@ def finish(work: Awaitable[None]) -> None:
 
 
 class Written(NamedTuple):
-    """The records that the broker received, and the partition's folder."""
+    """The records that the broker received, and the folder of their partition."""
 
     records: list[tuple[str, Given]]
     folder: Path
@@ -88,7 +88,7 @@ class Written(NamedTuple):
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
-    """A partition of the reference broker after a clean stop."""
+    """A partition of the reference broker after a clean shutdown."""
     data_dir = tmp_path_factory.mktemp("broker")
     records = given(400)
     codecs = [codec.name.lower() for codec in Compression]
@@ -162,12 +162,12 @@ def test_kafka_reads_the_offsets_that_the_broker_keeps(tmp_path: Path) -> None:
 def test_same_batches_make_same_files(kafka: ApacheKafka, tmp_path: Path) -> None:
     async def fill(bootstrap: str) -> None:
         await create(bootstrap, "alike", segment_bytes=str(SEGMENT_BYTES))
-        # With idempotence, batches would differ in their producer ids.
+        # With idempotence, the batches' producer ids would differ.
         options: dict[str, Any] = {"batch_size": BATCH_BYTES, "linger_ms": 10_000, "enable_idempotence": False}
         async with Producer(bootstrap, **options) as producer:
             for batch in range(80):
                 for number in range(batch % 5 + 1):
-                    # Time goes backwards in every fourth batch, which the time index omits.
+                    # Timestamps go backwards in every fourth batch, and the time index omits that batch.
                     timestamp_ms = START_MS + (batch - 6 * (batch % 4 == 3)) * 1000 + number
                     value = b"%d" % batch * (5000 * (batch % 3))
                     producer.send("alike", value, key=b"key", partition=0, timestamp_ms=timestamp_ms)
@@ -184,7 +184,7 @@ def test_same_batches_make_same_files(kafka: ApacheKafka, tmp_path: Path) -> Non
     for name in names:
         expected, found = (theirs / name).read_bytes(), (ours / name).read_bytes()
         if name.startswith(active) and name.endswith("index"):
-            # Kafka keeps spare room after the entries, and writes the time index's last entry when it rolls or stops.
+            # Kafka preallocates room after the entries, and writes the time index's last entry when it rolls or stops.
             expected = expected.rstrip(b"\0")
             assert found[: len(expected)] == expected, name
         else:

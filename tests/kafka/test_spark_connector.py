@@ -1,9 +1,9 @@
 """The data sources return exactly the rows of Spark's Kafka connector, and the records that kafka-python decodes.
 
-Method: Apache Kafka gets records with every codec, with and without keys, values and headers, in transactions that are
-committed and aborted, and compacts them. Then Spark reads the topics through its connector and through `kafkawire`,
-with the same options, and the node's files with `kafka_segments`; whole rows of batch queries and of streams are
-compared.
+Method: write records to Apache Kafka with every codec, with and without keys, values and headers, in committed and
+aborted transactions, and have Kafka compact them. Then Spark reads the topics through its connector and through
+`kafkawire`, with the same options, and the node's files with `kafka_segments`; whole rows of batch queries and streams
+are compared.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.kafka.connector import connector_jars
 from tests.kafka.topics import await_markers, create
 from tests.spark_session import local_session
 
-pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `spark` brings it")
+pytest.importorskip("pyspark.sql", reason="pyspark is not installed; install the extra `spark`")
 
 pytestmark = [
     pytest.mark.timeout(400),
@@ -99,7 +99,7 @@ async def fill(bootstrap: str) -> None:
                     for _ in range(chance.randint(1, 9)):
                         given = {**record(chance, number), "key": b"key %d" % chance.randrange(50)}
                         producer.send(topic, partition=partition, timestamp_ms=START_MS + number, **given)
-                await producer.flush()  # records that were never sent would not be aborted
+                await producer.flush()  # records that were never sent would not appear as aborted
                 await (producer.commit_transaction() if chance.random() < 0.5 else producer.abort_transaction())
         async with Producer(bootstrap, compression=codec, batch_size=4000) as producer:
             for number in range(300):
@@ -108,7 +108,7 @@ async def fill(bootstrap: str) -> None:
     async with Producer(bootstrap) as producer:
         for number in range(50):
             producer.send(STAMPED, **record(chance, number))
-    # A partition may end with invisible records.
+    # A partition may end with records that are invisible to readers.
     async with Producer(bootstrap, transactional_id="rows-last") as producer:
         await producer.begin_transaction()
         for partition in range(PARTITIONS):
@@ -129,7 +129,7 @@ def record(chance: random.Random, number: int) -> dict[str, Any]:
 
 
 def rows_of(frame: Any) -> Rows:
-    """Return the rows by partition and offset, as values that can be compared."""
+    """Return the rows, keyed by partition and offset, as values that can be compared."""
     columns = ["topic", "partition", "offset", "key", "value", "timestamp", "timestampType", "headers"]
     return sorted((plain(row) for row in frame.select(*columns).collect()), key=lambda row: row[:3])
 
@@ -187,7 +187,7 @@ def test_segments(spark: Any, node: ApacheKafka, level: str) -> None:
 
 
 def test_what_is_compared(spark: Any, node: ApacheKafka) -> None:
-    """The topic has gaps, aborted records, and all kinds of keys, values and headers."""
+    """The topic that is compared has gaps, aborted records, and all kinds of keys, values and headers."""
     rows = rows_of(frame_of(spark.read, "kafkawire", node, subscribe=f"{CODECS},{COMPACTED}"))
     committed = rows_of(frame_of(spark.read, "kafkawire", node, subscribe=f"{CODECS},{COMPACTED}", **COMMITTED))
     assert len(committed) < len(rows)
@@ -252,7 +252,7 @@ def test_stream(spark: Any, node: ApacheKafka, tmp_path: Path, level: str) -> No
 
 
 def test_checkpoints(spark: Any, node: ApacheKafka, tmp_path: Path) -> None:
-    """A query continues where the other one ended: the text form of the offsets is the same."""
+    """A query continues where the other one ended, because the text form of the offsets is the same."""
     asyncio.run(create(node.bootstrap, NewTopic("handed-on", PARTITIONS, configs=KEPT)))
     ends, total = [], 0
     for name, count in [("kafka", 10), ("kafkawire", 7), ("kafkawire", 0), ("kafka", 5)]:

@@ -1,7 +1,8 @@
-"""Spark's sink on Apache Kafka: transactions finished by another process, and killed drivers.
+"""Spark's sink works on Apache Kafka: another process finishes its transactions, and drivers may be killed.
 
-Method: tests/sdk/spark/sink/killing.py kills the drivers: at each of its chosen moments (without transactions, at one),
-or as often as KAFKAWIRE_SPARK_KILLS says. Transactions are tested in both versions of the protocol.
+Method: kill the drivers with tests/sdk/spark/sink/killing.py, either at each of the moments that it chooses (without
+transactions, at one of them) or as often as KAFKAWIRE_SPARK_KILLS says. Test transactions in both versions of the
+protocol.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `spark` brings it")
+pytest.importorskip("pyspark.sql", reason="pyspark is not installed; install the extra `spark`")
 
 from kafkawire import GroupMetadata, OffsetAndMetadata, TopicPartition
 from kafkawire.errors import BrokerError
@@ -34,19 +35,19 @@ from tests.sdk.spark.sink.topics import committed
 
 KILLS = int(os.environ.get("KAFKAWIRE_SPARK_KILLS", "4"))
 
-# Each kill takes as long as a driver needs to start.
+# Each kill takes as long as the startup of a driver.
 pytestmark = pytest.mark.timeout(300 + 60 * KILLS)
 
 
 @pytest.fixture(scope="module", params=[1, 2])
 def node(request: pytest.FixtureRequest) -> Iterator[ApacheKafka]:
-    """A node of either version of transactions; each test has its own topics and ids."""
+    """A node with either transaction version; each test uses its own topics and ids."""
     with ApacheKafka(features={TRANSACTION_VERSION_FEATURE: request.param}) as kafka:
         yield kafka
 
 
 def prepared(node: ApacheKafka, topic: str) -> PreparedTransaction:
-    """Return a transaction of one record whose producer is gone."""
+    """Prepare a transaction of one record, let its producer disappear, and return the transaction."""
     with Producer(node.bootstrap, transactional_id=topic) as producer:
         producer.begin_transaction()
         producer.send(topic, b"v")
@@ -70,7 +71,7 @@ def test_ends_from_outside(node: ApacheKafka, commits: bool) -> None:
         assert [[each.offset for each in found.values()] for found in offsets] == ([[1], [2]] if commits else [[], []])
         with pytest.raises(BrokerError):
             coordinators.end([transaction], commits=not commits)
-    prepared(node, topic)  # begins once the previous one has fully ended
+    prepared(node, topic)  # it begins once the previous one has fully ended
     assert [each.value for each in committed(node.bootstrap, topic)] == ([b"v"] if commits else [])
 
 
@@ -85,7 +86,7 @@ def test_a_later_producer_fences(node: ApacheKafka) -> None:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("source", ["kafkawire", "kafka_segments"])
 def test_kills_with_transactions(kafka: ApacheKafka, tmp_path: Path, source: str) -> None:
-    """From one topic to another, or from its files: committed records are copied, each exactly once."""
+    """Committed records, read from a topic or its files, are copied to another topic exactly once."""
     folder = kafka.data_dir if source == "kafka_segments" else None
     given = source_of_topic(kafka.bootstrap, f"{source}-in", KILLS, folder)
     assert given.format == source

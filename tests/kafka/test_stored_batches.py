@@ -1,7 +1,7 @@
 """Fetching stored batches returns the bytes of Apache Kafka's files, even for internal topics.
 
-Method: a node has written every kind of batch, with transactions and compaction; each of its partitions is read
-from the leader and from the segments.
+Method: use a node that has written every kind of batch, with transactions and compaction, and read each of its
+partitions from the leader and from the segments.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Kafka's command-line tools work on the reference broker as they do on Kafka.
 
-Method: each tool runs to completion, started as a user would, and its output is compared.
+Method: run each tool to completion, as a user would, and compare its output.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ VERSIONS = "org.apache.kafka.tools.BrokerApiVersionsCommand"
 PRODUCER_PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
 CONSUMER_PERFORMANCE = "org.apache.kafka.tools.ConsumerPerformance"
 
-#: How long a consumer waits for a record that never comes.
+#: How long a consumer waits for a further record.
 PATIENCE = ("--timeout-ms", "30000")
 
 

@@ -1,6 +1,6 @@
-"""Values of topic configurations are accepted, refused and described as in Apache Kafka.
+"""Values of topic configurations are accepted, refused and described as they are by Apache Kafka.
 
-Method: both brokers get a validate-only CreateTopics, with one topic for each value, and DescribeConfigs.
+Method: send to both brokers a validate-only CreateTopics, with one topic for each value, and DescribeConfigs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Apache Kafka's RE2/J and the reference broker treat every expression in the same way.
+"""The RE2/J library in Apache Kafka and the reference broker treat every expression in the same way.
 
-Method: the program `Patterns.java` with the release's jar gives the answers for the table, for all Unicode classes by
-name, and for random expressions with every name of at most two characters and some longer ones.
+Method: obtain the answers from the program `Patterns.java` with the release's jar: for the table, for all named Unicode
+classes, and for random expressions with every name of at most two characters and some longer ones.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Fixed histories of transactions leave the same files as on Apache Kafka, and consumers fetch the same data.
 
-Method: both brokers assign the same producer ids, so transaction indexes are compared byte for byte. So are producer
-snapshots, except for producers' timestamps: a marker has the time at which the broker wrote it. Fetches begin at every
+Method: have both brokers assign the same producer ids, and compare transaction indexes byte for byte, and producer
+snapshots except for producers' timestamps: a marker has the time at which the broker wrote it. Fetches begin at every
 offset, with several limits, because the list of aborted transactions depends on the returned records.
 """
 
@@ -39,21 +39,21 @@ from tests.reference_broker.transactions.sequences import (
     Wait,
 )
 
-#: The smallest segments that Kafka allows; two large batches fill one, and the index has an entry for most
-#: batches. The reference broker writes its transaction index with each sync.
+#: The smallest segments that Kafka allows, which two large batches fill, and an index with an entry for most batches.
+#: The reference broker writes its transaction index with each sync.
 CONFIGS = {"segment.bytes": str(1024 * 1024), "index.interval.bytes": "100", "flush.messages": "1"}
 LARGE = b"v" * 600_000
 
 TIMEOUT_MS = 60_000
 
-#: The timeout of a transaction that should expire: long enough for two requests.
+#: The timeout of a transaction that should expire; it leaves enough time for two requests.
 PASSING_MS = 5_000
 
 A, B, C = PARTITIONS
 
 
 class History:
-    """A history on both brokers.
+    """A history that runs on both brokers.
 
     Args:
         pair: both brokers.
@@ -65,7 +65,7 @@ class History:
         self.values = 0
 
     def do(self, asked: Asked, *, is_passing: bool = False) -> object:
-        """Send a request that must succeed; see `Pair.do`."""
+        """Send a request that must succeed to both; see `Pair.do`."""
         answer = self.pair.do(asked, is_passing=is_passing)
         if answer is not None:
             assert set(codes_of(answer)) == {ErrorCode.NONE}, (asked, answer)
@@ -74,11 +74,11 @@ class History:
     def begin(self, transactional_id: str | None, *, is_tv_2: bool = True, timeout_ms: int = TIMEOUT_MS) -> Known:
         """Initialize a producer."""
         answer = self.pair.do(Initialize(transactional_id, timeout_ms, None, 5))
-        if answer.error_code == ErrorCode.CONCURRENT_TRANSACTIONS:  # an open transaction is aborted first
+        if answer.error_code == ErrorCode.CONCURRENT_TRANSACTIONS:  # an open transaction is first aborted
             answer = self.pair.do(Initialize(transactional_id, timeout_ms, None, 5))
         assert answer.error_code == ErrorCode.NONE
         theirs = self.pair.theirs.names.producer_id(answer.producer_id)
-        assert theirs == answer.producer_id, "files are compared that have producer ids in them"
+        assert theirs == answer.producer_id, "the compared files contain producer ids"
         return Known(transactional_id, ProducerIdAndEpoch(answer.producer_id, answer.producer_epoch), is_tv_2)
 
     def produce(
@@ -187,7 +187,7 @@ def administrated(history: History) -> None:
 def test_files_and_fetches(kafka: ApacheKafka, play: Callable[[History], None]) -> None:
     line = open_line(kafka.bootstrap)
     last = line.ask(InitProducerIdRequest(None), 4)
-    bench = new_bench(last.producer_id + 1)  # type: ignore[attr-defined]  # of any response
+    bench = new_bench(last.producer_id + 1)  # type: ignore[attr-defined]  # the type of the response is not known here
     pair = Pair(bench, line, f"{uuid.uuid4().hex[:8]}-", CONFIGS)
     play(History(pair))
     found: dict[str, dict[str, bytes]] = {}
@@ -207,7 +207,7 @@ def test_files_and_fetches(kafka: ApacheKafka, play: Callable[[History], None]) 
 
 
 def compared(files: dict[str, bytes]) -> dict[str, bytes]:
-    """Return the files to compare, by name; snapshots without timestamps."""
+    """Return the files to compare, keyed by name; snapshots have no timestamps."""
     found = {}
     for name, content in files.items():
         match Path(name).suffix:

@@ -1,13 +1,13 @@
 """The reference broker answers random sequences of transactional requests as Apache Kafka does.
 
-Method: each request goes to both, in the same order, through the codecs of the same version. Both must answer with the
-same codes and epochs; after each step, transactions, producers, committed offsets, high watermarks and last stable
-offsets must be the same, once Apache Kafka has written its markers; at the end, so must the records that a consumer
-fetches. Producers have different ids on each broker. Timeouts are long, so that only the order matters, or the test
-waits for them. Two kinds of requests are left out: those made while markers are written, which takes Apache Kafka some
-time and the reference broker none; and those that bring a later epoch of a producer into a log, after which Apache
-Kafka's coordinator never finishes the transaction. KAFKAWIRE_SEQUENCES sets the number of sequences; a failure prints
-its seed.
+Method: send each request to both, in the same order, through the codecs of the same version. Both must answer with the
+same codes and epochs. After each step, once Apache Kafka has written its markers, transactions, producers, committed
+offsets, high watermarks and last stable offsets must be the same; at the end, so must the records that a consumer
+fetches. Producers have different ids on each broker. Timeouts are so long that only the order of requests matters,
+unless the test waits for a timeout. Two kinds of requests are left out: those made while markers are being written,
+which takes Apache Kafka some time and the reference broker none; and those that bring a later epoch of a producer into
+a log, after which Apache Kafka's coordinator never finishes the transaction. KAFKAWIRE_SEQUENCES sets the number of
+sequences; a failure prints its seed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.reference_broker.transactions.sequences import Asked, Mark, Produce, 
 
 SEQUENCES = int(os.environ.get("KAFKAWIRE_SEQUENCES", "60"))
 
-#: A second for each is ample; the rest is for starting a node.
+#: One second per sequence is ample; the rest is for starting a node.
 pytestmark = pytest.mark.timeout(120 + SEQUENCES)
 STEPS = 25
 
@@ -50,7 +50,7 @@ def run(pair: Pair, seed: int) -> None:
 def is_left_out(script: Script, asked: Asked) -> bool:
     """Return whether a request writes with an epoch that its transactional producer has not received yet.
 
-    Only a client's marker or a batch outside transactions can do so.
+    Only a marker from a client or a batch outside transactions can do so.
     """
     if not (isinstance(asked, Mark) or (isinstance(asked, Produce) and asked.transactional_id is None)):
         return False

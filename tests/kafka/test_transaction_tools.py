@@ -1,6 +1,6 @@
-"""Kafka's command-line tools show and end the reference broker's transactions as on Kafka, and read their log.
+"""Kafka's command-line tools show and end the reference broker's transactions as they do Kafka's, and read their log.
 
-Method: our producer leaves a transaction open, commits one and aborts one; each tool runs to completion.
+Method: leave a transaction open with our producer, commit one and abort one; run each tool to completion.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def test_transactions(either: Server) -> None:
         assert described["TopicPartitions"] == f"{topic}-0"
         shown = writer(either, topic)
         assert (shown["ProducerId"], shown["CurrentTransactionStartOffset"]) == (described["ProducerId"], "0")
-        # A coordinator knows the transaction, however old it is, so it is not considered hanging.
+        # However old the transaction is, a coordinator knows it, so the tool does not consider it hanging.
         hanging = ("find-hanging", "--broker-id", "1", "--max-transaction-timeout", "0")
         assert table(run(either, TRANSACTIONS, *hanging)) == []
         producer.commit_transaction()

@@ -1,7 +1,8 @@
-"""Transactions on Apache Kafka, in both versions of the protocol: `read_committed` consumers, offsets in transactions,
-fencing, time limits, and killed coordinators.
+"""Transactions work on Apache Kafka in both versions of the protocol, with `read_committed` consumers, offsets in
+transactions, fencing, timeouts, and killed coordinators.
 
-Method: a node with transaction.version 2, the release's default, one formatted with version 1, and a cluster of three.
+Method: use a node with transaction.version 2 (the release's default), one formatted with version 1, and a cluster of
+three.
 """
 
 from __future__ import annotations
@@ -205,7 +206,7 @@ def test_the_coordinator_ends_what_takes_too_long(
         assert await values(node.bootstrap, topic) == [b"quick"]
 
     async def ended() -> None:
-        """Wait until the log has the transaction's end: the marker takes one offset."""
+        """Wait until the log contains the transaction's end: the marker takes up one offset."""
         place = TopicPartition(topic, 0)
         async with Consumer(node.bootstrap, topic) as reader:
             while (await reader.end_offsets([place]))[place] < 2:

@@ -1,7 +1,7 @@
-"""The behaviour of clients when topics change, brokers hang, and applications are slow, wrong or interrupted.
+"""Clients behave as documented when topics change, brokers hang, and applications are slow, wrong or interrupted.
 
-Method: each client with Apache Kafka and, where possible, the reference broker; one case for each problem that is
-known to affect clients.
+Method: run each client with Apache Kafka and, where possible, the reference broker, in one case for each problem that
+is known to affect clients.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ GROUPS = [None, "classic", "consumer"]
 
 
 def grouped(topic: str, group: str | None) -> dict[str, Any]:
-    """Return the options of a member of a group, or of a consumer without a group."""
+    """Return the options for a member of a group, or for a consumer without a group."""
     return QUICK if group is None else QUICK | {"group_id": topic, "group_protocol": group}
 
 
@@ -176,7 +176,7 @@ def test_a_missing_partition_holds_up_no_other(either: Server, caplog: pytest.Lo
 
 @pytest.mark.parametrize("io", ["loop", "thread"])
 def test_slow_records_are_no_missing_polls(either: Server, io: Any) -> None:
-    """A batch takes three times `max_poll_interval_ms`, but each record only a fraction of it."""
+    """A batch takes three times `max_poll_interval_ms`, but each record takes only a fraction of it."""
 
     async def test(bootstrap: str) -> None:
         topic = f"troubles-slow-{io}"
@@ -327,7 +327,7 @@ def test_a_subscription_that_changes_during_a_join(either: Server) -> None:
                     await asyncio.sleep(0.005)
                 await consumer.subscribe(second)
                 reading = asyncio.ensure_future(values(consumer, 1))
-                while await reading != [b"second"]:  # records from before the change may come first
+                while await reading != [b"second"]:  # records from before the change may arrive first
                     reading = asyncio.ensure_future(values(consumer, 1))
                 assert consumer.assignment == {TopicPartition(second, 0)}
 

@@ -1,7 +1,7 @@
-"""The reference broker answers for share and streams groups in Apache Kafka's log as Apache Kafka does.
+"""The reference broker answers requests about share and streams groups in Apache Kafka's log as Apache Kafka does.
 
-Method: a node creates such groups, with and without members, and answers all other group types' requests for them;
-the reference broker gets the node's group log and must give the same answers.
+Method: let a node create such groups, with and without members, and send it the requests of all other group types for
+them; then give the node's group log to the reference broker, which must give the same answers.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Ask = Callable[[Message, int], Any]
 
 GROUPS = ("share", "streams", "empty-share", "empty-streams")
 
-#: Epochs and ids of members that commit or fetch offsets.
+#: The epochs and ids of members that commit or fetch offsets.
 MEMBERS = ((-1, ""), (-1, "m"), (1, "m"), (0, "m"), (1, "n"))
 
 LOG = Path("__consumer_offsets-0", f"{0:020}.log")
@@ -90,7 +90,7 @@ def questions(ask: Ask) -> dict[str, Any]:
     Member = LeaveGroupRequest.MemberIdentity
     for group in GROUPS:
         if group != "empty-streams":
-            # A join ends that group; in Apache Kafka, even a refused join does.
+            # A join ends that group; in Apache Kafka, even a refused join ends it.
             found[f"{group} join"] = joined(ask, group, "")
             found[f"{group} join known"] = joined(ask, group, "m")
         found[f"{group} sync"] = ask(SyncGroupRequest(group, 1, "m", None, "consumer", "range", []), 5).error_code
@@ -155,6 +155,6 @@ def endings(ask: Ask) -> list[Any]:
         listed = ask(ListGroupsRequest(), 5).groups
         return sorted((each.group_id, each.group_state, each.group_type) for each in listed if "empty" in each.group_id)
 
-    # Not before the group's end is committed; Kafka's JoinGroup does not wait for that.
+    # This holds only once the end of the group is committed; Kafka's JoinGroup does not wait for that.
     until(lambda: left() == [("empty-streams", "Empty", "classic")], "the streams group stays")
     return [deleted, code]

@@ -1,8 +1,8 @@
 """This package's members and Kafka 1.1's in one group: no partition has two readers, and no record is missed.
 
-Method: processes with a real ZooKeeper and a Kafka 3.9 broker; members join, leave and are killed in an order given by
-a seed, while records are written. The members' reports and the registry's content are compared afterwards.
-KAFKAWIRE_ZOOKEEPER_SECONDS sets how long that lasts; KAFKAWIRE_ZOOKEEPER_SEED gives another order.
+Method: run the members as processes with a real ZooKeeper and a Kafka 3.9 broker; while records are written, members
+join, leave and are killed in an order given by a seed. Afterwards, compare the members' reports and the registry's
+content. KAFKAWIRE_ZOOKEEPER_SECONDS sets how long that lasts; KAFKAWIRE_ZOOKEEPER_SEED sets another order.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ SEED = int(os.environ.get("KAFKAWIRE_ZOOKEEPER_SEED", "1"))
 #: The number of members of each kind.
 KIND = 2
 
-#: The maximum number of records written between two changes: one every 10 ms.
+#: The maximum number of records written between two changes; one is written every 10 ms.
 PAUSE_RECORDS = 100
 
-#: The limit of a rebalance on a loaded machine; a Kafka 1.1 member pauses after each attempt. A killed member is the
-#: owner until its session ends.
+#: The limit for a rebalance on a loaded machine; a Kafka 1.1 member pauses after each attempt. A killed member remains
+#: the owner until its session ends.
 GAP_MS = 10_000
 
 #: The time for starting and stopping servers and members, in addition to the test itself.

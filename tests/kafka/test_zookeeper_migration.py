@@ -1,9 +1,9 @@
 """A group with both kinds of members moves its offsets from ZooKeeper to Kafka and back, and misses no record.
 
-Method: processes with a real ZooKeeper and a Kafka 3.9 broker. The members are stopped and started one at a time, with
-the settings that Kafka 1.1's documentation gives for each round, while records are written. Then the group is
-stopped, and the command copies the offsets. After each round, the current store must have each partition's end.
-KAFKAWIRE_ZOOKEEPER_MEMBERS sets the number of members of each kind.
+Method: run the members as processes with a real ZooKeeper and a Kafka 3.9 broker. While records are written, the
+members are stopped and started one at a time, with the settings that Kafka 1.1's documentation gives for each round.
+Then the group is stopped, and the command copies the offsets. After each round, the current store must have each
+partition's end. KAFKAWIRE_ZOOKEEPER_MEMBERS sets the number of members of each kind.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.kafka.zookeeper_scene import Scene
 #: The number of members of each kind.
 MEMBERS = int(os.environ.get("KAFKAWIRE_ZOOKEEPER_MEMBERS", "1"))
 
-#: The settings of each round, and the store that must have all offsets afterwards.
+#: The settings for each round, and the store that must have all offsets afterwards.
 ROUNDS = (
     ({"offsets_storage": "zookeeper"}, ("zookeeper",)),
     ({"offsets_storage": "kafka", "dual_commit_enabled": "true"}, ("zookeeper", "kafka")),
@@ -32,14 +32,14 @@ ROUNDS = (
     ({"offsets_storage": "zookeeper"}, ("zookeeper",)),
 )
 
-#: The minimum number of records written after each change: one every 10 ms.
+#: The minimum number of records written after each change; one is written every 10 ms.
 RECORDS = 40
 
 pytestmark = pytest.mark.timeout(300 + 200 * MEMBERS)
 
 
 def offsets(scene: Scene, store: str) -> list[int | None]:
-    """Return the offsets in a store, by partition."""
+    """Return the offsets in a store, keyed by partition."""
     if store == "zookeeper":
         return scene.owners.offsets()
     with Admin(scene.place.bootstrap) as admin:

@@ -1,7 +1,7 @@
-"""A registry in a real ZooKeeper that is paused, killed and restarted, and shared with Apache Kafka.
+"""The registry works on a real ZooKeeper that is paused, killed and restarted, and shared with Apache Kafka.
 
-Method: the common registry suite, each case below its own chroot; then scenarios with their own ZooKeepers, each
-ending with an outcome or event that the test waits for.
+Method: run the common registry suite, each case below its own chroot; then run scenarios on ZooKeeper servers of their
+own, each ending with an outcome or event that the test waits for.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _numbers = count()
 #: A thread that is still running after this time is stuck.
 END_SECONDS = 60
 
-#: Longer than a ZooKeeper takes to restart.
+#: Longer than a ZooKeeper server takes to restart.
 LONG_MS = 60_000
 
 
@@ -80,7 +80,7 @@ class ZooKeeperBench:
 
         assert isinstance(registry, ZooKeeperRegistry)
         self.owner.until(lambda: bool(registry.session_id))
-        # Another connection with the same session ends it.
+        # Opening another connection with the same session ends this one.
         other = KazooClient(self.address, client_id=registry.credentials)
         other.start()
         other.stop()
@@ -129,7 +129,7 @@ def test_a_killed_zookeeper_comes_back(bench: ZooKeeperBench, zookeeper: ZooKeep
     stat = owner.ask(two, Exists("/e"))
     assert isinstance(stat, Stat)
     assert stat.ephemeral_owner == session
-    # The watch is set again, although kazoo had lost it.
+    # The watch is set again, although kazoo has lost it.
     assert owner.events == []
     owner.ask(two, SetData("/a", b"x"))
     owner.until(lambda: bool(owner.events))
@@ -137,7 +137,7 @@ def test_a_killed_zookeeper_comes_back(bench: ZooKeeperBench, zookeeper: ZooKeep
 
 
 def test_a_change_that_a_connection_has_missed(bench: ZooKeeperBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The change should come before the next connection; the event comes either way.
+    # The change should be made before the next connection; the event arrives in either case.
     monkeypatch.setattr(kazoo_client, "_PAUSE_MIN_SECONDS", 1.0)
     one, two, owner = bench.registry(), bench.registry(), bench.owner
     notes = SessionNotes(one)
@@ -187,7 +187,7 @@ def test_a_zookeeper_that_is_away_for_longer_than_a_session() -> None:
         zookeeper.kill()
         owner.until(lambda: "suspended" in notes.told)
         zookeeper.start()
-        # The session may have survived a quick start; if so, it is ended as if it had gone silent.
+        # The session may have survived a quick restart; if so, end it as if it had gone silent.
         owner.until(lambda: notes.told[-1] in ("connected", "opened"))
         if one.session_id == session:
             bench.expire(one)
@@ -217,7 +217,7 @@ def test_closing_is_bounded_without_a_zookeeper(is_paused: bool) -> None:
         assert all(thread.daemon for thread in left)
         for thread in left:
             thread.join(END_SECONDS)
-            assert not thread.is_alive(), f"{thread.name} goes on after its registry was closed"
+            assert not thread.is_alive(), f"{thread.name} is still running after its registry was closed"
 
 
 def test_several_hosts(bench: ZooKeeperBench) -> None:
@@ -256,7 +256,7 @@ def test_a_broker_of_apache_kafka_is_seen() -> None:
         one, owner = bench.registry(), bench.owner
         with ZooKeeperKafka(7, bench.connect) as kafka:
             found = owner.ask(one, Exists("/brokers/ids/7", owner.note))
-            if not isinstance(found, Stat):  # it accepts connections before it registers
+            if not isinstance(found, Stat):  # the broker accepts connections before it registers
                 owner.until(lambda: bool(owner.events))
                 owner.events.clear()
             data = owner.run(one, read("/brokers/ids/7", owner.note))

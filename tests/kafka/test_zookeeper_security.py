@@ -1,7 +1,7 @@
-"""A ZooKeeper with TLS and SASL accepts our sessions, and our broker protects the same nodes as Apache Kafka's.
+"""A ZooKeeper server with TLS and SASL accepts our sessions, and our broker protects the same nodes as Apache Kafka's.
 
-Method: one ZooKeeper has both, and maps certificates and logins to identities; brokers of both kinds, each below its
-own chroot, run with `zookeeper.set.acl`, and the access control lists of both trees are compared.
+Method: use one ZooKeeper server that has both, and maps certificates and logins to identities; run brokers of both
+kinds, each below its own chroot, with `zookeeper.set.acl`, and compare the access control lists of both trees.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def zookeeper(certificates: Certificates) -> Iterator[ZooKeeper]:
 
 @pytest.fixture
 def login(tmp_path: Path) -> Path:
-    """A broker's file of login modules."""
+    """A broker's login module file."""
     path = tmp_path / "jaas.conf"
     path.write_text(
         "Client { org.apache.zookeeper.server.auth.DigestLoginModule required\n"
@@ -48,7 +48,7 @@ def login(tmp_path: Path) -> Path:
 
 
 def tls_options(certificates: Certificates, folder: Path) -> dict[str, Any]:
-    """Return the options of a client with a certificate."""
+    """Return the options for a client with a certificate."""
     authority = folder / "authority.pem"
     authority.write_text(certificates.authority.read_text())
     return {
@@ -84,7 +84,7 @@ def test_a_session_with_tls(zookeeper: ZooKeeper, certificates: Certificates, tm
     with ExitStack() as stack:
         stack.callback(registry.close, 10_000)
         assert owner.ask(registry, Create("/a")) == Created("/a")
-        # More in one response than fits into a TLS record.
+        # The response must be larger than a TLS record.
         owner.ask_all(registry, *(Create(f"/a/{'x' * 200}{number}") for number in range(300)))
         children = owner.ask(registry, GetChildren("/a"))
         assert isinstance(children, Children)

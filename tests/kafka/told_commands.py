@@ -1,7 +1,6 @@
-"""Run commands of Kafka's tools on two clusters, and return their output without the parts that must differ.
+"""Run commands of Kafka's tools on two clusters, and return their output without the parts that necessarily differ.
 
-An address becomes its broker's name; topic ids, times, folders and the lines of Java's stack traces are left
-out.
+An address is replaced by its broker's name; topic ids, times, folders and the lines of Java stack traces are left out.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ __all__ = ["Action", "Command", "Masks", "Step", "Told", "told"]
 #: Regular expressions, and the replacements for their matches.
 Masks = tuple[tuple[str, str], ...]
 
-#: Output that has not appeared after this time never will: starting a broker or ending a session takes seconds.
+#: Output that has not appeared after this time never will: a broker starts, and a session ends, within seconds.
 _PATIENCE_SECONDS = 120
 
-#: The pause between two runs of a repeated command.
+#: The pause between runs of a repeated command.
 _PAUSE_SECONDS = 0.2
 
 _MASKS: Masks = (
@@ -41,9 +40,9 @@ class Command(NamedTuple):
 
     Attributes:
         tool: its class.
-        arguments: the arguments as in a shell, without the brokers' addresses; `@NAME` is a file's path.
+        arguments: the arguments as in a shell, without the brokers' addresses; `@NAME` stands for a file's path.
         stdin: its standard input.
-        until: the command is repeated until its output matches this.
+        until: a regular expression; the command is repeated until its output matches.
         masks: see `Masks`.
     """
 
@@ -55,7 +54,7 @@ class Command(NamedTuple):
 
 
 class Action(NamedTuple):
-    """What happens to a broker: kill, stop or restart."""
+    """What to do to a broker: kill, stop or restart it."""
 
     name: str
     broker: int
@@ -74,7 +73,7 @@ def told(cluster: ClusterOfThree, tools: ToolRunner, step: Step, files: Mapping[
         cluster: the cluster.
         tools: runs commands.
         step: the step to perform.
-        files: the files that the command reads, by name.
+        files: the files that the command reads, keyed by name.
     """
     if isinstance(step, Action):
         getattr(cluster, step.name)(step.broker)
@@ -99,7 +98,7 @@ def _said(cluster: ClusterOfThree, tools: ToolRunner, command: Command, files: M
 
 
 def _placed(words: Sequence[str], bootstrap: str) -> list[str]:
-    """Return arguments with the brokers' addresses: in place of ADDRESSES, or before all others."""
+    """Return arguments with the brokers' addresses, either in place of ADDRESSES or before all other arguments."""
     if any("ADDRESSES" in word for word in words):
         return [word.replace("ADDRESSES", bootstrap) for word in words]
     return ["--bootstrap-server", bootstrap, *words]

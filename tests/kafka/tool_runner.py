@@ -1,4 +1,4 @@
-"""Many of Kafka's command-line tools in one JVM, since starting one takes longer than most tools run.
+"""Run many of Kafka's command-line tools in one JVM, because starting a JVM takes longer than most tools.
 
 `ToolRunner.java` runs them one after another, and reports each tool's output and exit status.
 """
@@ -63,10 +63,10 @@ class ToolRunner:
             stdin: its standard input.
 
         Raises:
-            RuntimeError: the tool does not end, or the JVM has ended.
+            RuntimeError: the tool does not finish in time, or the JVM has exited.
         """
         process = self._process
-        assert process is not None, "the runner is used inside `with`"
+        assert process is not None, "the runner can only be used inside `with`"
         assert process.stdin is not None
         assert process.stdout is not None
         fields = (base64.b64encode(each.encode()).decode() for each in (stdin, tool, *arguments))
@@ -79,6 +79,6 @@ class ToolRunner:
         finally:
             limit.cancel()
         if not answer:
-            raise RuntimeError(f"{tool} {' '.join(arguments)} did not end in {_TIMEOUT_SECONDS} s, or ended the JVM")
+            raise RuntimeError(f"{tool} {' '.join(arguments)} took more than {_TIMEOUT_SECONDS} s, or ended the JVM")
         status, _, printed = answer.rstrip("\n").partition("\t")
         return int(status), base64.b64decode(printed).decode()

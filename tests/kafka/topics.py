@@ -13,8 +13,9 @@ __all__ = ["await_markers", "create"]
 async def create(bootstrap: str, *topics: NewTopic | str) -> dict[str, bytes]:
     """Create topics, wait until the broker serves them, and return their ids.
 
-    In KRaft the controller answers and knows a topic before the broker does, so an immediate request may not find it.
-    The broker names a leader before it has created the log: records sent immediately without acknowledgement are lost.
+    In KRaft, the controller answers before the broker knows the topic, so an immediate request may not find it. The
+    broker also names a leader before it has created the log, so records sent immediately without acknowledgement are
+    lost.
     """
     async with Admin(bootstrap) as admin:
         ids = await admin.create_topics(topics)

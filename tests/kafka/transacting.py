@@ -1,4 +1,4 @@
-"""The reference broker and Apache Kafka side by side: the same transactional requests, and all visible results.
+"""The reference broker and Apache Kafka side by side: they get the same transactional requests and show all results.
 
 Each broker assigns its own producer ids; requests and results use the sequence's names (see `Names`).
 """
@@ -48,20 +48,21 @@ from tests.reference_broker.transactions.sequences import (
 
 __all__ = ["ABORT_INTERVAL_MS", "Pair", "new_bench", "open_line"]
 
-#: How often the reference broker looks for expired transactions; Apache Kafka is configured to check often.
+#: The interval at which the reference broker looks for expired transactions; Apache Kafka is configured to look often.
 ABORT_INTERVAL_MS = 10_000
 
-#: The settings of `ApacheKafka`.
+#: The settings for `ApacheKafka`.
 OFFSETS_PARTITIONS = 4
 
 LATEST_TIMESTAMP = -1
 
-#: The replica id of clients.
+#: The replica id in a client's requests.
 CONSUMER = -1
 
 MAX_BYTES = 2**20
 
-#: The limit on the work for one response: an expression is matched against the ids of all earlier sequences.
+#: The maximum number of slices of work for one response: an expression is matched against the ids of all earlier
+#: sequences.
 _SLICES_MAX = 100
 
 
@@ -94,7 +95,7 @@ class Side:
     def __init__(self, broker: Ours | Line, prefix: str) -> None:
         self._broker = broker
         self.names = Names(prefix, now_ms())
-        #: The sequence's names for the producers of this broker.
+        #: The names that the sequence uses for this broker's producers.
         self.told = Names()
 
     def ask(self, request: Message, version: int) -> Any:
@@ -225,7 +226,7 @@ class Side:
         return found
 
     def fetched(self, offset: int, max_bytes: int) -> dict[Partition, object]:
-        """Return what a `read_committed` consumer fetches: batches and the list of aborted transactions."""
+        """Return the data that a `read_committed` consumer fetches: batches and the list of aborted transactions."""
         found: dict[Partition, object] = {}
         for name, number in PARTITIONS:
             part = FetchRequest.FetchPartition(number, fetch_offset=offset, partition_max_bytes=max_bytes)
@@ -265,7 +266,7 @@ class Side:
 
 
 def now_ms() -> int:
-    """Return the current time; older records would start a new segment at the next marker."""
+    """Return the current time, because with older records, the next marker would start a new segment."""
     return int(time.time() * 1000)
 
 
@@ -288,11 +289,11 @@ class Pair:
         self.await_state(None)
 
     def do(self, asked: Asked, *, is_passing: bool = False) -> Any:
-        """Send a request to both, compare their responses and the results, and return the response.
+        """Send a request to both, compare their responses and results, and return the response.
 
         Args:
             asked: the request.
-            is_passing: whether the results are about to change, so that they cannot be compared.
+            is_passing: whether the results are about to change and therefore cannot be compared.
         """
         answer = None
         if isinstance(asked, Wait):
@@ -315,7 +316,7 @@ class Pair:
         return answer
 
     def await_state(self, asked: Asked | None) -> None:
-        """Wait until Apache Kafka has finished the work left after its response, and compare the results of both."""
+        """Wait until Apache Kafka has finished the work that follows its response, and compare the results of both."""
         ours, theirs = self.ours.state(), dict[str, object]()
 
         def is_same() -> bool:
@@ -332,7 +333,7 @@ class Pair:
         """Compare the fetches of a `read_committed` consumer."""
         ours, theirs = self.ours.fetched(offset, max_bytes), self.theirs.fetched(offset, max_bytes)
         differs = [(place, ours[place], theirs[place]) for place in ours if ours[place] != theirs[place]]
-        assert not differs, f"fetched from {offset} with {max_bytes} bytes: {differs}"
+        assert not differs, f"fetching from {offset} with {max_bytes} bytes: {differs}"
 
     def end(self) -> None:
         """Delete the topics."""
@@ -352,7 +353,7 @@ def new_bench(first_producer_id: int = 0) -> BrokerBench:
 
 
 def open_line(bootstrap: str) -> Line:
-    """Return a connection to Apache Kafka, once it has both coordinators' topics, and producer ids."""
+    """Return a connection to Apache Kafka once it has both coordinators' topics and can assign producer ids."""
     asyncio.run(_warm_up(bootstrap))
     return Line(address_of(bootstrap))
 

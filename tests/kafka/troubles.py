@@ -17,7 +17,7 @@ Test = Callable[[str], Awaitable[None]]
 
 
 def on(either: Server, test: Test) -> None:
-    """Run a test with an address, within the time limit."""
+    """Run a test with a broker's address, within the time limit."""
 
     async def limited() -> None:
         async with asyncio.timeout(TIMEOUT_SECONDS):

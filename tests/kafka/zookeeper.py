@@ -1,7 +1,7 @@
 """A real ZooKeeper on loopback, and nodes of Apache Kafka 3.9, the last release that kept its metadata in ZooKeeper.
 
-Both come from the jars of that release. A ZooKeeper can be paused, killed and restarted with its files; sessions can
-be ended as if their clients had gone silent.
+Both come from the jars of that release. A ZooKeeper server can be paused, killed and restarted with its files; sessions
+can be ended as if their clients had gone silent.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from tests.ports import await_port, free_port
 
 __all__ = ["TICK_MS", "ZOOKEEPER_RELEASE", "ZooKeeper", "ZooKeeperKafka"]
 
-#: The release of Kafka; it has ZooKeeper 3.8.4.
+#: The release of Kafka; it includes ZooKeeper 3.8.4.
 ZOOKEEPER_RELEASE = "3.9.1"
 
-#: Sessions end at the next tick; their shortest timeout is two ticks.
+#: An expired session ends at the next tick; the shortest session timeout is two ticks.
 TICK_MS = 200
 
 _STOP_SECONDS = 30
@@ -59,7 +59,7 @@ class _Server:
         return f"127.0.0.1:{self.port}"
 
     def arguments(self, folder: Path) -> list[str]:
-        """Return the class and its arguments, with files in `folder`."""
+        """Return the class and its arguments; the files go to `folder`."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
@@ -77,9 +77,9 @@ class _Server:
         self.stop()
 
     def start(self) -> None:
-        """Start the server with its files and wait until it accepts connections."""
+        """Start the server with its existing files, and wait until it accepts connections."""
         folder = self._folder
-        assert folder is not None, "the server is used inside `with`"
+        assert folder is not None, "the server can only be used inside `with`"
         command = [*java_command(folder, self._heap, ZOOKEEPER_RELEASE), *self.arguments(folder)]
         log = folder / "server.log"
         with log.open("ab") as output:
@@ -125,14 +125,15 @@ class _Server:
 
 
 class ZooKeeper(_Server):
-    """One ZooKeeper.
+    """One ZooKeeper server.
 
     Args:
         users: names and passwords for SASL with DIGEST-MD5; empty for none.
-        certificates: the certificates for a second, TLS port, for clients with a certificate; None for no such port.
+        certificates: the certificates for an additional TLS port, which requires client certificates; None for no such
+            port.
 
     Attributes:
-        secure_port: the TLS port, on localhost as in its certificate.
+        secure_port: the TLS port, to be reached as localhost, the name in the certificate.
     """
 
     def __init__(self, users: dict[str, str] | None = None, certificates: Certificates | None = None) -> None:
@@ -147,7 +148,7 @@ class ZooKeeper(_Server):
             "clientPort": str(self.port),
             "clientPortAddress": "127.0.0.1",
             "tickTime": str(TICK_MS),
-            # More than twenty ticks, so that a session outlives a slow start.
+            # More than the default of twenty ticks, because a session must outlive a slow startup.
             "maxSessionTimeout": "120000",
             "admin.enableServer": "false",
             "maxClientCnxns": "0",
@@ -160,7 +161,7 @@ class ZooKeeper(_Server):
             jaas.write_text(f"Server {{ org.apache.zookeeper.server.auth.DigestLoginModule required{users}; }};\n")
             options.append(f"-Djava.security.auth.login.config={jaas}")
         if self._certificates is not None:
-            authority = folder / "authority.pem"  # the name indicates the type
+            authority = folder / "authority.pem"  # ZooKeeper infers the type from the file name
             authority.write_text(self._certificates.authority.read_text())
             settings |= {
                 "secureClientPort": str(self.secure_port),
@@ -176,13 +177,13 @@ class ZooKeeper(_Server):
 
 
 class ZooKeeperKafka(_Server):
-    """One node of Apache Kafka 3.9 that keeps its metadata in a ZooKeeper.
+    """One node of Apache Kafka 3.9 that keeps its metadata in ZooKeeper.
 
     Args:
         broker_id: its id.
         connect: `zookeeper.connect`.
         settings: server properties in addition to the required ones.
-        login: a login module file with its login to ZooKeeper; None for none.
+        login: a login module file with its ZooKeeper credentials; None for no login.
     """
 
     def __init__(

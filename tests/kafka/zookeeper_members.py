@@ -1,6 +1,6 @@
-"""Members of one group in ZooKeeper, each a process: ours and Kafka 1.1's consumer; what they read and own.
+"""Members of one group in ZooKeeper, ours and Kafka 1.1's, each a process; and what they read and own.
 
-All times are from the machine's monotonic clock, in ns, so that reports of different processes can be compared.
+All times are from the machine's monotonic clock, in ns, so the reports of different processes can be compared.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from tests.kafka.cleaning import until
 
 __all__ = ["Member", "Owners", "Place", "Seen", "await_so"]
 
-#: The last release with the consumer that registers in ZooKeeper.
+#: The last release that includes the consumer that registers in ZooKeeper.
 OLD_RELEASE = "1.1.1"
 
 #: A step that has not happened after this time never will; Java starts slowly on a loaded machine.
 TIMEOUT_SECONDS = 60
 
-#: The pause between two checks of the owners.
+#: The pause between checks of the owners.
 _LOOK_SECONDS = 0.02
 
 _ROOT = Path(__file__).parents[2]
@@ -41,7 +41,7 @@ log4j.appender.err.layout.ConversionPattern=%d %p %m (%c)%n
 
 
 class Place(NamedTuple):
-    """Where a group reads from.
+    """The place where a group reads.
 
     Attributes:
         bootstrap: a broker.
@@ -49,7 +49,7 @@ class Place(NamedTuple):
         topic: the topic that all members read.
         group: the group.
         partitions: the topic's number of partitions.
-        white_list: an expression that the members use instead of the topic; empty for none.
+        white_list: a regular expression that the members use instead of the topic; empty for none.
         black_list: likewise, for excluded topics.
     """
 
@@ -86,13 +86,13 @@ class Member:
         seen: receives the records.
         name: part of its id in ZooKeeper.
         folder: the folder for its logs.
-        is_ours: whether it is this package's consumer.
-        settings: more options, by Kafka's names.
+        is_ours: whether the process runs this package's consumer.
+        settings: further options, under Kafka's names.
         session_timeout_ms: the timeout of its ZooKeeper session.
 
     Attributes:
-        owned: the times during which this member was told it has a partition, by partition: begin, and end or None;
-            only our members report this.
+        owned: the periods in which this member was told that it owns a partition, keyed by partition: begin, and end or
+            None; only our members report them.
         ended_ns: when the process was killed.
     """
 
@@ -126,12 +126,12 @@ class Member:
         self._reading.start()
 
     def stop(self) -> None:
-        """Make it leave, and wait until it has."""
+        """Make the member leave, and wait until it has left."""
         self._process.terminate()
         self._end()
 
     def kill(self) -> None:
-        """Kill it, to simulate a crash."""
+        """Kill the member, to simulate a crash."""
         self._process.kill()
         self._end()
 
@@ -184,8 +184,8 @@ def _theirs(place: Place, name: str, options: Mapping[str, str], folder: Path) -
     logging = folder / "log4j.properties"
     logging.write_text(_LOGGING)
     java = ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Dlog4j.configuration=file:{logging}"]
-    # The tool refuses to begin at the smallest offset if the group has offsets. Here, the group must have some:
-    # without them, this member begins at the end, and misses earlier records.
+    # The tool refuses to begin at the smallest offset if the group has offsets. The group must therefore have some:
+    # without them, this member would begin at the end and miss earlier records.
     given = {"consumer.id": name, "rebalance.backoff.ms": "500", "rebalance.max.retries": "20", **options}
     properties = [each for key, value in given.items() for each in ("--consumer-property", f"{key}={value}")]
     topics = ["--topic", place.topic]
@@ -202,7 +202,7 @@ class Owners(threading.Thread):
         place: the group to watch.
 
     Attributes:
-        looks: the times before and after each look, and the owner found for each partition, or None.
+        looks: for each check, the times before and after it, and the owner found for each partition, or None.
     """
 
     def __init__(self, place: Place) -> None:
@@ -247,7 +247,7 @@ class Owners(threading.Thread):
         return Counter(None if owner is None else owner.rpartition("-")[0] for owner in found)
 
     def offsets(self) -> list[int | None]:
-        """Return the offsets in ZooKeeper, by partition."""
+        """Return the offsets in ZooKeeper, keyed by partition."""
         from kazoo.exceptions import NoNodeError
 
         offsets: list[int | None] = []
@@ -260,7 +260,7 @@ class Owners(threading.Thread):
         return offsets
 
     def nodes(self) -> list[str]:
-        """Return the ids and owners that a group has left behind."""
+        """Return the nodes for ids and owners that a group has left behind."""
         base = f"/consumers/{self._place.group}"
         owners = self._client.get_children(f"{base}/owners/{self._place.topic}")
         return [*self._client.get_children(f"{base}/ids"), *owners]

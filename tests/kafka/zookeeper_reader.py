@@ -1,8 +1,8 @@
-"""A program that reads as a member of a group in ZooKeeper, until SIGTERM: TOPIC OPTIONS
+"""A program that reads as a member of a group in ZooKeeper until SIGTERM: TOPIC OPTIONS
 
-OPTIONS, as JSON, are the consumer's options; with `pattern` or `excluded_pattern` it reads those topics instead.
+OPTIONS are the consumer's options as JSON; with `pattern` or `excluded_pattern`, it reads the matching topics instead.
 
-It prints a line for each record and for each change of its partitions, with the machine's monotonic time:
+It prints a line for each record and for each change to its partitions, with the machine's monotonic time:
 
     r VALUE
     + NANOSECONDS PARTITION…

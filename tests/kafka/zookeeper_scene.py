@@ -20,7 +20,7 @@ PARTITIONS = 6
 
 SESSION_TIMEOUT_MS = 2_000
 
-#: The pause between two records.
+#: The pause between records.
 _PAUSE_SECONDS = 0.01
 
 _groups = count()
@@ -64,12 +64,12 @@ class Writing:
         self._may_write.set()
 
     def await_more(self, count: int) -> None:
-        """Wait until this many more numbers have been written."""
+        """Wait until the given number of further numbers have been written."""
         target = self.written + count
         until(lambda: self.written >= target, "the producer writes no more")
 
     def end(self) -> range:
-        """Return the numbers that were written."""
+        """End writing, and return the numbers that were written."""
         self._has_ended.set()
         self._may_write.set()
         self._thread.join()
@@ -80,7 +80,7 @@ class Scene:
     """A group, its members, and the records written for it.
 
     Args:
-        servers: the ZooKeeper, and a broker.
+        servers: the ZooKeeper server, and a broker.
         folder: the folder for logs.
         expressions: `white_list` or `black_list`, with `{topic}` for the topic; without one, members read the topic.
     """
@@ -102,7 +102,7 @@ class Scene:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Watch the owners, and at the end stop the members that are still running."""
+        """Watch the owners; at the end, stop the members that are still running."""
         with self.owners:
             try:
                 yield
@@ -129,13 +129,13 @@ class Scene:
         return member
 
     def begin(self, **settings: str) -> None:
-        """Write, and let one of our members read, until each partition has an offset."""
+        """Write records, and let one of our members read them, until each partition has an offset."""
         self.writing.begin()
         self.join(is_ours=True, **settings)
         await_so(lambda: None not in self.owners.offsets(), "not all offsets were committed", self.members)
 
     def leave(self, member: Member, is_killed: bool = False) -> None:
-        """Make a member end, and wait until the others have taken over its share."""
+        """Make a member leave, and wait until the others have taken over its share."""
         self.members.remove(member)
         if is_killed:
             member.kill()

@@ -1,8 +1,8 @@
-"""A stand-in for a broker that starts in a tenth of the time: it reads its properties, listens, and knows brokers.
+"""A stand-in for a broker that starts in a tenth of the time: it reads its properties, listens, and lists brokers.
 
-It answers ApiVersions and Metadata, and names all brokers that have a properties file. The property `fake.fails` makes
-it log a line and exit immediately with the given status; with `fake.hangs` it neither listens nor reacts to SIGTERM.
-In its first N Metadata responses it names only itself (`fake.alone=N`) or no brokers (`fake.unannounced=N`).
+It answers ApiVersions and Metadata, and lists all brokers that have a properties file. The property `fake.fails` makes
+it log a line and exit immediately with the given status; with `fake.hangs`, it neither listens nor reacts to SIGTERM.
+In its first N Metadata responses, it lists only itself (`fake.alone=N`) or no brokers (`fake.unannounced=N`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__: list[str] = []
 
 API_VERSIONS, METADATA = 18, 3
 
-#: Other versions of ApiVersions get the error UNSUPPORTED_VERSION, along with the supported versions.
+#: Requests in other versions of ApiVersions get this error, along with the supported versions.
 UNSUPPORTED_VERSION = 35
 SERVED = ((API_VERSIONS, 0, 0), (METADATA, 1, 1))
 

@@ -1,4 +1,4 @@
-"""Clusters of stand-ins: brokers that only listen, and a socket where their ZooKeeper would be."""
+"""Clusters of stand-ins: brokers that merely listen, and a socket in place of ZooKeeper."""
 
 from __future__ import annotations
 

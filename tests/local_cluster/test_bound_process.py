@@ -1,6 +1,6 @@
 """A bound process ends with its parent, even if the parent is killed; otherwise it behaves like the program itself.
 
-Method: a parent starts a bound program that holds one end of a pipe; the pipe closes when the program ends.
+Method: let a parent start a bound program that holds one end of a pipe; the pipe closes when the program ends.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.needs import LINUX
 
 BOUND = [sys.executable, "-I", "-S", bound_process.__file__]
 
-#: Starts a bound program that waits for input that never comes, reports that it is running, and waits as well.
+#: Start a bound program that waits for input that never comes, report that it is running, and wait as well.
 PARENT = """
 import os, subprocess, sys
 child = subprocess.Popen([*sys.argv[1:5], str(os.getpid()), sys.executable, "-c", "print(1, flush=True); input()"],
@@ -35,7 +35,7 @@ def test_it_ends_with_a_killed_parent() -> None:
 
 @LINUX.mark
 def test_it_does_not_run_once_its_parent_is_gone() -> None:
-    other = os.getppid()  # this process is not the parent of the next one
+    other = os.getppid()  # this process is not the parent of the bound program
     ran = subprocess.run([*BOUND, str(other), sys.executable, "-c", "print(1)"], capture_output=True, check=True)
     assert ran.stdout == b""
 

@@ -1,6 +1,6 @@
 """A broker's properties are Kafka's, and the properties that distinguish brokers cannot be overridden.
 
-Method: the mapping is checked; the functions that write and read its file have their own tests.
+Method: check the mapping; the functions that write and read its file have their own tests.
 """
 
 from __future__ import annotations

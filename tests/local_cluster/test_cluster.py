@@ -1,6 +1,6 @@
 """A program starts a cluster, disturbs its members, and leaves nothing behind, however it ends.
 
-Method: stand-ins for brokers, and a socket in place of ZooKeeper.
+Method: run clusters of stand-ins for brokers, with a socket in place of ZooKeeper.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def test_arguments_that_cannot_be(given: dict[str, Any], text: str) -> None:
         Cluster(**given)
 
 
-#: Forks a child, then ends without closing its cluster.
+#: Fork a child, and then end without closing the cluster.
 PROGRAM = """
 import json, os, sys
 from kafkawire.local_cluster import supervisor

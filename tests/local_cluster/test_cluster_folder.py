@@ -1,6 +1,6 @@
-"""`cluster.json` reads back as it was written and is replaced as a whole; if it is damaged, the error names it.
+"""`cluster.json` is read back as it was written, and is replaced as a whole; if it is damaged, the error names it.
 
-Method: a temporary folder; a held lock stands in for a supervisor.
+Method: use a temporary folder; a held lock stands in for a supervisor.
 """
 
 from __future__ import annotations

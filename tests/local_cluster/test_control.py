@@ -1,6 +1,6 @@
-"""A command's request is performed once, its error comes back, and requests without the secret are ignored.
+"""A command's request is performed exactly once, its error is returned, and requests without the secret are ignored.
 
-Method: a server on an event loop, with requests from a thread as if from another process.
+Method: run a server on an event loop, and send it requests from a thread as if from another process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PATIENCE_SECONDS = 30
 
 
 def serve(folder: ClusterFolder, ask: Callable[[], object]) -> list[tuple[str, str | None]]:
-    """Serve while `ask` runs in a thread, and return the actions."""
+    """Serve while `ask` runs in a thread, and return the actions that were performed."""
     taken: list[tuple[str, str | None]] = []
 
     async def act(action: str, member: str | None) -> None:
@@ -31,7 +31,7 @@ def serve(folder: ClusterFolder, ask: Callable[[], object]) -> list[tuple[str, s
 
     async def whole() -> None:
         server = ControlServer(folder, act)
-        await server.close()  # before the start there is nothing to close
+        await server.close()  # before startup, there is nothing to close
         await server.start()
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):

@@ -1,6 +1,6 @@
-"""A broker is asked which brokers it knows; a broker that does not answer is assumed to know none.
+"""A broker reports which brokers it knows; a broker that does not answer is assumed to know none.
 
-Method: the reference broker runs in this process, alongside sockets that do not answer.
+Method: run the reference broker in this process, alongside sockets that do not answer.
 """
 
 from __future__ import annotations

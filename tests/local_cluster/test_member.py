@@ -1,6 +1,6 @@
-"""A member reflects its process's state, even if another program changes it, and reports why a start failed.
+"""A member reflects its process's state, even if another program changes it, and reports why startup failed.
 
-Method: stand-ins for brokers as child processes, and signals from the test as if from another program.
+Method: run stand-ins for brokers as child processes, and send them signals as another program would.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kafkawire.local_cluster.process_identity import ProcessIdentity, is_running
 from kafkawire.sdk.transport.wire import Address
 from tests.local_cluster.fake_members import FAKE_BROKER
 
-#: Nothing here takes this long unless it hangs.
+#: No step takes this long unless it hangs.
 PATIENCE_SECONDS = 30
 
 
@@ -83,7 +83,7 @@ class Scene:
 
 
 def run(folder: Path, steps: Callable[[Scene], Awaitable[None]], **properties: object) -> Scene:
-    """Run steps with a member, and kill any process they leave."""
+    """Run steps with a member, and kill any process that they leave behind."""
 
     async def whole() -> Scene:
         scene = Scene(folder, **properties)

@@ -1,6 +1,6 @@
 """The states of a member have the names in `cluster.json`, and each can be left.
 
-Method: the table, state by state.
+Method: check the table state by state.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A reserved port is free, goes to no one else, and can be released.
+"""A reserved port is free, is given to no one else, and can be released.
 
-Method: reservations in this process, whose locks exclude one another just as those of two processes would.
+Method: make reservations in this process, whose locks exclude one another just as those of two processes would.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A process is distinguished from a later one with the same pid, and gets no signal once it has ended.
 
-Method: children of this process; a live process's pid with a different start time stands for a reused pid.
+Method: use children of this process; a live process's pid with a different start time stands in for a reused pid.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The fixture provides a running cluster of three brokers, and stops it with the test.
+"""The fixture provides a running cluster of three brokers, and stops it when the test ends.
 
-Method: stand-ins for brokers and for the ZooKeeper program.
+Method: use stand-ins for brokers and for the ZooKeeper program.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from kafkawire import testing
 from kafkawire.local_cluster import supervisor
 from tests.local_cluster.fake_members import FakeZooKeeper
 
-#: Imported as in a conftest.py.
+#: The fixture is imported as in a conftest.py.
 kafka_cluster = testing.kafka_cluster
 
 
 @pytest.fixture
 def folders(fake_brokers: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Path]]:
-    """Folders that must be gone after the test; this fixture outlives the cluster, since it starts first."""
+    """Folders that must be gone after the test; this fixture is set up first, so it outlives the cluster."""
     monkeypatch.setattr(supervisor, "find_zookeeper", FakeZooKeeper)
     found: list[Path] = []
     yield found

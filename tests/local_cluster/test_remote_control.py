@@ -1,6 +1,6 @@
-"""Commands act on another process's cluster, correct the record if its supervisor was killed, or else refuse.
+"""Commands act on another process's cluster, or, if its supervisor was killed, correct the record or refuse.
 
-Method: a supervisor in its own process, with stand-ins for brokers.
+Method: run a supervisor in its own process, with stand-ins for brokers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kafkawire.local_cluster.process_identity import is_running
 from kafkawire.local_cluster.remote_control import act_on, current_record
 from tests.local_cluster.fake_members import FAKE_BROKER
 
-#: Runs a cluster until `stop`, and reports when it is up.
+#: Run a cluster until `stop`, and report when it is up.
 SUPERVISOR = """
 import asyncio, sys
 from kafkawire.local_cluster.cluster_folder import ClusterFolder

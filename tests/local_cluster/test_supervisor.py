@@ -1,7 +1,7 @@
 """A cluster starts and stops as a whole, keeps its ports and its record, and leaves no process behind.
 
-Method: stand-ins for brokers, and a socket in place of ZooKeeper, or a stand-in for its program where the order of
-stopping matters.
+Method: run stand-ins for brokers, with a socket in place of ZooKeeper, or with a stand-in for its program where the
+shutdown order matters.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PATIENCE_SECONDS = 30
 def run(
     folder: ClusterFolder, zookeeper: str | None, steps: Callable[[Supervisor], Awaitable[None]], **settings: Any
 ) -> list[MemberRecord]:
-    """Run a cluster for some steps, and return the changes of its members."""
+    """Run a cluster for some steps, and return its members' state changes."""
     changes: list[MemberRecord] = []
 
     async def whole() -> None:
@@ -51,7 +51,7 @@ def run(
 
 
 async def nothing(supervisor: Supervisor) -> None:
-    """Do nothing, so that the cluster stops immediately."""
+    """Do nothing, which stops the cluster immediately."""
 
 
 def states(folder: ClusterFolder) -> list[str]:
@@ -220,7 +220,7 @@ def test_a_zookeeper_where_nothing_listens(tmp_path: Path) -> None:
 
 
 def test_members_that_were_left_are_ended_and_others_are_not(tmp_path: Path) -> None:
-    """A record names two live processes: one correctly, the other with a different process's pid."""
+    """A record names two members with live processes: one correctly, the other with the pid of an unrelated process."""
     folder = ClusterFolder(tmp_path)
     assert end_left_members(folder) is None
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as left:

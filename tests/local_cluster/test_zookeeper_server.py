@@ -1,6 +1,6 @@
-"""A ZooKeeper is found in Spark's jars or Debian's; if a part is missing, the error says what to install.
+"""A ZooKeeper server is found in Spark's jars or Debian's; if a part is missing, the error says what to install.
 
-Method: folders that look like an installation; then the real program, if this machine has one.
+Method: create folders that look like an installation; then try the real program, if this machine has one.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def test_it_listens_on_loopback_alone() -> None:
 
 @SPARK.mark
 def test_the_classes_of_the_real_program_are_there(tmp_path: Path) -> None:
-    """The server refuses a missing configuration file; by then, it has loaded everything it needs before it listens."""
+    """The server refuses a missing configuration file, but only after loading all classes that it needs to start."""
     program = find_zookeeper()
     assert shutil.which(str(program.java)) is not None
     ran = subprocess.run(

@@ -15,11 +15,11 @@ __all__ = ["answered_once"]
 
 @contextmanager
 def answered_once(failures: list[AssertionError]) -> Iterator[None]:
-    """Record operations that are completed more than once."""
+    """Record any operations that are completed more than once."""
     complete = DelayedOperation.complete
 
     def completed(self: DelayedOperation, response: Message) -> None:
-        # A deletion continues after its client has been told that it is taking too long.
+        # A deletion continues after its client has been told that the request timed out.
         if self.response is not None and not isinstance(response, DeleteTopicsResponse):
             failures.append(AssertionError(f"already answered with {self.response}, now with {response}"))
         complete(self, response)

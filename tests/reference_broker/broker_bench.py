@@ -37,7 +37,7 @@ __all__ = ["LISTENER", "NOT_ASKED", "NOW_MS", "BrokerBench", "all_steps", "versi
 
 NOW_MS = 1_700_000_000_000
 
-#: The authorized operations in a response if the request did not ask for them.
+#: The value for authorized operations in a response if the request did not ask for them.
 NOT_ASKED = -(2**31)
 
 LISTENER = Listener("PLAINTEXT", Address("", 9092), Address("broker", 9092))
@@ -50,7 +50,7 @@ def versions_of(key: ApiKey) -> range:
 
 
 def all_steps(delayed: DelayedOperation) -> int:
-    """Handle the rest of a request; return the number of pieces that it took."""
+    """Handle the rest of a request; return the number of steps that it took."""
     steps = 0
     while delayed.steps is not None:
         delayed.step()
@@ -59,7 +59,7 @@ def all_steps(delayed: DelayedOperation) -> int:
 
 
 class BrokerBench:
-    """A core on a disk, with shortcuts for requests.
+    """A broker core on a disk, with shortcuts for requests.
 
     Args:
         data: the data directory: a folder or a disk.
@@ -70,7 +70,7 @@ class BrokerBench:
     def __init__(self, data: Path | Disk, background: Background = at_once, /, **options: object) -> None:
         self.disk: Disk = MachineDisk(data) if isinstance(data, Path) else data
         self.background = background
-        # The offsets topic has one partition, so that a test knows where a group is; changes to a group are not
+        # The offsets topic has only one partition, so a test knows where a group is; changes to a group are not
         # batched.
         self.options = {"offsets_topic_num_partitions": 1, "group_consumer_assignment_interval_ms": 0, **options}
         self.now_ms = NOW_MS
@@ -79,7 +79,7 @@ class BrokerBench:
         self.core = self._open()
 
     def new_numbers(self) -> Iterator[int]:
-        """Return the numbers from which topic ids are made."""
+        """Return the sequence of numbers from which topic ids are made."""
         return count(1)
 
     def _open(self) -> Core:
@@ -98,13 +98,13 @@ class BrokerBench:
         return core
 
     def elect(self) -> None:
-        """Elect the coordinators for the partitions that they do not serve yet."""
+        """Elect coordinators for the partitions that have none yet."""
         for coordinator in (self.core.groups, self.core.transactions):
             for number, replica in enumerate(self.core.replicas.of(coordinator.topic)):
                 coordinator.elected(number, TopicLog(replica), replica.leader_epoch, self.now_ms)
 
     def crash(self) -> None:
-        """Restart without closing, as after a crash."""
+        """Restart the broker without closing it, as after a crash."""
         self.leave(is_crash=True)
         self.core.abandon()
         self.core = self._open()
@@ -116,16 +116,16 @@ class BrokerBench:
         self.core = self._open()
 
     def restart_again(self) -> None:
-        """Start again after a failed start."""
+        """Start again after a failed startup."""
         self.core = self._open()
 
     def ask(self, message: Message, version: int | None = None, client_id: str = "client") -> Any:
-        """Return the response to a request, both encoded and decoded; a `DelayedOperation` if it is delayed.
+        """Encode and decode a request and its response; return the response, or a `DelayedOperation` if it is delayed.
 
         Args:
             message: the request.
             version: the version of the request; None for the highest stable one.
-            client_id: the name that the client gives itself.
+            client_id: the client id in the request's header.
         """
         api = APIS[ApiKey(message.SCHEMA.key or 0)]
         version = versions_of(ApiKey(api.key))[-1] if version is None else version
@@ -146,19 +146,19 @@ class BrokerBench:
         """Leave the cluster; a standalone broker has none."""
 
     def settle(self) -> None:
-        """Run the calls that the broker has posted; a standalone broker posts none."""
+        """Run the calls that the broker has scheduled; a standalone broker schedules none."""
 
     def call(self, request: Request) -> Call:
         """Return the context of a request."""
         return Call(self.core.requests.services, request, self.peer, self.now_ms)
 
     def use(self, **parts: object) -> None:
-        """Provide the test's parts to the handlers that name them."""
+        """Provide the test's parts to the handlers that declare them."""
         given, before = {**self.core.parts, **parts}, self.core.requests
         self.core.requests = Dispatcher(load(), given, before.services, before.frame_bytes_max)
 
     def begin(self, message: Message, version: int | None = None) -> DelayedOperation:
-        """Handle the first piece of a large request, as its client sent it; return the rest of the work."""
+        """Handle the first step of a large request, as its client sent it; return the rest of the work."""
         api = APIS[ApiKey(message.SCHEMA.key or 0)]
         request = Request(api, api.stable_versions.last if version is None else version, 0, "client", message, 1)
         answer = self.core.requests.handle(self.call(request), message)
@@ -174,7 +174,7 @@ class BrokerBench:
             answered(response)
 
     def through(self, response: Message, version: int) -> Any:
-        """Return a response as read by the client."""
+        """Return a response as the client reads it."""
         parts = codec(type(response), version).encode_parts(response)
         data = b"".join(part.read() if isinstance(part, FileSlice) else bytes(part) for part in parts)
         decoded, end = codec(type(response), version).decode(data)
@@ -188,7 +188,7 @@ class BrokerBench:
         self.settle()
 
     def create(self, name: str = "t", partitions: int = 1, **configs: str) -> bytes:
-        """Create a topic, with underscores in the names of configurations; return its id."""
+        """Create a topic, whose configurations are named with underscores; return its id."""
         Config = CreateTopicsRequest.CreatableTopicConfig
         given = [Config(config.replace("_", "."), value) for config, value in configs.items()]
         topic = CreateTopicsRequest.CreatableTopic(name, partitions, 1, configs=given)
@@ -197,7 +197,7 @@ class BrokerBench:
         return bytes(result.topic_id)
 
     def offsets_topic(self) -> TopicImage:
-        """Return the offsets topic, created if it does not exist."""
+        """Return the offsets topic; create it if it does not exist."""
         made: list[TopicImage | BrokerError] = []
         self.core.topics.ensure(CONSUMER_OFFSETS_TOPIC, made.append)
         self.settle()

@@ -56,8 +56,8 @@ class BrokerCluster:
 
     Attributes:
         registry: the registry of the brokers.
-        brokers: the brokers that are up, by id.
-        disks: the disks of the brokers, by id.
+        brokers: the brokers that are up, keyed by id.
+        disks: the disks of the brokers, keyed by id.
     """
 
     def __init__(self, size: int = 3, **options: object) -> None:
@@ -82,7 +82,7 @@ class BrokerCluster:
         return broker
 
     async def stop(self, broker_id: int) -> None:
-        """Stop a broker, which first hands over leadership of its partitions."""
+        """Stop a broker after it has handed over leadership of its partitions."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             await self.brokers.pop(broker_id).stop()
 
@@ -107,7 +107,7 @@ class BrokerCluster:
 
     @property
     def controller_id(self) -> int:
-        """The controller, which all running brokers must know."""
+        """The id of the controller, on which all running brokers must agree."""
         (controller_id,) = {broker.core.metadata.image.controller_id for broker in self.brokers.values()}
         return controller_id
 
@@ -119,13 +119,13 @@ class BrokerCluster:
         return node.membership.epoch
 
     def leader_of(self, topic: str, number: int = 0) -> int:
-        """Return the leader of a partition, as known to the first broker."""
+        """Return the leader of a partition according to the first broker."""
         image = next(iter(self.brokers.values())).core.metadata.image
         known = image.topics.get(topic)
         return -1 if known is None else known.partition(number).leader
 
     async def led(self, topic: str, numbers: Iterable[int], isr: int) -> None:
-        """Wait until all brokers know leaders and a number of in-sync replicas of the partitions."""
+        """Wait until all brokers know a leader and the given number of in-sync replicas for each of the partitions."""
 
         def holds() -> bool:
             for broker in self.brokers.values():

@@ -1,4 +1,4 @@
-"""Brokers' responses to configuration changes: one table for Apache Kafka and the reference broker.
+"""Responses to configuration changes, in one table for Apache Kafka and the reference broker.
 
 `tests/kafka/test_config_cases.py` sends the cases to both, and
 `tests/reference_broker/apis/test_incremental_alter_configs.py` sends them to a broker without sockets.
@@ -18,7 +18,7 @@ APPEND, SUBTRACT = AlterConfigOperation.APPEND, AlterConfigOperation.SUBTRACT
 
 CONFIG, REQUEST = ErrorCode.INVALID_CONFIG, ErrorCode.INVALID_REQUEST
 
-#: Stands for an existing topic.
+#: A placeholder for the name of an existing topic.
 TOPIC: Final = "<topic>"
 
 #: Name, operation, value.
@@ -26,15 +26,15 @@ Operation = tuple[str, int, str | None]
 
 
 class Case(NamedTuple):
-    """A change that is only validated.
+    """A change that is validated but not made.
 
     Attributes:
         kind: the kind of the resource.
         name: the name of the resource.
-        operations: the operations of the request.
-        code: the error code of the response; NONE if the change is possible.
-        message: the message of the response.
-        kafka: Kafka's response where it differs; a comment in the table says why.
+        operations: the operations in the request.
+        code: the error code in the response; NONE if the change is valid.
+        message: the message in the response.
+        kafka: Kafka's response, if it differs; a comment in the table says why.
     """
 
     kind: int
@@ -194,7 +194,7 @@ CASES: Final = (
             "ADDRESS:NUMBER; host names are only accepted at startup",
             kafka=(REQUEST, "Error parsing configuration property 'max.connections.per.ip.overrides': begin 0, end -1, "
                    "length 1")),
-    # This has no effect here; Kafka limits how many threads may be added at a time.
+    # This has no effect in the reference broker; Kafka limits how many threads may be added at a time.
     _broker(("num.io.threads", SET, "100"), kafka=(
         REQUEST, "Invalid value org.apache.kafka.common.config.ConfigException: Dynamic thread count update validation "
         "failed for num.io.threads=100, value should not be greater than double the current value 8 for configuration "

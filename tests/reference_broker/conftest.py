@@ -1,4 +1,4 @@
-"""Fixtures that the tests of the broker share."""
+"""Fixtures shared by the tests of the broker."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.reference_broker.member_bench import MEMBER, MemberBench
 
 @pytest.fixture
 def bench(tmp_path: Path) -> BrokerBench:
-    """Return a broker without sockets on an empty directory; if `MEMBER` is set, it is the only broker of a cluster."""
+    """Return a broker without sockets on an empty directory; if `MEMBER` is set, it is the only broker in a cluster."""
     return (MemberBench if MEMBER in os.environ else BrokerBench)(tmp_path / "data")
 
 
 class _Defects(logging.Handler):
-    """Keeps log lines that contain a traceback."""
+    """Collects log lines that contain a traceback."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class _Defects(logging.Handler):
 
 @pytest.fixture(autouse=True)
 def defects(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fail if the broker has logged a traceback: it continues after a defect, so responses alone do not reveal one.
+    """Fail if the broker has logged a traceback: it continues after a defect, which responses alone do not reveal.
 
     Tests that plant a defect are marked with `defect`; they fail if no traceback is logged.
     """

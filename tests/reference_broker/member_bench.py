@@ -1,4 +1,4 @@
-"""A broker without sockets that is the only one in a cluster with an embedded registry; the test sets the time."""
+"""A broker without sockets, the only one in a cluster with an embedded registry; the test sets the time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.sdk.registry.owner import Owner
 
 __all__ = ["MEMBER", "MemberBench"]
 
-#: The environment variable that makes the fixture `bench` a member of a cluster.
+#: The environment variable that makes the broker of the fixture `bench` a member of a cluster.
 MEMBER = "KAFKAWIRE_TEST_MEMBER"
 
 _OPTIONS = {
@@ -38,7 +38,7 @@ _OPTIONS = {
     "transaction_state_log_min_isr": 1,
 }
 
-#: The number of turns after which posted calls are considered endless.
+#: The number of turns after which scheduled calls are considered endless.
 _TURNS_MAX = 1_000
 
 
@@ -53,7 +53,7 @@ class _NoLinks:
 
 
 class MemberBench(BrokerBench):
-    """See `BrokerBench`; responses that wait for the registry arrive within `ask`."""
+    """See `BrokerBench`; responses that wait for the registry arrive before `ask` returns."""
 
     def __init__(self, *arguments: Any, **options: object) -> None:
         self.owner = Owner()
@@ -111,7 +111,7 @@ class MemberBench(BrokerBench):
 
     @property
     def store(self) -> Any:
-        """The parts of a standalone broker's store that the image also has."""
+        """Those parts of a standalone broker's store that the image also has."""
         image = self.core.metadata.image
         topics = {
             topic.name: LocalTopic(topic.name, topic.topic_id, len(topic.partitions), dict(topic.configs))
@@ -120,7 +120,7 @@ class MemberBench(BrokerBench):
         return SimpleNamespace(topics=topics, cluster_id=image.cluster_id)
 
     def settle(self) -> None:
-        """Run all posted calls and due timers, until none is left."""
+        """Run all scheduled calls and due timers until none are left."""
         for _ in range(_TURNS_MAX):
             self.owner.run_all()
             due_ms = self._timers.next_deadline_ms

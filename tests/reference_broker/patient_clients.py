@@ -1,7 +1,7 @@
-"""Clients that survive faults: they retry requests as real clients do.
+"""Clients that survive faults by retrying requests as real clients do.
 
-A client's program is a generator: it yields a request and gets the response, or yields a number of milliseconds to
-wait. `Driver` runs several at once, and detects requests that are never answered.
+A client's program is a generator: it yields a request and is sent the response, or yields a number of milliseconds to
+wait. `Driver` runs several programs at once, and detects requests that are never answered.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 #: current time after the wait.
 Program = Generator[tuple[Message, int | None] | int, Any, None]
 
-#: The number of attempts, and the pause between them.
+#: The number of attempts for a request, and the pause between them.
 _TRIES = 4
 _PAUSE_MS = 200
 
@@ -133,7 +133,7 @@ class Driver:
         response.then(answered)
 
     def wait(self, milliseconds: int) -> None:
-        """Let time pass in steps, and do work as it becomes due."""
+        """Let time pass in steps, and perform work as it becomes due."""
         end_ms = self.bench.now_ms + milliseconds
         while self.bench.now_ms < end_ms:
             self.bench.advance(min(1_000, end_ms - self.bench.now_ms))
@@ -142,7 +142,7 @@ class Driver:
 
 
 class Given(NamedTuple):
-    """The ids and epochs of producers; each pair may only be given once."""
+    """The ids and epochs of producers; each pair may be assigned only once."""
 
     producer_id: int
     epoch: int
@@ -152,9 +152,9 @@ class Clients:
     """The state that all clients share.
 
     Attributes:
-        given: every producer id and epoch that the broker has given.
-        ids: the holder of each producer id.
-        is_strict: whether requests may no longer fail.
+        given: every producer id and epoch that the broker has assigned.
+        ids: the client that holds each producer id.
+        is_strict: whether requests must no longer fail.
     """
 
     def __init__(self) -> None:
@@ -164,7 +164,7 @@ class Clients:
 
     def take(self, owner: object, producer: Given) -> None:
         """Record a producer's id and epoch."""
-        assert producer not in self.given, f"{producer} was given twice"
+        assert producer not in self.given, f"{producer} was assigned twice"
         assert self.ids.setdefault(producer.producer_id, owner) == owner, f"{producer} has two owners"
         self.given.add(producer)
 
@@ -175,7 +175,7 @@ class Client:
     Attributes:
         shared: see `Clients`.
         is_stuck: whether the client has given up until the broker restarts.
-        error: why the client has given up.
+        error: the error because of which the client has given up.
     """
 
     def __init__(self, shared: Clients) -> None:
@@ -220,16 +220,16 @@ def produce_code(response: Any) -> int:
 
 
 class Writer(Client):
-    """An idempotent producer of numbers: unless number n is at offset n, a record is lost, duplicated or out of order.
+    """An idempotent producer of numbers: if number n is not at offset n, a record is lost, duplicated or out of order.
 
     Args:
         shared: see `Clients`.
         topic: the topic that it writes to.
 
     Attributes:
-        sent: how many numbers have been sent.
+        sent: the number of numbers that have been sent.
         acknowledged: the numbers that have been acknowledged.
-        times: when each number was sent.
+        times: the time when each number was sent.
     """
 
     def __init__(self, shared: Clients, topic: str) -> None:
@@ -244,7 +244,7 @@ class Writer(Client):
         return f"the writer of {self.topic}"
 
     def begin(self) -> Program:
-        """Get an id."""
+        """Get a producer id."""
         response = yield from self.ask(InitProducerIdRequest(None, 60_000), None, lambda found: found.error_code)
         if response is not None:
             assert not response.error_code, response
@@ -294,7 +294,7 @@ class Writer(Client):
         self.acknowledged.add(number)
 
     def skip(self, now_ms: int) -> Program:
-        """Send a batch after a gap in the sequence numbers; the broker has to refuse it."""
+        """Send a batch after a gap in the sequence numbers, which the broker has to refuse."""
         if self.producer is None or not self.acknowledged:
             return
         batch = self.batch(b"refused", self.sent + 10, now_ms)
@@ -335,6 +335,6 @@ class Committer(Client):
             self.acknowledged = self.sent
 
     def recover(self) -> Program:
-        """Continue."""
+        """Commit the next offset after a failure."""
         self.is_stuck = False
         yield from self.commit()

@@ -28,7 +28,7 @@ class Transacted:
 
     Attributes:
         name: the prefix of its values, and the name of its group.
-        counts: the number of records sent, by topic.
+        counts: the number of records sent to each topic.
         is_commit_asked: whether its producer has requested the commit.
         is_committed: whether the commit has been acknowledged.
     """
@@ -80,7 +80,7 @@ class Transactor(Client):
         return f"the transactor {self.transactional_id}"
 
     def begin(self) -> Program:
-        """Get a producer id and an epoch, which aborts any open transaction."""
+        """Get a producer id and an epoch, thereby aborting any open transaction."""
         request = InitProducerIdRequest(self.transactional_id, self._timeout_ms)
         response = yield from self.ask(request, None, lambda found: found.error_code)
         if response is not None:
@@ -109,7 +109,7 @@ class Transactor(Client):
             topics: the number of one-record batches for each topic.
             end: whether to commit or abort; None leaves the transaction open.
             now_ms: the time.
-            meanwhile: a program to run before the transaction ends.
+            meanwhile: a program that runs before the transaction ends.
         """
         if self.is_stuck or self._producer is None:
             return
@@ -121,7 +121,7 @@ class Transactor(Client):
         if meanwhile is not None:
             yield from meanwhile
         if end is not None and self._producer is not None:
-            # A failed transaction is aborted, as a producer must do.
+            # A failed transaction is aborted, as producers are required to do.
             yield from self._end(made, is_commit=end and not self.is_stuck)
 
     def _send(self, made: Transacted, topic: str, count: int, now_ms: int) -> Program:
@@ -198,7 +198,7 @@ class Transactor(Client):
             self._is(Given(response.producer_id, response.producer_epoch))
 
     def haunt(self, topic: str, now_ms: int) -> Program:
-        """Send with the previous producer id and epoch; the broker has to refuse that."""
+        """Send with the previous producer id and epoch, which the broker has to refuse."""
         if not self.before:
             return
         for producer in (self.before[0], self.before[-1]):

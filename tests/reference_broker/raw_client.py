@@ -1,4 +1,4 @@
-"""A TCP client that sends one request at a time, with the requests that the broker's tests need."""
+"""A TCP client that sends one request at a time; it has the requests that the broker's tests need."""
 
 from __future__ import annotations
 

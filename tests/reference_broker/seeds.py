@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 __all__ = ["run_seeds"]
 
-#: The number of sequences between two progress lines.
+#: The number of sequences between progress lines.
 _PROGRESS = 1_000
 
 

@@ -1,6 +1,6 @@
-"""Brokers of a cluster: records, groups and transactions outlive a broker, and replicas are identical byte for byte.
+"""In a cluster, records, groups and transactions outlive a broker, and replicas are identical byte for byte.
 
-Method: three in-process brokers on real sockets, with one embedded registry; the SDK's clients.
+Method: run three in-process brokers on real sockets, with one embedded registry, and use the SDK's clients.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ async def produce(cluster: BrokerCluster, topic: str, values: list[bytes], **opt
 
 
 async def consumed(cluster: BrokerCluster, topic: str, count: int, **options: Any) -> list[bytes]:
-    """Return a number of values from a topic, read in a group."""
+    """Return a given number of values from a topic, read in a group."""
     values: list[bytes] = []
     given = {"group_id": "g", "auto_offset_reset": "earliest", **options}
     async with Consumer(cluster.bootstrap, topic, **given) as consumer:
@@ -88,7 +88,7 @@ def test_life_of_a_partition() -> None:
         await cluster.kill(leader)
         await cluster.led("t", [0], isr=2)
         await produce(cluster, "t", [b"3"])
-        assert await consumed(cluster, "t", 1) == [b"3"], "the group continues where it was"
+        assert await consumed(cluster, "t", 1) == [b"3"], "the group continues from its offsets"
         await cluster.start(leader)
         await cluster.led("t", [0], isr=3)
         await produce(cluster, "t", [b"4"])
@@ -101,7 +101,7 @@ def test_life_of_a_partition() -> None:
 
 @pytest.mark.thorough
 def test_transactions_over_several_brokers() -> None:
-    """Coordinators and partitions are led by different brokers, and one of them is lost between two transactions."""
+    """Different brokers lead coordinators and partitions, and one of the brokers is lost between two transactions."""
 
     async def story(cluster: BrokerCluster) -> None:
         await create(cluster, "t", partitions=6)
@@ -197,7 +197,7 @@ def test_configurations_and_deletions_reach_all_brokers() -> None:
 
 
 def test_a_broker_that_is_announced_before_it_stands_for_election(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy broker may hear from the controller before it continues its own startup."""
+    """If a broker is busy, it may hear from the controller before its own startup continues."""
     register = Membership.register
 
     def register_late(membership: Membership, done: Callable[[int], None], failed: Callable[[Exception], None]) -> None:

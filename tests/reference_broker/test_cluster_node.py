@@ -1,6 +1,6 @@
-"""A failing start says why and leaves nothing behind; ids are generated and kept; a lost registry is reported.
+"""A failed startup is explained and leaves nothing behind; ids are generated and kept; a lost registry is reported.
 
-Method: in-process brokers with one embedded registry, and other programs that hold nodes.
+Method: run in-process brokers with one embedded registry, and other programs that hold nodes.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def told(story: Callable[[Scene], Awaitable[None]]) -> None:
 
 
 async def refused(broker: Broker, kind: type[KafkaWireError], text: str) -> None:
-    """Start a broker, and expect the start to fail."""
+    """Start a broker, and expect startup to fail."""
     with pytest.raises(kind, match=text):
         await broker.start()
     with pytest.raises(KafkaWireError, match="the broker is not running"):

@@ -1,6 +1,6 @@
 """A broker's state survives a restart: topics, records, offsets and groups, whether it was closed or crashed.
 
-Method: a broker without sockets is restarted on the same files.
+Method: restart a broker without sockets on the same files.
 """
 
 import errno
@@ -81,7 +81,7 @@ def test_rolled_segments_are_synced_and_noted(tmp_path):
 
 
 def test_offsets_topic_is_synced_as_the_broker_asks():
-    """Committed offsets used to be never synced, whatever the value of `log.flush.interval.messages`."""
+    """Committed offsets used never to be synced, whatever the value of `log.flush.interval.messages`."""
     bench = BrokerBench(disk := MemoryDisk(), **{"log.flush.interval.messages": 1})
     stable(bench)
     (log,) = bench.core.directory.of(bench.offsets_topic().name).values()
@@ -145,7 +145,7 @@ def test_lines_that_repeat_are_held_back(bench, caplog):
 
 
 def test_a_log_that_fails_while_it_is_closed_is_not_told():
-    """The log may be closed on another thread."""
+    """A log may be closed on another thread."""
     bench = BrokerBench(disk := MemoryDisk())
     bench.create()
     bench.produce(produced(b"v"))

@@ -1,6 +1,7 @@
-"""A start on a full or failing disk names the file that could not be written; the next start finds all data.
+"""If a broker fails to start on a full or failing disk, the error names the file, and the next startup finds all data.
 
-Method: directories left by a workload, on an in-memory disk with little space or with one failing call.
+Method: start brokers on directories left by a workload, on an in-memory disk with little space or with one failing
+call.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def _without_what_can_be_rebuilt(disk: MemoryDisk) -> MemoryDisk:
 
 
 def _without_a_folder(disk: MemoryDisk) -> MemoryDisk:
-    """Another broker's partition is in the place of one of this broker's."""
+    """A partition of another broker takes the place of one of this broker's."""
     path = "fast-0/partition.metadata"
     content = disk.open(path).read(0, 100)
     disk.remove(path)
@@ -65,7 +66,7 @@ def _start(disk: MemoryDisk) -> OSError | None:
 
 
 def _check(disk: MemoryDisk, ledger: Ledger) -> None:
-    """Check the files for a second start, after a crash of the broker and after a power cut."""
+    """Start again on the files left by a crash of the broker and by a power cut, and check them."""
     for seed in range(2):
         ledger.check(disk.crash(seed), loses_unsynced=True)
     ledger.check(disk, loses_unsynced=False)
@@ -88,7 +89,7 @@ def _check(disk: MemoryDisk, ledger: Ledger) -> None:
 def test_start_on_a_full_disk(
     left: tuple[MemoryDisk, Ledger], prepare: Callable[[MemoryDisk], MemoryDisk], expected: set[str]
 ) -> None:
-    """If just one partition cannot write its leader epochs or metadata, the broker starts without it."""
+    """If only one partition cannot write its leader epochs or metadata, the broker starts without that partition."""
     before, ledger = left
     ready = prepare(before.crash())
     failed = set()

@@ -1,7 +1,7 @@
-"""The APIs give the same answers whether a broker is standalone or the only one in a cluster.
+"""The APIs give the same answers, whether a broker is standalone or the only one in a cluster.
 
-Method: the API tests run again in another process whose fixture `bench` is a member of a cluster. Modules are left out
-if they test an API that only standalone brokers have, expect a text of Apache Kafka 4, or do work that takes a
+Method: run the API tests again in another process, in which the fixture `bench` is a member of a cluster. Leave out
+modules that test an API that only standalone brokers have, expect a text of Apache Kafka 4, or do work that takes a
 different number of turns.
 """
 
@@ -19,7 +19,7 @@ from tests.thorough import sampled
 
 APIS = Path(__file__).parent / "apis"
 
-#: Why each module is left out.
+#: The reason why each module is left out.
 DIFFERENT = {
     "api_versions": "features of a standalone broker",
     "consumer_group_describe": "an API of a standalone broker",

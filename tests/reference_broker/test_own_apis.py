@@ -1,7 +1,7 @@
 """Handlers of a user's own APIs pass through the same chain as the broker's, and cannot stop the broker.
 
-Method: a broker in a thread, whose handler of the example's API runs a function of the test; a client that sends one
-request at a time.
+Method: run a broker in a thread; its handler for the example's API calls a function supplied by the test. The client
+sends one request at a time.
 """
 
 from __future__ import annotations
@@ -49,21 +49,21 @@ from tests.reference_broker.raw_client import TIMEOUT_SECONDS, Client
 GREET = OWN[OwnKey.GREET]
 BOTH = ApiRegistry(APIS, OWN)
 
-#: The limit in these tests on the size of responses of a user's own APIs.
+#: The limit on the size of responses from a user's own APIs, in these tests.
 FRAME_BYTES_MAX = 10_000
 
-#: Results that are not greetings.
+#: Handler results that are not greetings.
 SEVEN: Any = [7]
 
 REQUEST = GreetRequest([GreetRequest.Person("Ann")])
 
 
 class Outcome(BaseException):
-    """An error like the ones that test frameworks raise."""
+    """An exception like those that test frameworks raise."""
 
 
 class Greeter:
-    """The handler: runs the test's function."""
+    """The handler, which calls the test's function."""
 
     handle: Callable[[Call, GreetRequest], Any]
 
@@ -131,7 +131,7 @@ def test_it_is_advertised_beside_the_others(client: Client) -> None:
 
 
 def test_api_versions_in_an_unknown_version_is_answered_as_ever(broker: Broker) -> None:
-    """Apache Kafka's response then has one entry, for ApiVersions."""
+    """Apache Kafka's response then has a single entry, for ApiVersions."""
     ours = APIS[ApiKey.API_VERSIONS].versions
     unknown = ours.last + 1
     with Client(broker.bootstrap) as client:

@@ -1,6 +1,6 @@
 """`serve` runs with adjusted interpreter settings until a signal arrives, and restores the process afterwards.
 
-Method: `serve` runs in this process, which sends itself the signal once clients can connect.
+Method: run `serve` in this process, which sends itself the signal once clients can connect.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ANYWHERE = Address("127.0.0.1", 0)
 
 @pytest.fixture(autouse=True)
 def hangup_ends_a_process() -> Iterator[None]:
-    """Needed because these tests may run under `nohup`, which ignores SIGHUP."""
+    """This is needed because the tests may run under `nohup`, which ignores SIGHUP."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
@@ -136,7 +136,7 @@ def test_a_start_that_fails_leaves_the_process_as_it_was() -> None:
 
 
 class Exited(Exception):
-    """Represents the end of the process."""
+    """Stands in for the end of the process."""
 
 
 def test_a_disk_that_hangs_does_not_keep_the_process_whose_status_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

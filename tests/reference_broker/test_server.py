@@ -1,6 +1,6 @@
-"""Clients use the broker over TCP: requests, long polls, large fetches, limits, stop, crash and restart.
+"""Clients use the broker over TCP, with long polls, large fetches and limits; it stops, crashes and restarts.
 
-Method: a broker on a free local port; every wait has a time limit.
+Method: run a broker on a free local port; every wait has a time limit.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def broker(tmp_path):
 
 
 def test_the_next_timer_is_set_once_those_that_are_due_have_fired(monkeypatch):
-    """Requests may set and cancel other timers; no wake-up may remain for finished work."""
+    """Requests may set and cancel other timers; no wakeup may remain for finished work."""
     broker, woken = Broker(MemoryDisk()), []
     timers = SimpleNamespace(next_deadline_ms=5, fire=lambda now_ms: setattr(timers, "next_deadline_ms", 100))
     monkeypatch.setattr(broker, "_timers", timers)
@@ -190,7 +190,7 @@ def test_large_announcements_take_no_memory(tmp_path):
         clients = [stack.enter_context(Client(broker.bootstrap)) for _ in range(100)]
         clients[0].topic()
         before = resident_bytes()
-        announced = (100 * MEBIBYTE).to_bytes(4, "big") + bytes(2)  # Produce
+        announced = (100 * MEBIBYTE).to_bytes(4, "big") + bytes(2)  # the header of Produce
         for client in clients:
             client.socket.send(announced)
         piece = bytes(MEBIBYTE)
@@ -223,7 +223,7 @@ def resident_bytes() -> int:
 
 @pytest.mark.parametrize("is_reset", [False, True])
 def test_clients_that_go_while_nobody_reads_them_are_noticed(broker, is_reset):
-    """Otherwise, their connections would count until the longest poll ends."""
+    """Otherwise, their connections would be counted until the longest poll ends."""
     with Client(broker.bootstrap) as client:
         client.topic()
         for _ in range(3):
@@ -239,14 +239,14 @@ def test_clients_that_go_while_nobody_reads_them_are_noticed(broker, is_reset):
 
 
 def test_nothing_is_left_of_a_connection(broker):
-    """This must not depend on the garbage collector, which seldom runs in a broker."""
+    """The cleanup must not depend on the garbage collector, which seldom runs in a broker."""
     gc.collect()
     gc.disable()
     try:
         with Client(broker.bootstrap) as client:
             client.topic()
             client.send(fetch(wait=60_000), 12)
-            client.socket.send((900_000).to_bytes(4, "big") + bytes(100_000))  # a part of Produce
+            client.socket.send((900_000).to_bytes(4, "big") + bytes(100_000))  # a part of a Produce request
             wires = broker._broker._wires
             left = [weakref.ref(part) for wire in wires for part in (wire, wire.session)]
         deadline = time.monotonic() + TIMEOUT_SECONDS
@@ -313,7 +313,7 @@ def test_after_a_suspend_records_of_now_are_taken(broker):
             time.sleep(0)
         broker._broker._clock._wall_ms = lambda: now_ms() + 3 * hour_ms
         with Client(broker.bootstrap) as other:
-            assert fetched(other.fetch(wait=10)) == [], "its deadline has passed, but no other one"
+            assert fetched(other.fetch(wait=10)) == [], "its deadline has passed, but no other deadline has"
             assert other.produce(batch).base_offset == 0
         assert fetched(client.receive(FetchResponse)) == [b"x"]
 
@@ -410,7 +410,7 @@ def test_a_broker_that_has_stopped_leaves_nothing_on_the_loop():
         del broker
         await asyncio.sleep(0)
         for thread in threading.enumerate():
-            if thread.name == "kafkawire-broker-close":  # it may still be running after its report
+            if thread.name == "kafkawire-broker-close":  # the thread may still be running after its report
                 thread.join(TIMEOUT_SECONDS)
         gc.collect()
         assert stopped() is None

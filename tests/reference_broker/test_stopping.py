@@ -1,6 +1,6 @@
 """A stopping broker answers requests whose data it has stored, wakes waiting clients, and does not wait forever.
 
-Method: clients over TCP in the middle of a request; every wait has a time limit.
+Method: stop the broker while TCP clients are in the middle of a request; every wait has a time limit.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def are_ending(broker):
 
 
 def test_stop_of_a_client_that_goes_on_sending(tmp_path):
-    """The client gets its responses even though the broker leaves further requests unread."""
+    """The client gets its responses, although the broker leaves further requests unread."""
     broker = BackgroundBroker(tmp_path)
     broker.start()
     stored = 0
@@ -86,7 +86,7 @@ def test_stop_of_a_client_that_goes_on_sending(tmp_path):
                 client.send(produce_request(produced(b"%d" % number)), 9)
             except (OSError, RemoteProtocolError):
                 break
-        with contextlib.suppress(RemoteProtocolError):  # the end of the connection
+        with contextlib.suppress(RemoteProtocolError):  # the connection may end
             while True:
                 assert base_offset(client.receive(ProduceResponse)) == stored + 1
                 stored += 1
@@ -198,7 +198,7 @@ def test_broker_is_stopped_from_several_threads(tmp_path):
 
 
 def test_stop_while_clients_reset_their_connections(tmp_path):
-    """The broker has not noticed this yet, because it does not read while a request is delayed."""
+    """The broker does not notice this immediately, because it does not read while a request is delayed."""
     broker = BackgroundBroker(tmp_path)
     broker.start()
     for _ in range(5):

@@ -1,9 +1,9 @@
-"""Whichever disk call fails and whenever the power is cut, each record exists once, and each transaction is atomic.
+"""Whichever disk call fails, and whenever the power is cut, each record exists once, and each transaction is atomic.
 
-Method: a scripted workload of everything that the broker stores (`transaction_workload.py`) on an in-memory disk; a
-fault happens at a disk call (`transaction_failures.py`), then a broker starts on the remaining files, and its data is
-compared with the responses that clients got. This module takes a sample of the calls, a different one for each kind of
-fault; `python -m tests.reference_broker.transaction_failures` takes every call with each kind.
+Method: run a scripted workload of everything that the broker stores (`transaction_workload.py`) on an in-memory disk,
+and cause a fault at a disk call (`transaction_failures.py`); then start a broker on the remaining files, and compare
+its data with the responses that clients got. This module samples the calls, differently for each kind of fault; `python
+-m tests.reference_broker.transaction_failures` tries every call with each kind.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from kafkawire.reference_broker.storage.disk.memory import DiskCall
 from tests.reference_broker.transaction_failures import CALLS, KINDS, prepared, run_case
 from tests.thorough import sampled
 
-#: One in this many calls is tried; each kind of fault begins with a different call.
+#: The interval between the calls that are tried; each kind of fault begins with a different call.
 EVERY = 101
 
-#: Parts of the paths that the workload touches.
+#: Parts of the paths of files that the workload touches.
 _PARTS = (
     ".cleaned",
     ".creating",

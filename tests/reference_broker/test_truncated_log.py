@@ -1,8 +1,7 @@
-"""A consumer detects that a crash has cut the log below its position, and reads the records written there since then.
+"""A consumer detects that a crash has truncated the log below its position, and reads the records written there since.
 
-Method: a broker is killed, the end of its log is removed as in a power cut, and other records are written before the
-consumer fetches again. Without the consumer's own leader epoch, the new log would look like a continuation of the old
-one.
+Method: kill a broker, remove the end of its log as in a power cut, and write other records before the consumer fetches
+again. Without the consumer's own leader epoch, the new log would look like a continuation of the old one.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ async def write(bootstrap: str, name: str, first: int, end: int) -> None:
 
 
 async def read(consumer: Consumer, last: str) -> list[tuple[int, str]]:
-    """Return the offsets and values up to a given value."""
+    """Return the offsets and values of the records up to a given value."""
     found: list[tuple[int, str]] = []
     async for record in consumer:
         found.append((record.offset, bytes(record.value or b"").decode()))

@@ -1,6 +1,6 @@
 """kafka-python lists and creates topics, produces, and consumes in a group with the broker.
 
-Method: a script in a separate process, since kafka-python uses deprecated functions, which are errors here.
+Method: run a script in a separate process, since kafka-python uses deprecated functions, which are errors in this one.
 """
 
 from __future__ import annotations

@@ -12,11 +12,11 @@ __all__ = ["TransactionDesk"]
 
 
 class TransactionDesk:
-    """Approves every partition that is not refused, either immediately or when the test says so.
+    """Approves every partition that is not to be refused, either immediately or when the test lets it.
 
     Attributes:
-        asked: (transactional id, producer id, epoch, partitions, version) for each question.
-        refused: the error for each partition to refuse.
+        asked: (transactional id, producer id, epoch, partitions, version) of each question.
+        refused: the error for each partition that is to be refused.
         is_held: whether answers wait for `answer`.
     """
 
@@ -48,7 +48,7 @@ class TransactionDesk:
             answer()
 
     def answer(self) -> None:
-        """Give the held answers."""
+        """Give the answers that were held back."""
         held, self._held = self._held, []
         for answer in held:
             answer()

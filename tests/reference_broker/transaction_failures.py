@@ -1,6 +1,6 @@
 """Faults at the disk calls of the transaction workload, one after another: `python -m … [KIND …] [--every N]`.
 
-A fault depends only on its kind and the number of the call, so that each case can be repeated.
+A fault depends only on its kind and the number of the call, so each case can be repeated.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _cut(number: int, is_lossy: bool) -> tuple[int, ...]:
 
 
 def _cut_twice(number: int) -> tuple[int, ...]:
-    """Cut the power, then cut it again while the broker starts or its clients recover."""
+    """Cut the power, and cut it again while the broker starts or its clients recover."""
     chance = random.Random(number)
     disk, workload = prepared()
     disk.plan = cut_power_at(number)
@@ -99,7 +99,7 @@ def _cut_twice(number: int) -> tuple[int, ...]:
 
 
 def _fail(number: int, code: int) -> tuple[int, ...]:
-    """Let a call fail; the broker continues, and is restarted during the workload and after it."""
+    """Let a call fail; the broker continues, and is restarted both during the workload and after it."""
     disk, workload = prepared()
     disk.plan = fail_at(number, code)
     disk, bench = _started(disk, workload)
@@ -130,7 +130,7 @@ def _first_then(first: Plan, cut_at: int) -> Plan:
 
 
 def _behind(number: int, *, is_cut: bool) -> tuple[int, ...]:
-    """Like `_fail`, but background work is randomly late: appends share syncs, and wait for new segments."""
+    """Like `_fail`, but background work is randomly delayed: appends share syncs, and wait for new segments."""
     chance, work = random.Random(number), HeldWork()
     disk, workload = prepared()
 

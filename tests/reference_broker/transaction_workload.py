@@ -1,8 +1,8 @@
-"""A scripted workload of everything that the broker stores, and the check of its data after a disk failure.
+"""A scripted workload that covers everything the broker stores, and a check of its data after a disk failure.
 
-Idempotent producers, transactions over partitions of several topics and the offsets topic, timeouts, commits, topics
-that are deleted and created again, retention, DeleteRecords, compaction, rolls and a restart. Every log syncs each
-batch, so acknowledged data must survive.
+The workload has idempotent producers, transactions over partitions of several topics and the offsets topic, timeouts,
+commits, topics that are deleted and created again, retention, DeleteRecords, compaction, rolls and a restart. Every log
+syncs each batch, so acknowledged data must survive.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _TOPICS: dict[str, dict[str, str]] = {
 }
 _SHORT = "short"
 
-#: Every log syncs each batch, and the coordinators' logs are also rolled and compacted all the time.
+#: Options with which every log syncs each batch, and the coordinators' logs are rolled and compacted all the time.
 _OPTIONS: dict[str, object] = {
     "transaction_state_log_num_partitions": 1,
     "log_flush_interval_messages": 1,
@@ -56,7 +56,7 @@ _OPTIONS: dict[str, object] = {
 #: Long enough for the longest transaction to time out and for its markers to be retried.
 _CALM_MS = 80_000
 
-#: Runs some of the background work, or all of it.
+#: A function that runs some of the background work, or all of it.
 Settle = Callable[[bool], None]
 
 
@@ -73,9 +73,9 @@ class Janitor(Client):
     """A client that deletes records, deletes a topic, and creates it again.
 
     Attributes:
-        deleted_to: the end offset of acknowledged deletions.
-        asked_to: the end offset of requested deletions.
-        ids: the ids of the created topics, by name.
+        deleted_to: the offset up to which deletions were acknowledged.
+        asked_to: the offset up to which deletions were requested.
+        ids: the ids of the created topics, keyed by name.
         gone: the ids of topics whose deletion was acknowledged.
     """
 
@@ -115,7 +115,7 @@ class Janitor(Client):
         partition = DeleteRecordsRequest.DeleteRecordsPartition(0, offset)
         request = DeleteRecordsRequest([DeleteRecordsRequest.DeleteRecordsTopic(topic, [partition])], 60_000)
         response = yield from self.ask(request, None, lambda found: found.topics[0].partitions[0].error_code)
-        # If a fault has lost records before they were acknowledged, there may be none to delete.
+        # If a fault lost records before they were acknowledged, there may be none to delete.
         if response is not None and not self.error:
             self.deleted_to = max(self.deleted_to, response.topics[0].partitions[0].low_watermark)
 
@@ -141,7 +141,7 @@ class TransactionWorkload:
         self.old = Transactor(self.shared, "old", TransactionVersion.TV_1, "numbers")
         self.lazy = Transactor(self.shared, "lazy", TransactionVersion.TV_2, "numbers", timeout_ms=2_000)
         self.transactors = [self.steady, self.old, self.lazy]
-        #: The latest broker, because time does not go backwards at a restart.
+        #: The latest broker; it is kept because time must not go backwards on a restart.
         self._bench: BrokerBench | None = None
 
     @staticmethod
@@ -217,7 +217,7 @@ class TransactionWorkload:
             bench.restart_again()
 
     def _look(self, bench: BrokerBench) -> None:
-        """Read all records, as consumers constantly do; a read may fail."""
+        """Read all records, as consumers constantly would; a read may fail."""
         for name in _TOPICS:
             log = bench.core.directory.of(name)[0]
             # Once a response is being sent, the broker can only close the connection.
@@ -228,7 +228,7 @@ class TransactionWorkload:
     # The check.
 
     def check_works_on(self, bench: BrokerBench) -> None:
-        """Check that a broker whose disk has failed serves everything that the fault did not touch."""
+        """Check that a broker whose disk has failed serves everything that the fault did not affect."""
         directory = bench.core.directory
         bench.create("fresh")
         assert not bench.produce(produced(b"fresh"), "fresh").error_code
@@ -245,7 +245,7 @@ class TransactionWorkload:
     def check(self, bench: BrokerBench) -> tuple[int, ...]:
         """Check the data of a broker started on the remaining files; return the number of records in each topic.
 
-        Nothing may fail any more.
+        Nothing may fail from now on.
         """
         bench.now_ms = NOW_MS if self._bench is None else self._bench.now_ms
         self._bench = bench
@@ -272,7 +272,7 @@ class TransactionWorkload:
     def _check_topics(self, bench: BrokerBench) -> None:
         store = bench.store
         for topic_id in self.janitor.gone:
-            assert topic_id not in store.topics_by_id, "a deleted topic came back"
+            assert topic_id not in store.topics_by_id, "a deleted topic has reappeared"
         for name, topic_id in self.janitor.ids.items():
             assert topic_id in store.topics_by_id or topic_id in self.janitor.maybe_gone, f"{name} is gone"
 
@@ -286,12 +286,12 @@ class TransactionWorkload:
             values = [int(value) for value in values_in(data.records)]
             # A fetch returns whole batches, and these have one record each.
             assert values == list(range(offset, offset + len(values))), f"{writer}: {values} at {offset}"
-            assert values, f"{writer}: nothing at {offset}"
+            assert values, f"{writer}: there is no record at {offset}"
             found += values
             offset += len(values)
         assert offset <= writer.sent
         lost = {number for number in writer.acknowledged if number >= start} - set(found)
-        assert not lost, f"{writer}: {lost} were acknowledged"
+        assert not lost, f"{writer}: {lost} were acknowledged but lost"
         assert not is_complete or offset == writer.sent, f"{writer}: {offset} of {writer.sent}"
         if writer.topic == "numbers":
             assert self.janitor.deleted_to <= start <= self.janitor.asked_to
@@ -323,11 +323,11 @@ class TransactionWorkload:
         for made in transactor.transactions:
             is_there = offset_of(bench, made.name) == 7
             assert is_there or not made.is_committed, f"{made} was committed, but its offset is gone"
-            assert made.is_commit_asked or not is_there, f"{made} was not committed, but its offset counts"
+            assert made.is_commit_asked or not is_there, f"{made} was not committed, but its offset was"
             for topic, values in expected.items():
                 values.extend(made.values(topic) if is_there else [])
             if not is_there:
-                assert not set(found[_SHORT]) & set(made.values(_SHORT)), f"{made} is in {_SHORT}, its offset is not"
+                assert not set(found[_SHORT]) & set(made.values(_SHORT)), f"{made} is in {_SHORT} without its offset"
         mine = transactor.transactional_id.encode() + b"-"
         for topic, values in expected.items():
             present = [value for value in found[topic] if value.startswith(mine)]
@@ -336,7 +336,7 @@ class TransactionWorkload:
     def _check_calm(self, bench: BrokerBench) -> None:
         for name, log in self._logs(bench):
             assert log.error is None, f"{name}: {log.error}"
-            assert log.last_stable_offset == log.next_offset, f"{name}: a transaction hangs"
+            assert log.last_stable_offset == log.next_offset, f"{name}: a transaction is hanging"
             leftovers = (".deleted", ".cleaned", ".swap")
             assert not [entry for entry in bench.disk.names(log.folder) if entry.endswith(leftovers)]
         states = {entry.transaction_state for entry in bench.ask(ListTransactionsRequest()).transaction_states}
@@ -347,7 +347,7 @@ _COORDINATORS = ("__consumer_offsets", "__transaction_state")
 
 
 def fetch(bench: BrokerBench, name: str, offset: int, isolation: IsolationLevel) -> Any:
-    """Return the response of a consumer's fetch from partition 0 of a topic."""
+    """Return the response to a consumer's fetch from partition 0 of a topic."""
     partition = FetchRequest.FetchPartition(0, fetch_offset=offset, partition_max_bytes=2**20)
     topics = [FetchRequest.FetchTopic(name, partitions=[partition])]
     request = FetchRequest(topics=topics, max_bytes=2**20, isolation_level=isolation)

@@ -31,7 +31,7 @@ def _ask(bench: BrokerBench, request: Message, version: int) -> Message | None:
     try:
         answer = bench.ask(request, version)
     except DecodeError:
-        raise  # an error raised by the response
+        raise  # building the response raised an error
     except RemoteProtocolError:
         return None
     assert isinstance(answer, Message)

@@ -1,7 +1,7 @@
-"""Requests about a cluster, with Apache Kafka 4.3's answer to each, in every version that can express the request.
+"""Requests about a cluster, in every version that can express them, and Apache Kafka 4.3's answer to each.
 
-The answers come from a real broker; `tests/kafka/test_asked_cases.py` asks it again. Addresses, ids and the size of the
-volume are placeholders for any value. Our answers differ in one place: Kafka fails on an empty name without a cursor.
+The answers come from a real broker; `tests/kafka/test_asked_cases.py` verifies them. Addresses, ids and the size of the
+volume are placeholders for any value. Our answers differ in one case: Kafka fails on an empty name without a cursor.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["RECORDS", "TOPICS", "Case", "cases", "comparable", "name_of", "versi
 
 A, B, C = "zzz.asked.a", "zzz.asked.b", "zzz.asked.c"
 
-#: The topics of the requests, with their partitions; their names sort after those of other tests' topics.
+#: The topics in the requests, with their numbers of partitions; their names sort after those of other tests' topics.
 TOPICS = {A: 3, B: 2, C: 1}
 
 #: The records in partition 0 of the first topic.
@@ -40,11 +40,11 @@ RECORDS = produced(b"value")
 
 _FIRST = "zzz."
 
-#: Fields that differ between brokers: only their presence is compared.
+#: Fields that differ between brokers; only their presence is compared.
 _FACTS = {"cluster_id", "host", "log_dir", "port", "topic_id", "total_bytes", "usable_bytes"}
 _ANY_ID, _ANY_PORT, _ANY_BYTES = b"x" * 16, 9092, 1
 
-#: The operations that are allowed on a broker without an authorizer.
+#: The authorized operations that a broker without an authorizer reports.
 _TOPIC_OPERATIONS, _CLUSTER_OPERATIONS = 0b110111111000, 0b1111110100000
 
 NODE = (1,)
@@ -54,10 +54,10 @@ class Case(NamedTuple):
     """A request and its answer.
 
     Attributes:
-        name: what the case is about.
+        name: the subject of the case.
         request: the request.
         response: Kafka's answer; None if Kafka closes the connection.
-        ours: the reference broker's answer, where it differs.
+        ours: the reference broker's answer, if it differs.
     """
 
     name: str
@@ -77,7 +77,7 @@ def name_of(case: Case) -> str:
 
 
 def versions(case: Case) -> list[int]:
-    """Return the versions that the request of a case can be sent in."""
+    """Return the versions in which a case's request can be sent."""
     return [number for number in APIS[_key(case)].stable_versions.numbers() if _fits(case.request, number)]
 
 
@@ -154,7 +154,7 @@ def _describe_cluster() -> Iterator[Case]:
 #: A topic in an answer, with its partitions or its error code.
 _Topic = tuple[str, list[int] | ErrorCode]
 
-#: The topics of the cases, with more partitions than they have.
+#: All topics of the cases with their partitions, and a limit that is larger than the number of partitions.
 _EVERYTHING: list[_Topic] = [(A, [0, 1, 2]), (B, [0, 1]), (C, [0])]
 _MORE = 2000
 

@@ -1,4 +1,4 @@
-"""A broker without sockets, the first of three that host the partition of topic `t`."""
+"""A broker without sockets, the first of three brokers that host the only partition of topic `t`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["ClusterBench", "partition_in"]
 
 
 class _Replicas:
-    """The broker's replicas: the one of its partition, and those that tests add to `others`."""
+    """The broker's replicas: that of its partition, and those that tests add to `others`."""
 
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
@@ -105,7 +105,7 @@ class ClusterBench(BrokerBench):
 
 
 def partition_in(response: Any) -> FetchResponse.PartitionData:
-    """Return the only partition in a response that may have been delayed."""
+    """Return the only partition in a response, which may have been delayed."""
     if isinstance(response, DelayedOperation):
         response = response.response
     ((partition,),) = ([*topic.partitions] for topic in response.responses)

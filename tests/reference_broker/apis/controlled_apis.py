@@ -30,10 +30,10 @@ def removed_versions(key: ApiKey) -> range:
 
 
 class ControlledApis:
-    """A broker that the controller sends requests to.
+    """A broker that gets requests from the controller.
 
     Attributes:
-        broker: the broker that the requests change.
+        broker: the broker whose state the requests change.
     """
 
     def __init__(self) -> None:

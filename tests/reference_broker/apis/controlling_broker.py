@@ -1,6 +1,6 @@
-"""The APIs of the controller's broker, called through the codecs, with an embedded registry and scripted brokers.
+"""The APIs of the controller's broker, called through codecs, with an embedded registry and scripted brokers.
 
-The controller runs on broker 0. That broker's image changes when the test says so.
+The controller runs on broker 0. That broker's image changes only when the test updates it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["ControllingBroker"]
 
 
 class ControllingBroker:
-    """Broker 0 of a cluster; it is the controller unless the test has made it resign.
+    """Broker 0 of a cluster, which is the controller unless the test has made it resign.
 
     Args:
         broker_ids: the brokers of the cluster, starting with broker 0.
@@ -96,7 +96,7 @@ class ControllingBroker:
         return controller
 
     def show(self) -> None:
-        """Update the image with what broker 0 has been told."""
+        """Update the image with the metadata that the controller has sent to broker 0."""
         requests = self.cluster.brokers[0].requests
         for request in requests[self._applied :]:
             if isinstance(request, UpdateMetadataRequest):
@@ -128,7 +128,7 @@ class ControllingBroker:
         return self.read(self.begin(message, version), version)
 
     def read(self, answer: Answer, version: int) -> Any:
-        """Return a response, which must have arrived, as the client reads it."""
+        """Return a response as the client reads it; it must have arrived."""
         response = answer.response if isinstance(answer, DelayedOperation) else answer
         assert response is not None
         kind = codec(type(response), version)

@@ -1,4 +1,4 @@
-"""A group with one member, for the tests of the group APIs."""
+"""A group with one member, for testing the group APIs."""
 
 from __future__ import annotations
 

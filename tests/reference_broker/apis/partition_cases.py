@@ -1,4 +1,4 @@
-"""Requests for more partitions, with Apache Kafka 4.3's answers from a node with id 1; a test names the topics.
+"""Requests for more partitions, and the answers of an Apache Kafka 4.3 node with id 1; each test names the topics.
 
 In a case, `one` and `two` stand for topics with one and two partitions.
 """
@@ -22,7 +22,7 @@ PRESENT = {"one": 1, "two": 2}
 #: Error code and message.
 Answer = tuple[ErrorCode, str | None]
 
-#: A topic, the requested number of partitions, and the brokers of the new partitions.
+#: A topic, the requested number of partitions, and the brokers for the new partitions.
 Wanted = tuple[str, int, Sequence[Sequence[int]] | None]
 
 DONE: Answer = (ErrorCode.NONE, None)
@@ -56,10 +56,10 @@ class Case(NamedTuple):
 
     Attributes:
         name: the name of the case.
-        wanted: the topics of the request.
-        answers: the answers by topic.
-        timeout_ms: the timeout of the request.
-        is_real: whether topics grow if the request is valid.
+        wanted: the topics in the request.
+        answers: the answers, keyed by topic.
+        timeout_ms: the timeout in the request.
+        is_real: whether the request is more than a validation: topics grow if it is valid.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Case(NamedTuple):
     is_real: bool = False
 
     def request(self, names: Mapping[str, str]) -> CreatePartitionsRequest:
-        """Return the request; `names` gives the topic names to use for `one` and `two`."""
+        """Return the request; `names` maps `one` and `two` to the topic names to use."""
         topics = [
             Topic(names.get(name, name), count, None if brokers is None else [Assignment(each) for each in brokers])
             for name, count, brokers in self.wanted
@@ -85,7 +85,7 @@ class Case(NamedTuple):
 
 
 def answers_of(response: CreatePartitionsResponse) -> Mapping[str, Answer]:
-    """Return the answers in a response, which contains each topic once."""
+    """Return the answers in a response, which must contain each topic exactly once."""
     answers = {each.name: (ErrorCode(each.error_code), each.error_message) for each in response.results}
     assert len(answers) == len(response.results)
     return answers

@@ -1,4 +1,4 @@
-"""The image of a cluster with several brokers: one lacks a listener, another is not alive."""
+"""The image of a cluster with several brokers: one lacks a listener, and another is not alive."""
 
 from __future__ import annotations
 

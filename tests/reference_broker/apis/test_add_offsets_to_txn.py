@@ -1,6 +1,6 @@
-"""AddOffsetsToTxn adds a group's offsets partition to the transaction, in every version.
+"""AddOffsetsToTxn adds the offsets partition of a group to the transaction, in every version.
 
-Method: a broker without sockets.
+Method: send requests to a broker without sockets.
 """
 
 from __future__ import annotations

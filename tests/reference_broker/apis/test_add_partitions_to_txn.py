@@ -1,7 +1,7 @@
 """AddPartitionsToTxn adds all partitions or none; brokers may also add partitions of internal topics, and verify
 partitions.
 
-Method: a broker without sockets.
+Method: send requests to a broker without sockets.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """AllocateProducerIds hands out consecutive blocks to registered brokers.
 
-Method: the handlers of the controller's broker, without sockets.
+Method: call the handlers of the controller's broker, without sockets.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """AlterConfigs replaces all configurations of a resource; those that the request omits revert to their defaults.
 
-Method: a broker without sockets; `tests/kafka/test_config_cases.py` compares the answers with Apache Kafka's.
+Method: send requests to a broker without sockets; `tests/kafka/test_config_cases.py` compares the answers with Apache
+Kafka's.
 """
 
 from __future__ import annotations

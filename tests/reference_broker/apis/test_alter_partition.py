@@ -1,6 +1,6 @@
-"""AlterPartition in all versions, with topic names or ids; the response waits until the ISR is stored.
+"""AlterPartition works in all versions, with topic names or ids; the response waits until the ISR is stored.
 
-Method: the handlers of the controller's broker, without sockets.
+Method: call the handlers of the controller's broker, without sockets.
 """
 
 from __future__ import annotations

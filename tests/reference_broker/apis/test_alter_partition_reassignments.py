@@ -1,6 +1,6 @@
 """AlterPartitionReassignments starts, replaces and cancels moves, and refuses invalid ones with Kafka's code and text.
 
-Method: the handlers of the controller's broker, without sockets.
+Method: call the handlers of the controller's broker, without sockets.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kafkawire.sdk.registry.registry import Create
 from kafkawire.sdk.routing.partitions import TopicPartition
 from tests.reference_broker.apis.controlling_broker import ControllingBroker
 
-#: The only version in Apache Kafka 3.
+#: The only version that Apache Kafka 3 has.
 VERSION = 0
 
 

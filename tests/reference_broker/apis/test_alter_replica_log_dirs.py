@@ -1,6 +1,6 @@
-"""AlterReplicaLogDirs finds replicas where they are, and has no other directory to move them to.
+"""AlterReplicaLogDirs accepts the directory that replicas are in, and has no other directory to move them to.
 
-Method: the handler over the replicas of a broker without sockets; one of the replicas has failed.
+Method: call the handler with the replicas of a broker without sockets, one of which has failed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ VERSIONS = versions_of(ApiKey.ALTER_REPLICA_LOG_DIRS)
 Topic = AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic
 Place = AlterReplicaLogDirsRequest.AlterReplicaLogDir
 
-#: For partition 0: the longest topic name whose folder can be moved, and a longer one.
+#: The longest name of a topic whose partition 0 can be moved, and a longer name.
 LONG, TOO_LONG = "l" * 213, "l" * 214
 
 

@@ -1,6 +1,6 @@
-"""ApiVersions lists the served APIs in every version, and responds to an unknown version.
+"""In every version, ApiVersions lists the served APIs; it also responds to requests in an unknown version.
 
-Method: a broker without sockets; an unknown version is a request without a message, as the connection passes it on.
+Method: send requests to a broker without sockets; as from a connection, a request in an unknown version has no message.
 """
 
 import pytest

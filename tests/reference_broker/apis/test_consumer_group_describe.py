@@ -1,6 +1,6 @@
 """ConsumerGroupDescribe shows members with their current and target assignments; ListGroups shows the group's type.
 
-Method: a broker without sockets and a group of one member.
+Method: send requests to a broker without sockets that has a group of one member.
 """
 
 import pytest

@@ -1,6 +1,6 @@
-"""ConsumerGroupHeartbeat carries the fields that members send and receive; errors come with a message.
+"""ConsumerGroupHeartbeat has the fields that members send and receive; errors come with a message.
 
-Method: a broker without sockets.
+Method: send requests to a broker without sockets.
 """
 
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

@@ -1,6 +1,6 @@
-"""ControlledShutdown, in all versions, moves leaders and tells the remaining brokers.
+"""In all versions, ControlledShutdown moves leadership and informs the remaining brokers.
 
-Method: the handlers of the controller's broker, without sockets.
+Method: call the handlers of the controller's broker, without sockets.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WITH_EPOCH = 2
 
 @pytest.fixture
 def broker() -> ControllingBroker:
-    """The controller on broker 0; broker 1 leads t-0, t-1, where no other replica is in sync, and t-2, its own."""
+    """The controller on broker 0; broker 1 leads t-0, t-1 (no other in-sync replica), and t-2 (no other replica)."""
     broker = ControllingBroker(0, 1)
     broker.cluster.create("t", (1, 0), (1, 0), (1,))
     broker.cluster.alter("t", [1], 1)

@@ -1,6 +1,6 @@
 """CreateAcls refuses every ACL without an authorizer, as Apache Kafka does.
 
-Method: a broker without sockets receives the cases of a table with Kafka's answers.
+Method: send a table of requests, with Kafka's answers, to a broker without sockets.
 """
 
 import pytest

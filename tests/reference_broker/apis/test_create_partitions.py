@@ -1,6 +1,6 @@
 """Topics gain partitions that are usable immediately; impossible requests are refused as in Apache Kafka.
 
-Method: the cases that `tests/kafka/test_create_partitions.py` also sends to a real Kafka; then new partitions in use,
+Method: send the cases that `tests/kafka/test_create_partitions.py` also sends to a real Kafka; then use new partitions
 on a broker without sockets and with an in-memory disk.
 """
 
@@ -46,7 +46,7 @@ def test_what_apache_kafka_answers(bench: BrokerBench, case: Case) -> None:
     for name, count in PRESENT.items():
         bench.create(name, count)
     assert answers_of(bench.ask(case.request({}))) == case.expected({})
-    assert {name: count_of(bench, name) for name in PRESENT} == PRESENT, "no request is for real"
+    assert {name: count_of(bench, name) for name in PRESENT} == PRESENT, "no request takes effect"
 
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.CREATE_PARTITIONS))
@@ -116,7 +116,7 @@ def test_a_topic_that_is_growing_has_what_it_will_have() -> None:
     assert isinstance(gone, DelayedOperation)
     assert isinstance(gone.response, CreatePartitionsResponse)
     assert answers_of(gone.response)["t"][0] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert not [name for name in bench.disk.names("") if name.startswith("t-")], "all four went"
+    assert not [name for name in bench.disk.names("") if name.startswith("t-")], "all four folders are gone"
     bench.core.topics.create(NewTopic("t", 1), lambda made: None)
     work.run()
     assert answers_of(bench.ask(grow(2, validate_only=True)))["t"] == (ErrorCode.NONE, None)
@@ -169,7 +169,7 @@ def test_a_request_adds_a_number_of_partitions_at_most(
 
 
 def test_groups_stay_where_they_are_when_their_topic_grows() -> None:
-    """As in Kafka, they stay until the next startup: a transaction's offsets must be committed where the group is."""
+    """As in Kafka, they stay until the next startup: a transaction's offsets must be committed to the group's log."""
     bench = BrokerBench(MemoryDisk(), offsets_topic_num_partitions=2)
     bench.offsets_topic()
     client = Transacting(bench)

@@ -1,6 +1,6 @@
 """CreateTopics creates topics in every version, and refuses invalid requests with Kafka's error codes.
 
-Method: a broker without sockets; refused topics must not exist afterwards.
+Method: send requests to a broker without sockets; refused topics must not exist afterwards.
 """
 
 import errno
@@ -124,7 +124,7 @@ def test_full_disk():
 
 @pytest.mark.parametrize("length", range(245, 250))
 def test_longest_names(bench, length):
-    """With a name of 246 characters or more, writing the topic's file used to fail."""
+    """Writing the topic's file used to fail for names of 246 or more characters."""
     bench.create("x" * length, 2)
     bench.produce(produced(b"x"), "x" * length)
     bench.crash()
@@ -154,7 +154,7 @@ def test_the_limit_of_partitions_is_that_of_a_request(bench, topics, codes):
 
 
 def test_no_time_creates_nothing(bench):
-    """Kafka's controller does not start a request whose deadline has passed, either."""
+    """Like Kafka's controller, the broker does not start a request whose deadline has passed."""
     topics = [Topic("a", 1, 1), Topic("not allowed", 1, 1)]
     for timeout_ms in (0, -1):
         results = bench.ask(CreateTopicsRequest(topics, timeout_ms=timeout_ms)).topics

@@ -1,6 +1,6 @@
 """DeleteGroups deletes empty groups and their offsets for good.
 
-Method: a broker without sockets; the broker is restarted to show that the groups stay deleted.
+Method: send requests to a broker without sockets, and restart it to show that the groups stay deleted.
 """
 
 import pytest

@@ -1,6 +1,6 @@
 """DeleteRecords durably moves the start of a partition, or says why it cannot.
 
-Method: a broker without sockets; the table of answers is Kafka's.
+Method: send requests to a broker without sockets; the table of answers is Kafka's.
 """
 
 from typing import Any
@@ -191,4 +191,4 @@ def test_failed_checkpoint_is_reported():
     log.fail(OSError("gone"))
     assert ask(bench, ("t", 0, 1)) == [(0, -1, ErrorCode.KAFKA_STORAGE_ERROR)]
     assert log.error is not None
-    assert log.error.__traceback__ is None, "the log keeps the error, so it would grow with every request"
+    assert log.error.__traceback__ is None, "the log keeps the error, so the error would grow with every request"

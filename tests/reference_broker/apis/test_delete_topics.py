@@ -1,6 +1,6 @@
 """DeleteTopics removes topics by name and by id, with their files and committed offsets.
 
-Method: a broker without sockets.
+Method: send requests to a broker without sockets.
 """
 
 import pytest
@@ -87,7 +87,7 @@ _BOTH = "You may not specify both topic name and topic id."
     ],
 )
 def test_topic_meant_twice(bench, monkeypatch, states, answers, is_there):
-    """The answers are Apache Kafka's."""
+    """Apache Kafka gives the same answers."""
     monkeypatch.setattr(bench.store, "_new_uuid", lambda: _ID)
     bench.create()
     request = DeleteTopicsRequest([State(*state) for state in states], timeout_ms=60_000)

@@ -1,6 +1,6 @@
-"""DescribeAcls finds nothing without an authorizer, as in Apache Kafka.
+"""Without an authorizer, DescribeAcls finds nothing, as in Apache Kafka.
 
-Method: a broker without sockets receives the cases of a table with Kafka's answers.
+Method: send a table of requests, with Kafka's answers, to a broker without sockets.
 """
 
 import pytest

@@ -1,7 +1,7 @@
-"""DescribeCluster lists the brokers that the client can reach, and refuses endpoints that only controllers list.
+"""DescribeCluster lists the brokers that the client can reach, and refuses endpoint types that only controllers list.
 
-Method: a broker without sockets receives the cases of a table with Kafka's answers; another broker's image has several
-brokers.
+Method: send a table of requests, with Kafka's answers, to a broker without sockets; then ask a broker whose image has
+several brokers.
 """
 
 import pytest

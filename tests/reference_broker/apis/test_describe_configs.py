@@ -1,6 +1,6 @@
-"""DescribeConfigs shows topics and the broker in every version, with sources and synonyms.
+"""In every version, DescribeConfigs shows the configurations of topics and the broker, with sources and synonyms.
 
-Method: a broker without sockets, with one default of its own and one topic that overrides it.
+Method: ask a broker without sockets that has one changed default, and one topic that overrides it.
 """
 
 import logging
@@ -64,7 +64,7 @@ def test_defaults_have_the_brokers_names(bench):
     result = ask(bench, ConfigResourceType.TOPIC, "plain", include_synonyms=True)
     shown = {entry.name: [(each.name, each.value, each.source) for each in entry.synonyms] for entry in result.configs}
     assert shown["segment.bytes"] == [("log.segment.bytes", "1073741824", ConfigSource.DEFAULT_CONFIG)]
-    # By default, Kafka's brokers have no value in milliseconds for the third setting.
+    # By default, Kafka's brokers have no value for the setting in milliseconds.
     assert shown["preallocate"] == [("log.preallocate", "false", ConfigSource.DEFAULT_CONFIG)]
     assert shown["segment.ms"] == []
 
@@ -196,7 +196,7 @@ def test_resource_of_an_unknown_type_spoils_the_request(bench, unknown):
 
 
 def test_the_rates_of_throttled_replication(bench):
-    """As in Kafka, these configurations exist only where set, and appear as read-only although they are dynamic."""
+    """As in Kafka, these configurations appear only if set, and are marked read-only although they are dynamic."""
     kind, name = ConfigResourceType.BROKER, "follower.replication.throttled.rate"
     Change = IncrementalAlterConfigsRequest.AlterableConfig
 

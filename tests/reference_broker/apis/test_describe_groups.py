@@ -1,6 +1,6 @@
 """DescribeGroups shows groups in every version; an unknown group is reported as dead or, since version 6, as an error.
 
-Method: a broker without sockets and a group of one member.
+Method: send requests to a broker without sockets that has a group of one member.
 """
 
 import pytest

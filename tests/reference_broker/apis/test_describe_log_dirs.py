@@ -1,7 +1,7 @@
-"""DescribeLogDirs shows the contents of the data directory and its free space.
+"""DescribeLogDirs shows what the data directory contains, and its free space.
 
-Method: a broker without sockets receives the cases of a table with Apache Kafka's answers; then disks of known sizes,
-and disks and logs that have failed.
+Method: send a table of requests, with Apache Kafka's answers, to a broker without sockets; then use disks of known
+sizes, and disks and logs that have failed.
 """
 
 import errno

@@ -1,6 +1,6 @@
 """DescribeProducers describes the active producers of a log, in Apache Kafka's order.
 
-Method: a broker without sockets; transactions that are open, ended, or missing.
+Method: ask a broker without sockets about producers whose transactions are open or ended, or that have none.
 """
 
 import pytest

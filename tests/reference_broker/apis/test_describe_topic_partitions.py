@@ -1,7 +1,7 @@
 """DescribeTopicPartitions lists topics by name, page by page.
 
-Method: a broker without sockets receives the cases of a table with Apache Kafka's answers; then pages of all sizes up
-to the last one, topics that are deleted between pages, and an offline log.
+Method: send a table of requests, with Apache Kafka's answers, to a broker without sockets; then request pages of every
+size to the end, delete topics between pages, and take a log offline.
 """
 
 import pytest
@@ -65,7 +65,7 @@ def test_a_page_is_of_one_moment(bench):
 
 
 def test_partition_on_a_disk_that_has_failed(bench):
-    """The answers are those of an Apache Kafka broker with two log directories, one of which has failed."""
+    """An Apache Kafka broker with two log directories, one of which has failed, gives the same answers."""
     bench.create("t", 2)
     bench.core.directory.log("t", 1).fail(OSError(5, "broken"))
     (topic,) = bench.ask(DescribeTopicPartitionsRequest([Named("t")])).topics
@@ -77,7 +77,7 @@ def test_partition_on_a_disk_that_has_failed(bench):
 
 
 def test_partitions_that_the_broker_has_not_heard_of_are_left_out(bench):
-    """These partitions still count towards the page, since the cursor is a partition number."""
+    """These partitions still count towards the page size, since the cursor is a partition number."""
     known = PartitionImage(1, 0, (1,), (1,))
     topic = TopicImage("t", b"t" * 16, (known, UNKNOWN_PARTITION, known, UNKNOWN_PARTITION, known), {})
     bench.core.metadata.publish([topic])

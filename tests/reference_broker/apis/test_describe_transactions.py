@@ -1,6 +1,6 @@
 """DescribeTransactions shows the state of each transactional id in the request.
 
-Method: a broker without sockets.
+Method: send requests to a broker without sockets.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""ElectLeaders answers once the image shows the elected leaders; other partitions get Kafka's code and text.
+"""ElectLeaders answers once the image shows the elected leaders; partitions without one get Kafka's code and text.
 
-Method: the handlers of the controller's broker, without sockets; the test changes the image and moves the clock.
+Method: call the handlers of the controller's broker, without sockets, change the image, and move the clock.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ def test_what_the_image_does_not_show_in_time(broker: ControllingBroker) -> None
     assert answer.response is None
     broker.advance(1)
     assert results(broker.read(answer, NEWEST)) == {("t", 0): LATE, ("t", 2): NOT_NEEDED}
-    assert broker.cluster.state("t").leader == 1, "it goes on"
+    assert broker.cluster.state("t").leader == 1, "the election continues"
 
 
 def test_a_leader_that_was_shown_counts(broker: ControllingBroker) -> None:
-    """The image shows one of the two elected leaders, then a different one for that partition before time runs out."""
+    """The image shows one of the two elected leaders, then a different leader for that partition before the timeout."""
     before = broker.metadata.image.topics["t"]
     answer = broker.begin(request(0, 1), NEWEST)
     shown = before.partitions[0]._replace(leader=1)
@@ -91,7 +91,7 @@ def test_all_partitions(broker: ControllingBroker, version: int) -> None:
     answer = broker.begin(ElectLeadersRequest(topic_partitions=None), version)
     broker.show()
     assert results(broker.read(answer, version)) == {("t", 0): DONE, ("t", 1): DONE}, (
-        "without partitions that have the right leader"
+        "partitions that already have the right leader are left out"
     )
     assert results(broker.ask(ElectLeadersRequest(topic_partitions=None), version)) == {}
 
@@ -103,7 +103,7 @@ def test_nothing_to_elect_is_answered_at_once(broker: ControllingBroker) -> None
 
 
 def test_a_topic_that_is_being_deleted(broker: ControllingBroker) -> None:
-    broker.cluster.brokers[1].undeletable.update({("t", 0)})  # type: ignore[arg-type]  # equal to a TopicPartition
+    broker.cluster.brokers[1].undeletable.update({("t", 0)})  # type: ignore[arg-type]  # it equals a TopicPartition
     broker.cluster.tree.change(Create(TOPIC_DELETION.path("t")), 0)
     broker.cluster.settle()
     assert results(broker.ask(request(0), NEWEST)) == {("t", 0): DELETED}

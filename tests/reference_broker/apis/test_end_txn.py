@@ -1,6 +1,6 @@
 """EndTxn commits and aborts in every version; from version 5 on, it also raises the epoch.
 
-Method: a broker without sockets.
+Method: send requests to a broker without sockets.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def test_every_version(bench, version, is_commit):
     assert x.describe().transaction_state == ("CompleteCommit" if is_commit else "CompleteAbort")
     for name, number in (("a", 0), ("b", 1)):
         log = bench.core.directory.of(name)[number]
-        assert log.next_offset == 1, "a marker"
+        assert log.next_offset == 1, "the log has a marker"
         (_, header), *_ = log.headers()
         assert (header.producer_id, header.producer_epoch, header.is_control) == (*x.producer, True)
 

@@ -1,6 +1,6 @@
 """Fetch reads in every version, waits for data, respects its limits, and returns errors immediately.
 
-Method: a broker without sockets; a delayed fetch completes when a test produces or lets time pass.
+Method: fetch from a broker without sockets; a delayed fetch completes when a test produces or lets time pass.
 """
 
 from functools import partial
@@ -118,7 +118,7 @@ def test_what_is_unknown_does_not_keep_the_rest_from_waiting(bench, unknown, ver
     bench.advance(500)
     session = waiting.response.session_id
     waiting = bench.ask(request(wait=500, session_id=session, session_epoch=1), version)
-    assert isinstance(waiting, DelayedOperation), "a consumer of a deleted topic would keep asking"
+    assert isinstance(waiting, DelayedOperation), "a consumer of a deleted topic would keep fetching"
     bench.advance(500)
     assert only(waiting.response).error_code == code
 
@@ -347,7 +347,7 @@ def test_session_that_waits_forgets_an_error_that_is_over(bench):
     waiting = bench.ask(request(wait=500, session_id=session, session_epoch=1), 12)
     bench.create()
     bench.advance(500)
-    assert not waiting.response.responses, "the topic is back, as the client knows it"
+    assert not waiting.response.responses, "the topic is back under the id that the client knows"
 
 
 # A lost index.
@@ -390,10 +390,10 @@ def test_what_a_client_cannot_read_however_often_is_reported_now_and_then(failur
     bench = BrokerBench(disk)
     bench.create()
     size = len(produced(b"v"))
-    for _ in range(20):  # the positions of the last batches are known without the file
+    for _ in range(20):  # the positions of the last batches are known without the index
         bench.produce(produced(b"v"))
     content = bytearray(disk.open("t-0/00000000000000000000.log").read(0, 20 * size))
-    content[size + 16] = 9  # the format of the second batch
+    content[size + 16] = 9  # the format version of the second batch
     disk.open("t-0/00000000000000000000.log").truncate(0)
     disk.open("t-0/00000000000000000000.log").append(bytes(content))
     if failure == "disk":

@@ -1,6 +1,6 @@
 """Followers fetch from their leader, and consumers from leaders or followers, as in Apache Kafka.
 
-Method: a broker without sockets that leads or follows a partition; the test plays the other brokers.
+Method: use a broker without sockets that leads or follows a partition, and play the other brokers.
 """
 
 import pytest
@@ -70,7 +70,7 @@ def test_a_follower_waits_for_records(bench):
 
 
 def test_what_a_follower_at_the_end_gets_is_not_read(bench):
-    """The data is a region of a file that the kernel sends; its position is still known."""
+    """The kernel sends the data directly from a region of a file; its position is known without reading it."""
     bench.leader.append()
     session_id = begun(bench, 1)
     reads = []
@@ -84,7 +84,7 @@ def test_what_a_follower_at_the_end_gets_is_not_read(bench):
 
 
 def test_what_the_next_partition_causes_to_be_appended_is_sent(bench):
-    """A coordinator, elected once its partition is committed, writes markers to a partition that was just read."""
+    """A coordinator, elected when its partition is committed, writes markers to a partition that has just been read."""
     other = LeaderBench(isr=(1, 2)).lead(topic_id=bench.topic_id)
     bench.replicas.others["t", 1] = other.replica
     other.append()
@@ -147,7 +147,7 @@ def test_nothing_is_read_for_an_idle_follower(bench, monkeypatch):
 
 
 def test_an_idle_follower_that_is_out_of_sync_is_read(bench):
-    """The follower joins the ISR once the controller accepts it, without any change to the log."""
+    """The follower joins the ISR once the controller agrees, without any change to the log."""
     bench.leader.lead(EPOCH + 1, isr=(1, 3))
     bench.leader.append()
     session_id = begun(bench, 1)
@@ -159,7 +159,7 @@ def test_an_idle_follower_that_is_out_of_sync_is_read(bench):
 
 
 def test_a_follower_that_catches_up_before_it_is_removed_joins_again(bench):
-    """The follower has all records when the answer arrives, and nothing else would cause the partition to be read."""
+    """The follower has all records when the answer arrives, and nothing else would trigger a read of the partition."""
     bench.leader.append()
     session_id = begun(bench, 0)
     bench.leader.fetch_all(3)
@@ -215,7 +215,7 @@ def test_a_divergence_is_an_answer(bench):
     assert (partition.diverging_epoch.epoch, partition.diverging_epoch.end_offset) == (EPOCH, 2)
     session_id = begun(bench, 2)
     response = bench.follow(2, session_id=session_id, session_epoch=1, last_fetched_epoch=EPOCH + 1)
-    assert partition_in(response).diverging_epoch.end_offset == 2, "even if nothing else is new"
+    assert partition_in(response).diverging_epoch.end_offset == 2, "even if nothing else has changed"
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ def test_a_consumer_that_names_its_last_epoch_learns_of_a_divergence(bench, offs
 
 @pytest.fixture
 def follower(bench):
-    """Return a broker that follows, with two records, one of them committed."""
+    """Return a following broker with two records, one of them committed."""
     bench.leader.append(2)
     bench.leader.replica.follow(bench.leader.term(EPOCH + 1, leader=2))
     bench.leader.replica.followed(1, 0)
@@ -319,7 +319,7 @@ def test_followers_do_not_fetch_from_followers(follower):
 
 @pytest.fixture
 def nearby(bench):
-    """Return a leader in rack a, with followers in b and c that have all records."""
+    """Return a leader in rack a, with fully caught-up followers in racks b and c."""
     bench.leader.append(4)
     bench.leader.fetch_all(2, 3)
     bench.leader.racks.update({1: "a", 2: "b", 3: "c"})
@@ -373,7 +373,7 @@ def test_a_topic_that_was_created_again(bench):
 
 
 def test_a_replica_without_a_role_does_not_say_that_its_topic_is_another_one(tmp_path):
-    """After a restart, the controller has not yet told the broker the replica's role and topic id."""
+    """The broker has just restarted, and the controller has not yet told it the replica's role and topic id."""
     bench = ClusterBench(tmp_path / "data")
     for partition in (bench.consume(0), partition_in(bench.follow(0, current_leader_epoch=-1))):
         assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -428,7 +428,7 @@ def test_who_is_held_back_gets_the_rest_once_the_quota_is_free(throttled):
 
 
 def test_new_records_do_not_end_the_wait_of_who_is_held_back(throttled):
-    """Otherwise, the follower would keep fetching in vain."""
+    """If they did, the follower would keep fetching in vain."""
     exceed(throttled)
     waiting = throttled.follow(0, broker_id=4)
     throttled.leader.append(10)
@@ -452,7 +452,7 @@ def test_an_offset_out_of_range_is_told_in_spite_of_the_quota(throttled):
 
 @pytest.mark.parametrize("broker_id", [2, 4])
 def test_what_followers_get_counts_once(throttled, broker_id):
-    """This includes followers in sync; a fetch that has waited is read twice, but counts once."""
+    """In-sync followers count, too; a fetch that has waited is read twice but counted once."""
     quota = throttled.leader.quota
     waiting = throttled.follow(0, broker_id)
     throttled.leader.append()

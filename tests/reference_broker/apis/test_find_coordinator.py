@@ -1,6 +1,6 @@
 """FindCoordinator names the leader of the partition of a group or transactional id, if clients can reach that broker.
 
-Method: a broker without sockets, alone or with an image of several brokers.
+Method: send requests to a broker without sockets, alone or with an image of several brokers.
 """
 
 import pytest
@@ -73,7 +73,7 @@ def test_nobody(bench, kind, version, code):
     ],
 )
 def test_partitions_of_share_groups(bench, key, is_one):
-    """The keys are those that Apache Kafka 4.3.0 accepts; clients do not retry a request that can never succeed."""
+    """Apache Kafka 4.3.0 accepts the same keys; clients do not retry the error for a request that can never succeed."""
     request = FindCoordinatorRequest(key_type=CoordinatorType.SHARE, coordinator_keys=[key])
     (found,) = bench.ask(request, 6).coordinators
     assert found.error_code == (ErrorCode.COORDINATOR_NOT_AVAILABLE if is_one else ErrorCode.INVALID_REQUEST)
@@ -120,7 +120,7 @@ def test_failing_disk(version):
 @pytest.mark.parametrize("kind", [CoordinatorType.GROUP, CoordinatorType.TRANSACTION])
 @pytest.mark.parametrize("known", range(4))
 def test_nobody_coordinates_from_a_partition_that_the_broker_has_not_heard_of(bench, kind, version, known):
-    """The number of partitions comes from the controller of topics, since the image may lack the last ones."""
+    """The number of partitions comes from the topic controller, since the image may lack the last ones."""
     size, partition = 4, PartitionImage(1, 0, (1,), (1,))
     partitions = (*(UNKNOWN_PARTITION,) * known, partition)
     names = ("__consumer_offsets", "__transaction_state")

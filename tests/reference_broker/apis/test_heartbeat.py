@@ -1,6 +1,6 @@
 """Heartbeat is answered in every version.
 
-Method: a broker without sockets and a group of one member.
+Method: send requests to a broker without sockets that has a group of one member.
 """
 
 import pytest

@@ -1,7 +1,7 @@
-"""IncrementalAlterConfigs changes single configurations, which take effect and survive restarts and crashes.
+"""IncrementalAlterConfigs changes individual configurations; the changes take effect and survive restarts and crashes.
 
-Method: a table of answers that Apache Kafka also gives (`config_cases.py`); changes to each kind of resource on a
-broker without sockets, with restarts and crashes after each, and with a disk that fails.
+Method: check a table of answers that Apache Kafka also gives (`config_cases.py`); change each kind of resource on a
+broker without sockets, with restarts and crashes after each change, and with a disk that fails.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def bench(tmp_path: Path) -> BrokerBench:
 
 
 def alter(bench, *resources, version=None, validate_only=False):
-    """Request changes, each (kind, name, operations), and return (code, message) for each."""
+    """Request changes, each given as (kind, name, operations), and return (code, message) for each."""
     asked = [Resource(kind, name, [Config(*each) for each in operations]) for kind, name, operations in resources]
     response = bench.ask(IncrementalAlterConfigsRequest(asked, validate_only), version)
     assert [(each.resource_type, each.resource_name) for each in response.responses] == [
@@ -73,7 +73,7 @@ def test_nothing_is_changed_if_only_validated(bench: BrokerBench) -> None:
         assert described(bench, kind, name, config) == before
 
 
-#: The kind and name of a resource, a configuration, a value.
+#: The kind and name of a resource, a configuration, and a value.
 CHANGES = [
     (ConfigResourceType.TOPIC, "t", "retention.ms", "1000"),
     (ConfigResourceType.BROKER, "1", "log.retention.ms", "2000"),

@@ -1,6 +1,6 @@
-"""InitProducerId gives each producer a unique id, even after a restart, in every version.
+"""In every version, InitProducerId gives each producer a unique id, even after a restart.
 
-Method: a broker without sockets; the test delays background work where it matters.
+Method: send requests to a broker without sockets, and delay background work where it matters.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def test_a_reservation_that_fails_gives_no_ids_and_is_reported_once(caplog: pyte
 
 
 def test_a_producer_that_asks_again_keeps_its_id(bench: BrokerBench) -> None:
-    bench.ask(InitProducerIdRequest(None))  # so that no id equals an epoch
+    bench.ask(InitProducerIdRequest(None))  # later ids differ from all epochs
     first = Transacting(bench)
     producer_id, epoch = first.producer
     assert producer_id != epoch

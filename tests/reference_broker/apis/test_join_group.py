@@ -1,6 +1,6 @@
-"""JoinGroup passes the fields of every version on to the coordinator.
+"""JoinGroup passes the fields of every version to the coordinator.
 
-Method: a broker without sockets; the coordinator itself is tested in `groups/classic/`.
+Method: send requests to a broker without sockets; `groups/classic/` tests the coordinator itself.
 """
 
 import pytest

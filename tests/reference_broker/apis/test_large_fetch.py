@@ -1,6 +1,6 @@
 """A fetch of many partitions is handled in steps, and no change between two steps is lost.
 
-Method: a broker without sockets, and requests that are handled one step at a time.
+Method: send requests to a broker without sockets, which handles them one step at a time.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ MANY = 2_000
 
 
 def of_many(first: int = 0, **fields: Any) -> FetchRequest:
-    """Return a fetch of partition 0 of `t` and of many partitions that do not exist."""
+    """Return a fetch request for partition 0 of `t` and many partitions that do not exist."""
     partitions = [FetchRequest.FetchPartition(number, partition_max_bytes=1000) for number in range(first, MANY)]
     return FetchRequest(topics=[FetchRequest.FetchTopic("t", partitions=partitions)], **fields)
 
@@ -110,7 +110,7 @@ def fetch_of_one(**fields: Any) -> FetchRequest:
 
 
 def test_records_that_come_at_any_time_are_sent(bench):
-    """New records in a partition that was just read come with the next response."""
+    """New records in a partition that was just read are sent with the next response."""
     count = 510  # the last ten are not watched before the response is built
     bench.create(partitions=count)
     wanted = [FetchRequest.FetchPartition(number, partition_max_bytes=1000) for number in range(count)]

@@ -1,7 +1,7 @@
-"""A large request of any kind is handled in steps: each loop counts every entry, even an empty one.
+"""A large request of any kind is handled in steps; each loop counts every entry as work, even an empty one.
 
-Method: a broker without sockets; the test counts the turns that a request takes, both until it waits for another part
-of the broker, and while its response is built afterwards.
+Method: send requests to a broker without sockets, and count the turns that each takes, both until it waits for another
+part of the broker, and while its response is built afterwards.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Large(NamedTuple):
 
     Attributes:
         request: the request.
-        loops: the number of loops over the entries up to the response, or up to the wait.
+        loops: the number of loops over the entries before the response, or before the wait.
         late_loops: the number of loops after the wait.
         version: the version to send; None for the highest stable one.
     """
@@ -122,7 +122,7 @@ LARGE = [
     Large(DescribeTransactionsRequest(NAMES), 4),
     Large(FindCoordinatorRequest(coordinator_keys=NAMES), 4),
     Large(JoinGroupRequest("g", 10_000, protocols=[Protocol(name) for name in NAMES]), 1),
-    # Members leave a hundred at a time, which adds a tenth of a loop.
+    # Members leave in batches of a hundred, which adds a tenth of a loop.
     Large(LeaveGroupRequest("g", members=[LeaveGroupRequest.MemberIdentity(name) for name in NAMES * 10]), 10.1, 10),
     Large(ListOffsetsRequest(topics=[ListedTopic("t", [ListedPartition(number) for number in NUMBERS])]), 2),
     Large(ListOffsetsRequest(topics=[ListedTopic(name) for name in NAMES]), 2),
@@ -171,7 +171,7 @@ def test_all_topics_are_described_in_turns_but_those_deleted_meanwhile(bench: Br
     delayed = bench.begin(MetadataRequest(None))
     assert delayed.response is None
     bench.ask(DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState(f"t{2 * AT_A_TIME - 1}")], timeout_ms=1))
-    # Both topics and partitions count.
+    # Both topics and partitions are counted.
     assert all_steps(delayed) >= 3
     assert isinstance(delayed.response, MetadataResponse)
     assert len(delayed.response.topics) == 2 * AT_A_TIME - 1
@@ -193,7 +193,7 @@ def test_all_offsets_of_a_group_are_fetched_in_turns(bench: BrokerBench) -> None
         commit(bench, 0, topic=f"t{number}")
     of_any, of_one = OffsetFetchRequest(groups=[FetchedGroup("g", topics=None)]), OffsetFetchRequest("g", None)
     for request, version in ((of_any, None), (of_one, 7)):
-        # Both topics and partitions count.
+        # Both topics and partitions are counted.
         assert all_steps(bench.begin(request, version)) >= 4
 
 

@@ -1,7 +1,7 @@
-"""LeaderAndIsr in all versions: the response waits for logs, and a request that does not fit in the queue closes the
-connection.
+"""LeaderAndIsr works in all versions: the response waits for logs, and a request that does not fit into the queue
+closes the connection.
 
-Method: the handlers of a broker in a cluster, without sockets.
+Method: call the handlers of a broker in a cluster, without sockets.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.apis.controlled_apis import ControlledApis, removed_versions
 from tests.reference_broker.replicas.controlled_broker import ID, leader_and_isr, state
 
-#: The first version with partitions by topic, and the first with topic ids.
+#: The first version that groups partitions by topic, and the first with topic ids.
 _BY_TOPIC, _BY_ID = 2, 5
 
 

@@ -1,6 +1,6 @@
 """LeaveGroup removes one member in old versions, and several in new ones.
 
-Method: a broker without sockets and a group of one member.
+Method: send requests to a broker without sockets that has a group of one member.
 """
 
 import pytest

@@ -1,6 +1,6 @@
 """ListConfigResources lists topics and brokers, and the groups and subscriptions that have configurations.
 
-Method: a broker without sockets, with one resource of each kind.
+Method: ask a broker without sockets that has one resource of each kind.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """ListGroups lists groups in every version, filtered by state and type in the versions that support this.
 
-Method: a broker without sockets, with one stable and one empty group; then a log with a group of each type.
+Method: ask a broker without sockets that has one stable and one empty group; then load a log with a group of each type.
 """
 
 import pytest

@@ -1,6 +1,6 @@
-"""ListOffsets finds ends, timestamps and the newest record, each since the version that introduced it.
+"""ListOffsets finds log ends, timestamps and the newest record, each from the version that introduced it.
 
-Method: a broker without sockets, with a log of three batches with known timestamps.
+Method: ask a broker without sockets whose log has three batches with known timestamps.
 """
 
 import pytest

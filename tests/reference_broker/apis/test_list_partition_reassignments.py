@@ -1,6 +1,6 @@
 """ListPartitionReassignments names the partitions that are being moved, and no others.
 
-Method: the handlers of the controller's broker, without sockets.
+Method: call the handlers of the controller's broker, without sockets.
 """
 
 from __future__ import annotations

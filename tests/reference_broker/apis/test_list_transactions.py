@@ -1,6 +1,6 @@
-"""ListTransactions filters by state, producer id, age and expression, as far as the version supports these filters.
+"""ListTransactions filters by state, producer id, age and expression, if the version supports the filter.
 
-Method: a broker without sockets.
+Method: send requests to a broker without sockets.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def test_expressions_that_take_long_are_answered_later(filled):
 
 
 def test_ids_of_many_characters(filled):
-    """If matched together, their character sets would take memory proportional to the square of their number."""
+    """If they were matched together, their character sets would take up memory quadratic in the number of ids."""
     ids = [name + "".join(map(chr, range(first, first + 3_000))) for name, first in (("p-", 0x4E00), ("q-", 0xAC00))]
     for each in ids:
         assert filled.ask(InitProducerIdRequest(each, 1_000)).error_code == ErrorCode.NONE
@@ -97,7 +97,7 @@ def test_ids_of_many_characters(filled):
     assert turns_until(filled, delayed), "others are served between ids with few common characters"
     assert {state.transactional_id for state in delayed.response.transaction_states} == {*ids, "Grüße 1"}
     refused = filled.ask(ListTransactionsRequest(transactional_id_pattern=r"\p{Han}"))
-    assert refused.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION, "scripts other than ASCII"
+    assert refused.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION, "non-ASCII characters"
 
 
 def test_others_are_served_between_ids_that_are_many(monkeypatch):

@@ -1,6 +1,6 @@
-"""Metadata shows brokers and topics in every version, and creates topics if the request allows that.
+"""In every version, Metadata shows brokers and topics, and creates topics if the request allows it.
 
-Method: a broker without sockets.
+Method: send requests to a broker without sockets.
 """
 
 import pytest
@@ -110,7 +110,7 @@ def test_by_id(bench, version):
 
 
 def test_what_is_named_twice_is_answered_once(bench):
-    """Otherwise, a request of 100 kB could ask for a response of several gigabytes."""
+    """Otherwise, a 100 kB request could lead to a response of several gigabytes."""
     topic_id = bench.create()
     names = [Topic(name=name) for name in ("t", "none", "a b", "t", "none", "a b")]
     topics = bench.ask(MetadataRequest(names, False)).topics
@@ -138,7 +138,7 @@ def test_one_request_makes_no_more_partitions_than_create_topics_would(caplog, n
 @pytest.mark.parametrize("version", [10, 11])
 @pytest.mark.parametrize("by_name", [False, True])
 def test_ids_are_not_taken_in_the_first_versions_that_have_them(bench, version, by_name):
-    """In these versions, the topic name in the response cannot be null."""
+    """In these versions, the topic name in a response cannot be null."""
     topic_id = bench.create()
     asked = Topic(topic_id, "t") if by_name else Topic(name=None)
     (topic,) = bench.ask(MetadataRequest([asked], False), version).topics
@@ -194,7 +194,7 @@ def test_a_client_gets_the_addresses_of_the_listener_that_it_came_through(bench,
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.METADATA))
 def test_replicas_that_are_offline(bench, version):
-    """A partition without a leader keeps its ISR; the offline replicas are those that the controller names."""
+    """A partition without a leader keeps its ISR; the offline replicas are those that the controller reports."""
     partitions = (PartitionImage(1, 5, (1,), (1, 2, 4), (2, 4)), PartitionImage(-1, 5, (4,), (4,), (4,)))
     bench.core.metadata.publish([TopicImage("t", b"t" * 16, partitions, {})], brokers=BROKERS)
     (described,) = bench.ask(MetadataRequest([Topic(name="t")]), version).topics

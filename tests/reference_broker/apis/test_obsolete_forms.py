@@ -1,6 +1,6 @@
 """Messages of the first consumer group design are encoded correctly, and the broker answers those that Kafka adopted.
 
-Method: each message's bytes are put together field by field, in the order of that design, and compared with the
+Method: put each message's bytes together field by field, in the order of that design, and compare them with the
 codec's; the responses come from a broker without sockets.
 
 Source: "Kafka 0.9 Consumer Rewrite Design" in Apache Kafka's wiki. Kafka adopted ConsumerMetadata (as FindCoordinator),
@@ -90,7 +90,7 @@ def test_the_time_of_a_commit(bench: BrokerBench, timestamp: int, kept: int) -> 
 
 
 def test_the_draft_of_join_group_is_no_version(bench: BrokerBench) -> None:
-    """The draft named topics and one strategy; version 0 names the protocol type, and protocols with metadata."""
+    """The draft has topics and one strategy; version 0 has the protocol type, and protocols with metadata."""
     draft = text("g") + number(30_000, 4) + number(1, 4) + text("t") + text("member") + text("range")
     with pytest.raises(DecodeError):
         codec(JoinGroupRequest, 0).decode(draft)

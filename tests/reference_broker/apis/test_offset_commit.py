@@ -1,8 +1,8 @@
-"""OffsetCommit stores offsets in every version, preserves them across restarts and crashes, and refuses what Kafka
-refuses.
+"""In every version, OffsetCommit stores offsets, preserves them across restarts and crashes, and refuses the same
+requests as Kafka.
 
-Method: a broker without sockets; the committed offsets are read from the store, and again after a restart on the same
-files.
+Method: send requests to a broker without sockets, and read the committed offsets from the store, and again after a
+restart on the same files.
 """
 
 import errno
@@ -128,7 +128,7 @@ def test_response_to_a_commit_of_many_partitions_is_made_in_turns(bench):
 
 
 def test_long_run_of_commits_stays_small_and_is_loaded_after_compaction():
-    """After 60,000 commits of 10 partitions, the log used to take 42 MB, and startup 4 s."""
+    """After 60,000 commits of 10 partitions, the log used to take up 42 MB, and startup took 4 s."""
     bench = BrokerBench(MemoryDisk())
     bench.create(partitions=10)
     small = {"cleanup.policy": "compact", "segment.ms": "1000", "segment.index.bytes": "240"}
@@ -142,7 +142,7 @@ def test_long_run_of_commits_stays_small_and_is_loaded_after_compaction():
         bench.advance(100)
         sizes.append(log.size_bytes)
     one = sizes[0]
-    assert max(sizes[1000:]) < 400 * one, "of 3,000"
+    assert max(sizes[1000:]) < 400 * one, "the log holds few of the 3,000 commits"
     assert max(sizes[2000:]) <= max(sizes[1000:2000]) * 1.1
     expected = bench.core.groups.offsets("g")
     assert {committed.offset for committed in expected.values()} == {2_999}

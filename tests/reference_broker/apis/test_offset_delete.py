@@ -1,6 +1,6 @@
 """OffsetDelete permanently deletes the offsets of known partitions that no member is subscribed to.
 
-Method: a broker without sockets.
+Method: send requests to a broker without sockets.
 """
 
 from kafkawire.reference_broker.metadata.image import UNKNOWN_PARTITION

@@ -1,6 +1,6 @@
 """OffsetFetch returns committed offsets in every version: for one group, for several groups, or for all partitions.
 
-Method: a broker without sockets, with offsets already committed.
+Method: ask a broker without sockets on which offsets have been committed.
 """
 
 import pytest
@@ -48,7 +48,7 @@ def test_one_group(bench, topic_id, version):
 
 @pytest.mark.parametrize("version", [version for version in VERSIONS if version >= 8])
 def test_all_offsets_of_a_group_may_not_be_asked_for_too_often(bench, topic_id, version):
-    """The size of the metadata is taken into account."""
+    """The limit takes the size of the metadata into account."""
     commit(bench, 7, metadata="m" * 4_000)
     repeated_max = bench.core.options.queued_max_request_bytes // 2 // 4_000
     for count, error in ((repeated_max // 2, ErrorCode.NONE), (repeated_max + 2, ErrorCode.POLICY_VIOLATION)):

@@ -1,6 +1,7 @@
-"""OffsetForLeaderEpoch returns where epochs end, from the checkpoint, and fences clients with a different leader epoch.
+"""OffsetForLeaderEpoch returns epochs' end offsets from the checkpoint, and fences clients with another leader epoch.
 
-Method: a broker without sockets; a log whose epochs begin at 2 and 4, with Apache Kafka's answers for the same log.
+Method: ask a broker without sockets about a log whose epochs begin at 2 and 4; Apache Kafka gave the same answers for
+the same log.
 """
 
 import pytest

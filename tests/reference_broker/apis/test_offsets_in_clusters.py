@@ -1,6 +1,6 @@
 """ListOffsets and DeleteRecords take the other replicas of a partition into account.
 
-Method: a broker without sockets that leads or follows a partition; the test plays the other brokers.
+Method: use a broker without sockets that leads or follows a partition, and play the other brokers.
 """
 
 import pytest

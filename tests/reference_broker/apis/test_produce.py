@@ -1,7 +1,7 @@
-"""Produce appends in every version, answers with offsets, refuses what Kafka refuses, and does not respond if `acks` is
-0.
+"""In every version, Produce appends batches, answers with offsets, refuses the same batches as Kafka, and does not
+respond if `acks` is 0.
 
-Method: a broker without sockets; the log is read back through Fetch.
+Method: produce to a broker without sockets, and read the log back through Fetch.
 """
 
 import errno
@@ -152,7 +152,7 @@ def test_response_waits_while_a_log_rolls():
         assert bench.produce(produced(b"%d" % number)).base_offset == number
     waiting = bench.ask(request(Partition(0, produced(b"x")), Partition(1, produced(b"y"))), 12)
     assert isinstance(waiting, DelayedOperation)
-    assert bench.produce(produced(b"z"), partition=1).base_offset == 1, "the other log does not wait"
+    assert bench.produce(produced(b"z"), partition=1).base_offset == 1, "the other log is not held up"
     work.run(1)
     assert waiting.response is not None
     answers = bench.through(waiting.response, 12).responses[0].partition_responses
@@ -274,7 +274,7 @@ def in_transaction(number, sequence=0, producer_id=1):
 
 
 def ask_for(bench, *partitions, transactional_id: str | None = "id", version=12, acks=1):
-    """Send batches of a transaction."""
+    """Send batches of a transaction; return the response."""
     request = ProduceRequest(transactional_id, acks, 1000, [Topic("t", ZERO_UUID, list(partitions))])
     return bench.ask(request, version)
 
@@ -373,7 +373,7 @@ def test_producers_are_believed_if_the_options_say_so(tmp_path, monkeypatch):
     assert transact(bench, in_transaction(0), version=11) == [ErrorCode.NONE]
     assert not desk.asked
     assert transact(bench, in_transaction(0, producer_id=2)) == [ErrorCode.NONE]
-    assert [asked[1] for asked in desk.asked] == [2], "a producer whose partitions the broker adds is always checked"
+    assert [asked[1] for asked in desk.asked] == [2], "a producer is always checked if the broker adds its partitions"
 
 
 def test_leader_that_lost_its_role_while_the_coordinator_was_asked_appends_nothing(bench, desk):

@@ -1,6 +1,6 @@
-"""Produce waits for the in-sync replicas, and refuses batches that would reach too few of them.
+"""Produce waits for the in-sync replicas, and refuses batches if there are too few of them.
 
-Method: a broker without sockets that leads a partition; the test plays the followers.
+Method: use a broker without sockets that leads a partition, and play the followers.
 """
 
 import pytest
@@ -21,7 +21,7 @@ def bench(tmp_path):
 
 
 def outcome(delayed):
-    """Return the error and the offset in a response, or None while there is none."""
+    """Return the error and the offset in a response, or None if there is no response yet."""
     if delayed.response is None:
         return None
     (partition,) = delayed.response.responses[0].partition_responses

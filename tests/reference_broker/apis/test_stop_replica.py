@@ -1,6 +1,6 @@
-"""StopReplica in all versions: the response waits for deletions.
+"""StopReplica works in all versions; the response waits for deletions.
 
-Method: the handlers of a broker in a cluster, without sockets.
+Method: call the handlers of a broker in a cluster, without sockets.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.apis.controlled_apis import ControlledApis, removed_versions
 from tests.reference_broker.replicas.controlled_broker import leader_and_isr, state, stop_by_partition
 
-#: The first version with partitions by topic, and the first with partition states.
+#: The first version that groups partitions by topic, and the first with partition states.
 _BY_TOPIC, _BY_STATE = 1, 3
 
 

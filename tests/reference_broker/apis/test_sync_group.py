@@ -1,6 +1,6 @@
-"""SyncGroup passes the fields of every version on to the coordinator.
+"""SyncGroup passes the fields of every version to the coordinator.
 
-Method: a broker without sockets and a group of one member.
+Method: send requests to a broker without sockets that has a group of one member.
 """
 
 import pytest

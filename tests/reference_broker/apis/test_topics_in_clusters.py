@@ -1,6 +1,6 @@
-"""CreateTopics, CreatePartitions and DeleteTopics take effect in a cluster through the registry and the controller.
+"""In a cluster, CreateTopics, CreatePartitions and DeleteTopics take effect through the registry and the controller.
 
-Method: the handlers of the controller's broker, without sockets; the test updates the image.
+Method: call the handlers of the controller's broker, without sockets, and update the image.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _results_of(request: Message) -> str:
 
 
 def outcome(broker: ControllingBroker, request: Message, version: int) -> Any:
-    """Return the result for the only topic of a request, once the image shows all changes."""
+    """Return the result for the only topic in a request, once the image shows all changes."""
     answer = broker.begin(request, version)
     broker.show()
     (result,) = getattr(broker.read(answer, version), _results_of(request))
@@ -73,7 +73,7 @@ def test_a_topic_is_there_when_the_image_shows_it(broker: ControllingBroker, ver
         assert result.topic_id == broker.cluster.assignment("t").topic_id
 
 
-#: Refused topics, with the error code.
+#: Refused topics, each with the error code.
 REFUSED = [
     (Creatable("t", 1, 4), ErrorCode.INVALID_REPLICATION_FACTOR),
     (Creatable("t", 1, 0), ErrorCode.INVALID_REPLICATION_FACTOR),
@@ -128,7 +128,7 @@ def test_partitions_are_added(broker: ControllingBroker, version: int) -> None:
     assert broker.cluster.assignment("t").partitions[3] == (2, 1)
 
 
-#: Refused increases, with the error code.
+#: Refused increases, each with the error code.
 REFUSED_GROWTH = [
     (Growing("none", 2, None), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     (Growing("t", 1, None), ErrorCode.INVALID_PARTITIONS),
@@ -196,7 +196,7 @@ def test_a_broker_that_is_not_the_controller(broker: ControllingBroker, request_
 
 
 def test_clients_that_give_no_time(broker: ControllingBroker) -> None:
-    """With a timeout of zero, its default, librdkafka treats REQUEST_TIMED_OUT as success."""
+    """librdkafka's default timeout is zero, and it then treats REQUEST_TIMED_OUT as success."""
     late = ErrorCode.REQUEST_TIMED_OUT
     assert soon(broker, CreateTopicsRequest([Creatable("t", 1, 1)], 0), CREATE) == late
     assert broker.cluster.assignment("t").partitions == {0: (0,)}
@@ -210,7 +210,7 @@ def test_clients_that_give_no_time(broker: ControllingBroker) -> None:
 
 
 def soon(broker: ControllingBroker, request: Message, version: int) -> int:
-    """Return the code for the only topic of a request that is answered immediately, then show the image."""
+    """Return the code for the only topic of a request that is answered immediately, and then update the image."""
     answer = broker.begin(request, version)
     broker.advance(0)
     (result,) = getattr(broker.read(answer, version), _results_of(request))

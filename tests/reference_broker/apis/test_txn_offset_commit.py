@@ -1,6 +1,6 @@
-"""TxnOffsetCommit: offsets count once the transaction commits, in every version, even if the broker restarts first.
+"""Offsets from TxnOffsetCommit take effect once the transaction commits, in every version, even across a restart.
 
-Method: a broker without sockets, restarted between the steps.
+Method: send requests to a broker without sockets that is restarted between the steps.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def test_pending_offsets_keep_a_group():
     x.commit_offset(7)
     x.end()
     x.commit_offset(9)
-    bench.core.transactions.unload()  # nothing aborts the transaction
+    bench.core.transactions.unload()  # from now on, nothing aborts the transaction
     bench.advance(600_000)
     assert [group.group_id for group in bench.core.groups.classic_groups()] == ["g"]
     assert x.fetch_offset(is_stable=False) == (7, NONE)

@@ -1,6 +1,6 @@
 """UpdateFeatures disables features, and refuses anything else, as an Apache Kafka 3 controller without features does.
 
-Method: the handlers of the controller's broker, without sockets; another program has finalized a feature.
+Method: call the handlers of the controller's broker, without sockets, after another program has finalized a feature.
 """
 
 from __future__ import annotations

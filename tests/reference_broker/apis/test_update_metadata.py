@@ -1,6 +1,6 @@
-"""UpdateMetadata, in all versions, changes the answers that clients get.
+"""In all versions, UpdateMetadata changes the answers that clients get.
 
-Method: the handlers of a broker in a cluster, without sockets.
+Method: call the handlers of a broker in a cluster, without sockets.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.apis.controlled_apis import ControlledApis, removed_versions
 from tests.reference_broker.replicas.controlled_broker import alive
 
-#: The first version with partitions by topic.
+#: The first version that groups partitions by topic.
 _BY_TOPIC = 5
 
 

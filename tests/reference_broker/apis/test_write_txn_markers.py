@@ -1,6 +1,6 @@
 """WriteTxnMarkers ends transactions in every version, with a result for each partition, as Apache Kafka does.
 
-Method: a broker without sockets; Apache Kafka 4.3.0 gave the same answers to these requests.
+Method: send requests to a broker without sockets; Apache Kafka 4.3.0 gave the same answers to them.
 """
 
 import pytest
@@ -27,7 +27,7 @@ def marker(producer, epoch, *partitions, is_commit=True, coordinator_epoch=0, ve
 
 
 def write(bench, *markers, version=2):
-    """Return the codes of all partitions, by producer."""
+    """Return the codes for all partitions, keyed by producer."""
     response = bench.ask(WriteTxnMarkersRequest(list(markers)), version)
     return {
         result.producer_id: [entry.error_code for topic in result.topics for entry in topic.partitions]
@@ -71,7 +71,7 @@ def test_answers(bench, markers, codes):
 
 
 def test_a_hanging_transaction_is_aborted_by_hand(bench):
-    """An administrator does this with the producer's epoch, and without the transaction version."""
+    """An administrator's request has the producer's epoch, but no transaction version."""
     bench.create()
     log = bench.core.directory.of("t")[0]
     Transactions(log).append(7, b"x", epoch=3)

@@ -1,4 +1,4 @@
-"""Shortcuts for the transactional requests of a single transactional id, for the tests of their APIs."""
+"""Shortcuts for the transactional requests of a single transactional id, for tests of the transactional APIs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Transacting:
         producer: tuple[int, int] | None = None,
         verify: bool = False,
     ) -> list[ErrorCode]:
-        """Add partitions, or verify them; return their codes."""
+        """Add or verify partitions; return their codes."""
         Topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
         topics = [Topic(name, [number]) for name, number in partitions]
         producer_id, epoch = producer or self.producer
@@ -98,7 +98,7 @@ class Transacting:
     def end(
         self, is_commit: bool = True, version: int | None = None, producer: tuple[int, int] | None = None
     ) -> ErrorCode:
-        """End the transaction, and continue with the producer that the response names."""
+        """End the transaction, and continue with the producer id and epoch in the response."""
         response = self.bench.ask(EndTxnRequest("x", *(producer or self.producer), is_commit), version)
         if response.producer_id >= 0:
             self.producer = (response.producer_id, response.producer_epoch)

@@ -1,4 +1,4 @@
-"""A registry with a cluster's nodes, for tests of what brokers read and write."""
+"""A registry with a cluster's nodes, for testing what brokers read and write."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ClusterBench(EmbeddedBench):
         self.embedded.calls = 0
 
     def write(self, *operations: Operation) -> tuple[Outcome, ...]:
-        """Have the other program do something; return the outcomes."""
+        """Have the other program perform operations; return the outcomes."""
         return self.owner.ask_all(self.other, *operations)
 
     def topic(self, name: str, replicas: Mapping[int, Sequence[int]], config: bytes | None = None) -> None:
@@ -68,7 +68,7 @@ class ClusterBench(EmbeddedBench):
 
 
 def fault_at(bench: ClusterBench, number: int, fault: Fault | RegistryCode) -> list[RegistryCall]:
-    """Make an operation of the broker under test fail; return a list to which the operation will be added."""
+    """Make an operation of the broker under test fail; return a list to which that operation will be added."""
     met: list[RegistryCall] = []
     own = 0
 

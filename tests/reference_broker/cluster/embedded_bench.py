@@ -1,4 +1,4 @@
-"""An embedded registry for the registry suite, on a clock that stands still until a test moves it."""
+"""An embedded registry for the registry suite, with a clock that stands still until a test moves it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class EmbeddedBench:
     """A registry, its owner and its clock.
 
     Args:
-        disk: holds the journal; None for a registry without one.
+        disk: holds the journal; None for a registry without a journal.
         background: runs the journal's work.
     """
 

@@ -1,4 +1,4 @@
-"""Links over a router whose brokers are functions, on the clock of a simulation."""
+"""Links over a router, to brokers that are functions, on a simulated clock."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Bench", "Outcomes"]
 
 
 class Outcomes:
-    """The outcomes of one request: at most one may arrive, and not before `ask` has returned."""
+    """The outcomes of one request; at most one may arrive, and not before `ask` has returned."""
 
     def __init__(self) -> None:
         self.all: list[Message | Exception] = []
@@ -59,7 +59,7 @@ class Bench:
         return pending.clear
 
     def know(self, *nodes: int, moved: dict[int, int] | None = None, controller_id: int | None = None) -> None:
-        """Tell the links about these brokers; `moved` maps some of them to the node whose address they get."""
+        """Tell the links about these brokers; `moved` maps brokers to the node whose address they are to have."""
         self.links.know(self.addresses(*nodes, moved=moved), controller_id)
 
     @staticmethod
@@ -67,5 +67,5 @@ class Bench:
         return {node: address((moved or {}).get(node, node)) for node in nodes}
 
     def nodes(self) -> list[int]:
-        """Return the brokers that requests were sent to."""
+        """Return the brokers to which requests were sent."""
         return [node for _, node, _, _ in self.simulation.sent]

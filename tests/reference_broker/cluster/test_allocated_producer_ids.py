@@ -1,6 +1,6 @@
-"""A broker gets blocks of producer ids from the controller; an impossible block becomes an error that clients retry.
+"""A broker gets blocks of producer ids from the controller; an invalid block leads to an error that clients retry.
 
-Method: a scripted client of the controller.
+Method: allocate ids through a scripted client of the controller.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The controller's requests reach each broker once, in the right version; those to its own broker stay in the process.
+"""The controller's requests reach each broker once, in the right version; those to its own broker do not use a link.
 
-Method: channels over links to simulated brokers, which record what they receive, and may die, move, or fail to answer.
+Method: use channels over links to simulated brokers, which record what they receive, and may die, move, or not answer.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Channeled:
 
 
 def live(node: int, at: int | None = None) -> LiveBroker:
-    """Return a broker with two listeners; the control plane's has the address of a simulated broker."""
+    """Return a broker with two listeners; the control plane listener has the address of a simulated broker."""
     place = address(at or node)
     return LiveBroker(node, 1, (Endpoint("PLAINTEXT", "data", 1, 0), Endpoint("CONTROL", *place, 0)))
 
@@ -85,7 +85,7 @@ def test_every_version_is_sent_as_named(channeled: Channeled, kind: type[Message
 def test_requests_to_the_own_broker_stay_in_the_process(channeled: Channeled) -> None:
     channeled.connect(OWN)
     outcomes = channeled.send(OWN)
-    assert channeled.own == [], "in a later turn"
+    assert channeled.own == [], "in a later turn of the loop"
     channeled.simulation.run(10)
     ((request, done),) = channeled.own
     assert (type(request.message), request.version) == (LeaderAndIsrRequest, 4)
@@ -106,7 +106,7 @@ def test_a_broker_without_the_listener_is_not_reached(channeled: Channeled, capl
 
 
 def test_a_broker_that_dies_is_not_asked_twice(channeled: Channeled) -> None:
-    """The controller resends requests itself, after checking whether they still make sense."""
+    """The controller itself resends requests, after checking whether they still make sense."""
     channeled.simulation.handlers[LeaderAndIsrRequest] = lambda request, version: SILENT
     channeled.connect(1)
     outcomes = channeled.send(1)

@@ -1,6 +1,6 @@
 """A broker learns of each changed configuration, whatever happens to notifications, connections and sessions.
 
-Method: the embedded registry, a second session that changes configurations, a clock that the test moves.
+Method: use the embedded registry, a second session that changes configurations, and a clock that the test moves.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CONFIG = b'{"version":1,"config":{"retention.ms":"%d"}}'
 
 
 class Bench(ClusterBench):
-    """Broker 1 follows the topics t and u.
+    """Broker 1, which follows the topics t and u.
 
     Attributes:
         ready: the outcomes reported by `start`.
@@ -108,10 +108,10 @@ def test_only_what_a_notification_names_is_read(registry: Bench) -> None:
         "/config/brokers/1",
     ]
     registry.notify(b'{"version":1,"entity_type":"topics","entity_name":"u"}')
-    assert reads[-1] == "/config/topics/u", "the form of releases before 0.10.1"
+    assert reads[-1] == "/config/topics/u", "the format of releases before 0.10.1"
 
 
-#: Notifications that are damaged, or name nothing that this broker follows.
+#: Notifications that are damaged, or that name no resource which this broker follows.
 OTHERS = [
     b"",
     b"{",
@@ -136,7 +136,7 @@ OTHERS = [
 @pytest.mark.parametrize("content", OTHERS, ids=repr)
 def test_a_notification_about_something_else(registry: Bench, content: bytes) -> None:
     registry.start()
-    registry.put("/config/topics/u", CONFIG % 9)  # visible only if everything is read
+    registry.put("/config/topics/u", CONFIG % 9)  # this change is visible only if everything is re-read
     registry.notify(content)
     assert registry.told == []
     registry.configure("topics/t", 2)
@@ -259,7 +259,7 @@ def test_a_new_session_reads_everything(registry: Bench) -> None:
     registry.start()
     registry.one.disconnect()
     registry.expire(registry.one)
-    registry.put("/config/topics/u", CONFIG % 7)  # announced, but the notification is already deleted
+    registry.put("/config/topics/u", CONFIG % 7)  # announced, but the notification has already been deleted
     registry.one.reconnect()
     registry.owner.run_all()
     assert registry.value("u") == "7"
@@ -270,7 +270,7 @@ def test_a_new_session_reads_everything(registry: Bench) -> None:
 def test_a_session_that_begins_while_the_rest_of_the_former_ones_reads_is_done(registry: Bench) -> None:
     registry.owner.run(registry.one, registry.configs.read_topics(f"t{number}" for number in range(BATCH_MAX)))
     registry.put("/config/topics/t", CONFIG % 2)
-    met = fault_at(registry, 2, Fault.EXPIRE_BEFORE)  # in the first of two batches
+    met = fault_at(registry, 2, Fault.EXPIRE_BEFORE)  # this hits the first of two batches
     registry.start()
     assert len(met) == 1
     assert (registry.ready, registry.value("t")) == ([None], "2")

@@ -1,7 +1,7 @@
-"""A request to the controller has exactly one outcome, and reaches the controller wherever it has moved.
+"""A request to the controller has exactly one outcome, and reaches the controller even if it has moved.
 
-Method: simulated brokers, one of which is the controller, that answer, refuse, die, pause, answer late or send damaged
-data; this broker may also be the controller. Outcomes are counted long after the deadline.
+Method: use simulated brokers, one of which is the controller; they answer, refuse, die, pause, answer late or send
+damaged data. This broker may also be the controller. Count outcomes until long after the deadline.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Asking:
         )
 
     def answers(self, node: int, *codes: int) -> None:
-        """Let a broker answer with these codes in turn, repeating the last one forever."""
+        """Let a broker answer with these codes in turn, and then repeat the last one."""
         left = list(codes)
         self.simulation.handlers[node, AllocateProducerIdsRequest] = lambda request, version: response(
             left.pop(0) if len(left) > 1 else left[0]
@@ -238,7 +238,7 @@ def test_a_pause_ends_when_the_controller_moves(asking: Asking) -> None:
 
 
 def test_a_pause_that_was_ended_does_not_end_again(asking: Asking) -> None:
-    """A second attempt would abandon the first, which is about to be answered."""
+    """Otherwise, a second attempt would abandon the first, which is about to be answered."""
     asking.answers(1, ErrorCode.NOT_CONTROLLER)
     late = Later()
     asking.handle(2, lambda request, version: late)
@@ -255,7 +255,7 @@ def test_a_pause_that_was_ended_does_not_end_again(asking: Asking) -> None:
 def test_this_broker_is_asked_in_the_process_if_it_is_the_controller(asking: Asking) -> None:
     asking.client.moved(OWN)
     outcomes = asking.ask()
-    assert asking.own == [], "in a later turn"
+    assert asking.own == [], "in a later turn of the loop"
     asking.simulation.run(10)
     asking.own.pop()(response(ErrorCode.NOT_CONTROLLER))
     assert outcomes.all == []
@@ -322,7 +322,7 @@ def test_requests_have_a_limit(asking: Asking) -> None:
     assert {type(each.one) for each in waiting} == {AllocateProducerIdsResponse}
     accepted = asking.ask()
     asking.simulation.run(LONG_MS)
-    assert isinstance(accepted.one, AllocateProducerIdsResponse), "requests that have ended do not count"
+    assert isinstance(accepted.one, AllocateProducerIdsResponse), "requests that have ended are not counted"
 
 
 def test_closing_ends_what_waits_and_refuses_more(asking: Asking) -> None:

@@ -1,7 +1,7 @@
-"""The embedded registry behaves like any other; what it reports is durable; a simulation decides what goes wrong.
+"""The embedded registry behaves like any other; what it reports is durable; a simulation can inject faults.
 
-Method: the registry suite, with and without a journal; a sequence of steps in which each operation is hit by each fault
-in turn; a disk whose work is delayed, and one that fails.
+Method: run the registry suite, with and without a journal; run a sequence of steps, injecting each fault into each
+operation in turn; use a disk whose work is delayed, and one that fails.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def test_case(case: Callable[[RegistryBench], None], has_journal: bool) -> None:
 
 
 def registration(registry: EmbeddedSession) -> Steps[bytes]:
-    """Register a broker and write a fact while checking an epoch; each step may be repeated."""
+    """Register a broker, and write a node while checking an epoch; each step may be repeated."""
     yield from create_with_parents("/brokers/ids")
     yield from set_or_create("/epoch", b"")
     epoch = yield from set_data("/epoch", b"1")
@@ -73,7 +73,7 @@ def registration(registry: EmbeddedSession) -> Steps[bytes]:
     return b"" if found is None else found.data
 
 
-#: The number of operations in the sequence without faults.
+#: The number of operations in the sequence if there are no faults.
 OPERATIONS = 9
 
 
@@ -107,7 +107,7 @@ def test_each_operation_meets_each_fault(fault: Fault, number: int) -> None:
             bench.owner.run(one, registration(one))
         bench.owner.run_all()
         assert notes.told == ["opened", "expired", "opened"]
-        # The owner starts over, as after every expiry.
+        # The owner starts over, as it does after every expiry.
         assert bench.owner.run(one, registration(one)) == b"one"
     assert len(met) == 1
     nodes = {node.path: node.ephemeral_owner for node in bench.embedded.tree.nodes()}
@@ -150,7 +150,8 @@ def test_operations_wait_for_a_connection() -> None:
     one.reconnect()
     one.reconnect()
     owner.until(lambda: bool(ended))
-    # The connection missed the event, but the session did not; it comes before the outcome that shows the change.
+    # The connection missed the event, but the session did not; the event comes before the outcome that shows the
+    # change.
     assert owner.events == [WatchEvent("/a", EventKind.CHANGED)]
     assert notes.told == ["opened", "suspended", "connected"]
     data = ended[0][1]
@@ -159,7 +160,7 @@ def test_operations_wait_for_a_connection() -> None:
 
 
 def test_events_that_a_lost_connection_has_not_delivered() -> None:
-    """The owner learns what is different now, not the history; a watch that was reported does not fire again."""
+    """The owner learns of the differences, not the history; a watch that was reported does not fire again."""
     work = HeldWork()
     bench = EmbeddedBench(MemoryDisk(), work)
     one, two, owner = bench.registry(), bench.registry(), bench.owner
@@ -176,8 +177,8 @@ def test_events_that_a_lost_connection_has_not_delivered() -> None:
     owner.submit(two, SetData("/b", b"1"))
     settle()
     assert owner.events == [WatchEvent("/b", EventKind.CHANGED)]
-    # When the connection is lost, one change and one of its own operations are not durable yet; the other changes are
-    # made without a connection.
+    # When the connection is lost, another session's change and one of the owner's operations are not durable yet; the
+    # other changes are made while there is no connection.
     owner.submit(two, SetData("/a", b"1"))
     own = owner.submit(one, Create("/own"))
     owner.run_all()
@@ -189,7 +190,7 @@ def test_events_that_a_lost_connection_has_not_delivered() -> None:
     settle()
     told = [WatchEvent("/a", EventKind.CHANGED), WatchEvent("/c", EventKind.DELETED)]
     assert owner.events[1:] == [*told, WatchEvent("/a", EventKind.CHILDREN_CHANGED)]
-    # The operation is carried out a second time.
+    # The operation is performed a second time.
     assert [str(outcome) for outcome in own[0]] == ["NODE_EXISTS: /own"]
 
 
@@ -218,7 +219,7 @@ def test_a_session_ends_by_its_timeout() -> None:
     bench.embedded.expire_silent()
     assert owner.code(two, Exists("/e")) == "NO_NODE"
     assert owner.events == [WatchEvent("/e", EventKind.DELETED)]
-    # The owner cannot know until it is connected.
+    # The owner cannot know this until it is connected.
     owner.run_all()
     assert (notes.told, waiting) == (["opened", "suspended"], [])
     one.reconnect()
@@ -379,7 +380,7 @@ def test_nothing_is_told_before_it_is_durable() -> None:
     assert (written, read_later, owner.events) == ([], [], [])
     work.run(1)
     owner.run_all()
-    # The second write was submitted during the first, and follows it.
+    # The second write was submitted during the first, and comes after it.
     assert (written, owner.events) == ([], [WatchEvent("/a", EventKind.CREATED)])
     work.run()
     owner.run_all()
@@ -414,7 +415,7 @@ def test_persistent_nodes_outlive_the_process() -> None:
     data = after.owner.ask(two, GetData("/p"))
     assert isinstance(data, Data)
     assert (data.data, data.stat.children) == (b"x", 1)
-    # The node of the session that ended with the process is gone, but its number stays taken.
+    # The node of the session that ended with the process is gone, but its transaction number is not reused.
     assert data.stat.pzxid > before
     created = after.owner.ask(two, Create("/p/s-", mode=CreateMode.PERSISTENT_SEQUENTIAL))
     assert created == Created("/p/s-0000000002")
@@ -467,7 +468,7 @@ def test_everything_waits_for_room(caplog: pytest.LogCaptureFixture) -> None:
     owner.run_all()
     assert (written, caplog.text.count("the registry cannot be written, and is waiting")) == ([], 1)
     other.truncate(0)
-    # An operation retries the write, but not immediately.
+    # The next operation retries the write, but not immediately.
     more = owner.submit(one, Exists("/a"))
     owner.run_all()
     assert not more
@@ -496,7 +497,7 @@ def test_a_full_disk_does_not_keep_the_registry_from_loading(has_torn_tail: bool
     one, owner = after.registry(), after.owner
     asked = owner.submit(one, GetData("/a"), Create("/b"))
     owner.run_all()
-    assert not asked, "a read is reported before it is durable"
+    assert not asked, "a read was reported before the data was durable"
     other.truncate(0)
     after.embedded.write_again()
     owner.run_all()

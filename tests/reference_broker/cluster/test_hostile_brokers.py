@@ -1,7 +1,7 @@
-"""Impossible requests and responses from other brokers are refused with Kafka's code, and do no other harm.
+"""Impossible requests and responses from other brokers are refused with Kafka's code, and do no harm.
 
-Method: a broker with its logs in a folder, whose controller is the test; a leader with scripted followers; a controller
-with brokers whose responses the test makes up. Each is then used normally.
+Method: use a broker with its logs in a folder, whose controller is the test; a leader with scripted followers; and a
+controller with brokers whose responses the test makes up. Then use each of them normally.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Hosting:
         self.broker.ask(alive(1, 2), 8)
 
     def folders(self) -> list[str]:
-        """Return all folders, by path from the root."""
+        """Return the paths of all folders, relative to the root."""
         return sorted(path.relative_to(self.root).as_posix() for path in self.root.rglob("*") if path.is_dir())
 
     def goes_on(self) -> None:
@@ -102,13 +102,13 @@ def test_topics_that_no_folder_can_have(hosting: Hosting, caplog: pytest.LogCapt
 
 
 def test_numbers_that_are_those_of_other_partitions(hosting: Hosting) -> None:
-    """The folder of partition -1 of `t` would be the same as that of partition 1 of `t-`."""
+    """Partition -1 of `t` would have the same folder as partition 1 of `t-`."""
     assert codes(hosting.broker.ask(leader_and_isr(state(-1), state(0)), 7)) == [STORAGE, ErrorCode.NONE]
     assert hosting.folders() == ["data", "data/t-0"]
     hosting.goes_on()
 
 
-#: The fields of a state, the code, and the resulting role.
+#: The fields of a partition's state, the code, and the resulting role.
 STATES: list[tuple[dict[str, Any], ErrorCode, Role | None]] = [
     ({"replicas": []}, UNKNOWN, None),
     ({"replicas": [2, 3]}, UNKNOWN, None),
@@ -129,7 +129,7 @@ STATES: list[tuple[dict[str, Any], ErrorCode, Role | None]] = [
 
 @pytest.mark.parametrize(("fields", "code", "role"), STATES, ids=[str(each[0]) for each in STATES])
 def test_states_of_partitions(hosting: Hosting, fields: dict[str, Any], code: ErrorCode, role: Role | None) -> None:
-    """Kafka's brokers also trust the controller, except about the epoch and the assignment."""
+    """Like Kafka's brokers, the broker trusts the controller, except for the epoch and the assignment."""
     asked = state()
     for name, value in fields.items():
         setattr(asked, name, value)
@@ -160,7 +160,7 @@ def test_a_leader_epoch_that_goes_back(hosting: Hosting) -> None:
     ],
 )
 def test_epochs_of_others(hosting: Hosting, make: Callable[..., Any], epochs: dict[str, int], code: ErrorCode) -> None:
-    """A request with a wrong epoch is refused as a whole, and the existing roles stay."""
+    """A request with a wrong epoch is refused as a whole, and the existing roles are kept."""
     before = hosting.broker.cluster.metadata.image
     response: Any = hosting.broker.ask(make(**epochs), {leader_and_isr: 7, stop_by_partition: 4, alive: 8}[make])
     assert isinstance(response, LeaderAndIsrResponse | StopReplicaResponse | UpdateMetadataResponse)
@@ -204,7 +204,7 @@ def test_metadata_that_cannot_be_right(hosting: Hosting, caplog: pytest.LogCaptu
 # A leader and its followers.
 
 
-#: The fields of a fetch, and the code.
+#: The fields of a fetch request, and the resulting code.
 FETCHES: list[tuple[dict[str, Any], ErrorCode]] = [
     ({"broker_id": 1}, ErrorCode.UNKNOWN_LEADER_EPOCH),
     ({"broker_id": 77}, ErrorCode.UNKNOWN_LEADER_EPOCH),
@@ -233,7 +233,7 @@ def test_fetches_that_acknowledge_nothing(fields: dict[str, Any], code: ErrorCod
 
 
 def test_a_replica_that_is_named_twice_is_one() -> None:
-    """Otherwise, one replica could count as the two that min.insync.replicas requires."""
+    """Otherwise, one replica could count as two towards min.insync.replicas."""
     bench = LeaderBench(isr=(1, 1), min_insync_replicas="2").lead()
     bench.produce()
     assert bench.acknowledged == [ErrorCode.NOT_ENOUGH_REPLICAS]
@@ -247,7 +247,7 @@ def test_a_replica_that_is_named_twice_is_one() -> None:
 
 @pytest.mark.parametrize(("leader_epoch", "partition_epoch"), [(EPOCH + 1, 99), (EPOCH - 1, 99), (EPOCH, 0), (-1, -1)])
 def test_an_isr_of_another_epoch(leader_epoch: int, partition_epoch: int) -> None:
-    """An answer with another leader epoch or an older state commits nothing; the replica waits for a new epoch."""
+    """An answer with another leader epoch or an older state changes no ISR; the replica waits for a new epoch."""
     bench = LeaderBench(isr=(1, 2)).lead()
     bench.fetch_all(2, 3)
     assert bench.wanted() == (1, 2, 3)
@@ -256,7 +256,7 @@ def test_an_isr_of_another_epoch(leader_epoch: int, partition_epoch: int) -> Non
     assert bench.replica.isr == (1, 2)
     bench.produce()
     bench.fetch_all(2)
-    assert bench.acknowledged == [None], "a follower that may be in sync counts until a new term"
+    assert bench.acknowledged == [None], "a follower that may be in sync is waited for until a new term"
     bench.lead(EPOCH + 2, isr=(1, 2, 3))
     bench.produce()
     bench.fetch_all(2, 3)
@@ -280,17 +280,17 @@ def cluster() -> Cluster:
 
 
 def answers(cluster: Cluster, kind: type[Message], response: Callable[[], Message]) -> None:
-    """Have broker 2 answer one kind of request in its own way."""
+    """Have broker 2 answer one kind of request with a given response."""
     broker = cluster.brokers[2]
 
     def answer(request: Message) -> Message:
         return response() if isinstance(request, kind) else Broker.answer(broker, request)
 
-    broker.answer = answer  # type: ignore[method-assign]  # of this broker alone
+    broker.answer = answer  # type: ignore[method-assign]  # replaced for this broker alone
 
 
 def goes_on(cluster: Cluster) -> None:
-    """Assert that the controller has not resigned, that the next one can take over, and that topics have leaders."""
+    """Assert that the controller has not resigned, the next one can take over, and the topics have leaders."""
     assert (cluster.controller.controller_id, cluster.controller.context.epoch) == (0, 1)
     assert (cluster.state("whole").leader, cluster.state("whole").isr) == (0, (0, 1))
     cluster.create("more", (1, 0))
@@ -345,7 +345,7 @@ def test_answers_to_update_metadata(cluster: Cluster, caplog: pytest.LogCaptureF
     ids=["nothing", "an unknown code", "other partitions", "an unknown code of a partition"],
 )
 def test_answers_to_stop_replica(cluster: Cluster, response: StopReplicaResponse) -> None:
-    """A topic is deleted once every broker says that its replica is deleted, and not before."""
+    """A topic is deleted only once every broker reports that its replica has been deleted."""
     answers(cluster, StopReplicaRequest, lambda: response)
     cluster.tree.change(Create(TOPIC_DELETION.path("t")), 0)
     cluster.settle()

@@ -1,9 +1,10 @@
-"""Bad content that other programs write to the registry affects only its own node: it is logged once, and the rest
-carries on.
+"""Bad content that other programs write to the registry affects nothing but its own node: it is logged once, and
+everything else keeps working.
 
-Method: a cluster of scripted brokers, with a topic `whole` that stays untouched. A node gets hostile content, while a
-controller is in office and before the next one reads everything; time passes; then a leader fails, and topics are
-created. Finally, a real broker without sockets, the only one of its cluster, faces all of this together.
+Method: use a cluster of scripted brokers, with a topic `whole` that stays untouched. Write hostile content to a node,
+both while a controller is in office and before the next one reads everything; let time pass; then let a leader fail,
+and create topics. Finally, start a real broker without sockets, the only one of its cluster, on a registry with all of
+this content.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from tests.reference_broker.cluster.controller.scripted_cluster import Cluster
 from tests.reference_broker.member_bench import MemberBench
 from tests.reference_broker.storage.produced_batches import produced
 
-#: A UUID that no other topic has.
+#: A topic id that no other topic has.
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAmQ"
 
 REASSIGN, ELECT = PARTITION_REASSIGNMENTS.path(), PREFERRED_REPLICA_ELECTION.path()
@@ -97,7 +98,7 @@ def pass_time(cluster: Cluster) -> None:
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """Return the warnings and errors since the last call."""
+    """Return the warnings and errors logged since the last call."""
     found = [record.getMessage() for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
     caplog.clear()
     return found
@@ -113,7 +114,7 @@ def cluster() -> Cluster:
 
 
 def goes_on(cluster: Cluster) -> None:
-    """Assert that the controller stays in office, and that the next one leads everything that is intact."""
+    """Assert that the controller stays in office, and that the next one finds leaders for all intact partitions."""
     active = [each for each in cluster.brokers.values() if each.controller and each.controller.is_active]
     assert [each.broker_id for each in active] == [0]
     assert cluster.controller.context.epoch == 1, "the controller was elected again"
@@ -127,7 +128,7 @@ def goes_on(cluster: Cluster) -> None:
     assert cluster.state("last").leader == 2
 
 
-#: Topics that no broker could host: path, content, and the log text.
+#: Topics that no broker could host: path, content, and the text that is logged.
 TOPICS = [
     ("x", b"", "/brokers/topics/x: has no content"),
     ("x", b"{", "/brokers/topics/x: not JSON"),
@@ -175,7 +176,7 @@ def test_topics_that_cannot_be_hosted(
     ids=["no partition", "no replica", "unknown", "negative", "twice", "one unknown", "gaps"],
 )
 def test_odd_assignments(cluster: Cluster, partitions: dict[str, list[int]], leaders: dict[int, int]) -> None:
-    """Each partition is led by a replica that exists."""
+    """Each partition is led by an existing replica."""
     put(cluster, TOPIC.path("x"), topic(partitions=partitions))
     stored = {number: cluster.state("x", number) for number in leaders}
     assert {number: each.leader for number, each in stored.items()} == leaders
@@ -257,7 +258,7 @@ STATES = [
 
 @pytest.mark.parametrize(("content", "said"), STATES, ids=range(len(STATES)))
 def test_states_of_partitions(cluster: Cluster, caplog: pytest.LogCaptureFixture, content: bytes, said: str) -> None:
-    """A state that cannot be used leaves its partition without a leader, and is not overwritten."""
+    """An unusable state leaves its partition without a leader, and is not overwritten."""
     put(cluster, PARTITION_STATE.path("t", 0), content)
     pass_time(cluster)
     assert lines(caplog) == [], "no broker has to read it"
@@ -306,7 +307,7 @@ ORDERS = [
 def test_orders_and_announcements(
     cluster: Cluster, caplog: pytest.LogCaptureFixture, path: str, content: bytes, said: str
 ) -> None:
-    """They are logged once and then removed, since tools wait for that."""
+    """They are logged once and then removed, since tools wait for their removal."""
     put(cluster, path, content)
     pass_time(cluster)
     (line,) = lines(caplog)
@@ -334,7 +335,7 @@ def test_orders_of_nothing_are_removed(cluster: Cluster, path: str, content: byt
 
 
 def test_the_last_of_several_moves_of_a_partition_counts(cluster: Cluster) -> None:
-    """As in Kafka, the last move wins; a circle of moves ends where it started."""
+    """As in Kafka, the last move wins; a cycle of moves ends where it began."""
     put(cluster, REASSIGN, order(moved("t", 0, 1, 2), moved("t", 0, 2, 0), moved("t", 0, 0, 1)))
     assert REASSIGN not in cluster.tree.nodes
     assert cluster.assignment("t").partitions == {0: (0, 1)}
@@ -344,7 +345,7 @@ def test_the_last_of_several_moves_of_a_partition_counts(cluster: Cluster) -> No
 
 
 def test_a_move_to_a_broker_that_does_not_exist_waits(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
-    """As in Kafka, since the broker may join later. The current replicas carry on, and a client can cancel the move."""
+    """As in Kafka, it waits because the broker may join later. Current replicas stay; clients can cancel the move."""
     put(cluster, REASSIGN, order(moved("t", 0, 77)))
     pass_time(cluster)
     assert lines(caplog) == []
@@ -373,7 +374,7 @@ def test_other_nodes(cluster: Cluster, path: str, content: bytes) -> None:
 
 @pytest.mark.parametrize("content", [b"many", b"", b"-7", b"2147483647", b"9999999999", b"\xff"])
 def test_an_epoch_that_has_no_next_one(cluster: Cluster, caplog: pytest.LogCaptureFixture, content: bytes) -> None:
-    """As in Kafka, there is no controller then; brokers keep checking until it is repaired, and log this once."""
+    """As in Kafka, no controller is elected; brokers keep checking until the epoch is repaired, and log this once."""
     put(cluster, CONTROLLER_EPOCH.path(), content)
     cluster.kill(0)
     pass_time(cluster)
@@ -396,7 +397,7 @@ def test_an_epoch_that_has_no_next_one(cluster: Cluster, caplog: pytest.LogCaptu
 
 
 def test_a_registration_of_a_controller_that_cannot_be_read(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
-    """What counts is its session: if another program owns it, no broker is the controller until the session ends."""
+    """As long as the session of the program that registered it lasts, no broker can be the controller."""
     put(cluster, CONTROLLER.path(), b"{")
     pass_time(cluster)
     found = lines(caplog)
@@ -459,7 +460,7 @@ HOSTILE_NODES: dict[str, bytes] = {
     "/admin/delete_topics/z": b"!",
 }
 
-#: What the log says about them.
+#: What is logged about these nodes.
 TOLD = (
     "/brokers/topics/x: ",
     "/brokers/topics/a b: ",

@@ -1,6 +1,6 @@
-"""A wait ends once, when the image shows the change or time runs out; the number of waits is limited.
+"""A wait ends exactly once, when the image shows the change or time runs out; the number of waits is limited.
 
-Method: images that the test publishes, and a clock that it moves.
+Method: publish images, and move the clock.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def test_waits_that_begin_and_end_inside_a_callback(waiting: Bench) -> None:
     def again(error: BrokerError | None) -> None:
         waiting.note("t", error)
         waiting.wait("t", is_gone=True)
-        waiting.metadata.publish(deleted=["t"])  # delivered after this delta
+        waiting.metadata.publish(deleted=["t"])  # this delta is delivered after the current one
 
     waiting.waits.wait("t", lambda topic: topic is not None, again, 100)
     waiting.wait("t")

@@ -1,6 +1,6 @@
 """A request over a link has exactly one outcome, whatever happens to its broker.
 
-Method: simulated brokers that answer, stop, move, pause, answer late or send damaged data; outcomes are counted after
+Method: use simulated brokers that answer, stop, move, pause, answer late or send damaged data, and count outcomes after
 everything has settled.
 """
 
@@ -18,7 +18,7 @@ from kafkawire.sdk.routing.call import CONTROLLER, Node, Purpose, Target
 from tests.reference_broker.cluster.linked import Bench, Outcomes
 from tests.sdk.simulation import SILENT, Later, address
 
-#: Long after every timeout of these tests.
+#: Longer than every timeout in these tests.
 LONG_MS = 100_000
 
 TIMEOUT_MS = 2_000
@@ -56,7 +56,7 @@ def test_a_response_is_the_outcome(bench: Bench) -> None:
 
 
 def test_a_removed_version_is_sent_as_named(bench: Bench) -> None:
-    """The broker was not asked whether it supports the API, which Kafka 4.0 has removed."""
+    """The broker is not asked whether it supports the API, which Kafka 4.0 removed."""
     bench.simulation.handlers[StopReplicaRequest] = lambda request, version: StopReplicaResponse()
     bench.know(1)
     outcomes = Outcomes()
@@ -112,7 +112,7 @@ def test_a_broker_that_restarts_on_another_address(bench: Bench, retries: bool) 
 
 
 def test_two_brokers_that_exchange_their_addresses(bench: Bench) -> None:
-    """A connection reaches whichever process had the address when the connection was opened."""
+    """A connection leads to the process that had the address when the connection was opened."""
     bench.know(1, 2)
     for node in (1, 2):
         ask(bench, Node(node))
@@ -142,7 +142,7 @@ def test_a_broker_that_registers_again_at_its_address(bench: Bench) -> None:
 
 
 def test_a_broker_that_is_paused(bench: Bench) -> None:
-    """It accepts the request but does not answer; requests to other brokers are not affected."""
+    """It accepts the request but does not answer it; requests to other brokers are not affected."""
     bench.simulation.handlers[1, HeartbeatRequest] = lambda request, version: SILENT
     bench.know(1, 2)
     outcomes, other = ask(bench), ask(bench, Node(2))
@@ -234,7 +234,7 @@ def test_requests_to_one_target_have_a_limit_and_others_do_not_suffer(bench: Ben
     assert isinstance(accepted.one, RequestTimedOut)
     freed = ask(bench)
     bench.simulation.run(LONG_MS)
-    assert isinstance(freed.one, RequestTimedOut), "requests that have ended do not count"
+    assert isinstance(freed.one, RequestTimedOut), "requests that have ended are not counted"
 
 
 def test_the_end_of_the_router_is_the_outcome(bench: Bench) -> None:

@@ -1,6 +1,6 @@
-"""The controller is told about failed logs: once for logs that fail together, and again for later failures.
+"""The controller is told about failed logs, once for logs that fail together, and again for later failures.
 
-Method: the embedded registry, and a timer that the test fires.
+Method: use the embedded registry, and a timer that the test fires.
 """
 
 from __future__ import annotations

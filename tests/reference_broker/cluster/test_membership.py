@@ -1,7 +1,8 @@
-"""A membership passes on controllers, addresses and its own controller's requests; it asks to shut down as often as
-configured.
+"""A membership passes on changes of controllers and addresses, and its own controller's requests; it requests a
+controlled shutdown as often as configured.
 
-Method: the embedded registry with one broker, links that record what they are told, and a clock that the test moves.
+Method: use the embedded registry with one broker, links that record what they are told, and a clock that the test
+moves.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ RETENTION = {"retention.ms": "7"}
 
 
 class Links:
-    """Links that only record what they are told; nothing answers."""
+    """Links that merely record what they are told; nothing answers."""
 
     def __init__(self) -> None:
         self.known: list[tuple[dict[int, Address], int | None]] = []
@@ -71,7 +72,7 @@ class Bench(ClusterBench):
         expected = (ExpectedPartition("t", 0, TOPIC_ID, RETENTION),)
         prepared = Prepared(identity, expected, {}, BrokerConfigs({"a": "1"}, {}), FEATURES)
         services = MembershipServices(self.timers, lambda: self.now_ms, self.owner.post, lambda: TOPIC_ID, lambda: 0.5)
-        links: Any = ClusterLinks(self.control, (self.peers,))  # type: ignore[arg-type]  # they note calls only
+        links: Any = ClusterLinks(self.control, (self.peers,))  # type: ignore[arg-type]  # they only record calls
         self.membership = Membership(
             self.one,
             prepared,
@@ -167,7 +168,7 @@ def _fail(error: Exception) -> None:
 
 
 class Client:
-    """Answers ControlledShutdown with given outcomes in turn."""
+    """Answers ControlledShutdown with the given outcomes in turn."""
 
     def __init__(self, outcomes: list[Outcome]) -> None:
         self.outcomes = outcomes
@@ -199,7 +200,7 @@ def test_attempts_of_a_controlled_shutdown(outcomes: list[Outcome], pauses: int)
     bench = Bench(controlled_shutdown_max_retries=3, controlled_shutdown_retry_backoff_ms=50)
     bench.run(lambda: bench.membership.register(lambda epoch: None, _fail))
     left = list(outcomes)
-    bench.membership.client = Client(left)  # type: ignore[assignment]  # it has what is used
+    bench.membership.client = Client(left)  # type: ignore[assignment]  # it has everything that is used
     told: list[str] = []
     bench.membership.shut_down(lambda: told.append("over"))
     for _ in range(pauses):
@@ -209,7 +210,7 @@ def test_attempts_of_a_controlled_shutdown(outcomes: list[Outcome], pauses: int)
 
 
 def test_a_controlled_shutdown_without_a_controller_takes_the_pauses_alone() -> None:
-    """As in Kafka, there are three attempts, ten seconds apart."""
+    """As in Kafka, the broker makes three attempts, ten seconds apart."""
     bench = Bench()
     bench.run(lambda: bench.membership.register(lambda epoch: None, _fail))
     told: list[str] = []

@@ -1,9 +1,8 @@
-"""A broker is registered in each of its sessions, even if another broker holds its id for a while, or an answer is
-lost.
+"""A broker is registered in each of its sessions, even if another broker holds its id for a while or an answer is lost.
 
-Method: embedded registries whose sessions are lost and end when the test says so, a clock that stands still, and timers
-that run when it is moved; contents as recorded from Apache Kafka 3.9.1. Each fault is injected into each operation in
-turn.
+Method: use embedded registries whose sessions are lost and ended by the test, a clock that stands still until the test
+moves it, and timers that then fire; compare content with that recorded from Apache Kafka 3.9.1. Inject each fault into
+each operation in turn.
 """
 
 from __future__ import annotations
@@ -49,10 +48,11 @@ OTHER = BrokerDetails(1, (Endpoint("PLAINTEXT", "other", 9092, 0),))
 
 
 class Bench(EmbeddedBench):
-    """A registry where brokers can register, with timers.
+    """A registry in which brokers can register, and timers.
 
     Attributes:
-        told: what the broker learned about its first registration, and the epochs that a listener was told, in order.
+        told: what the broker learned about its first registration, and the epochs that the listener was given, in
+            order.
     """
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ class Bench(EmbeddedBench):
         return registration
 
     def begin(self, registry: EmbeddedSession, details: BrokerDetails = DETAILS) -> Registration:
-        """Start the first registration, and take it as far as possible for now."""
+        """Start the first registration, and proceed as far as currently possible."""
         registration = self.registration(registry, details)
         registration.register_first(PATIENCE_MS, lambda epoch: self.told.append(("done", epoch)), self.told.append)
         self.owner.run_all()
@@ -145,7 +145,7 @@ def test_the_node_is_made_and_written_at_once(bench: Bench) -> None:
     found = bench.owner.ask(bench.other, GetAcl(PATH))
     assert isinstance(found, NodeAcl)
     assert [entry.scheme for entry in found.acl] == ["digest", "world"]
-    # Register again, as this broker's controller does.
+    # Register again, as the controller on this broker does.
     assert bench.owner.run(one, registration.register()) == epoch == registration.epoch
 
 
@@ -207,7 +207,7 @@ def test_another_broker_with_the_id_is_refused_after_a_while(bench: Bench) -> No
 
 
 def test_a_session_that_ends_during_the_wait(bench: Bench) -> None:
-    """The watch is lost with the session, and the next one looks again; the time limit still runs from the start."""
+    """The watch is lost with the session, and the next session checks again; the time limit keeps running."""
     two, one = bench.registry(), bench.registry()
     bench.begin(two, OTHER)
     bench.told.clear()
@@ -247,7 +247,7 @@ def test_the_patience_ends_between_two_sessions(bench: Bench) -> None:
     one.disconnect()
     bench.embedded.expire(one.session_id)
     one.reconnect()
-    # Before the owner learns of the new session.
+    # This happens before the owner learns of the new session.
     bench.pass_time(PATIENCE_MS)
     assert [type(each) for each in bench.told] == [ConfigurationError]
 
@@ -430,14 +430,14 @@ def test_a_closed_registration_does_nothing(bench: Bench) -> None:
     bench.owner.run_all()
     assert (bench.told, bench.timers) == ([], 0)
     assert bench.owner.code(bench.other, Exists(PATH)) == "NO_NODE"
-    # A controller event may still be in progress.
+    # An event of the controller may still be in progress.
     assert bench.owner.run(one, registration.register()) == bench.node().czxid
     assert (bench.told, registration.state) == ([], RegistrationState.CLOSED)
 
 
 @pytest.mark.parametrize("is_held", [False, True])
 def test_a_registration_that_is_closed_before_it_is_done(is_held: bool, bench: Bench) -> None:
-    """It is closed in the middle of an attempt, or while waiting for another session."""
+    """It is closed in the middle of an attempt, or while it waits for another session."""
     one = bench.registry()
     if is_held:
         bench.begin(bench.registry(), OTHER)
@@ -478,7 +478,7 @@ class OneFault:
     Args:
         number: the operation, counted from 1.
         fault: the fault to inject.
-        others: the sessions whose operations do not count.
+        others: the sessions whose operations are not counted.
 
     Attributes:
         is_met: whether there was such an operation.
@@ -501,7 +501,7 @@ class OneFault:
 @pytest.mark.parametrize("fault", Fault)
 @pytest.mark.parametrize("is_held", [False, True])
 def test_each_operation_meets_each_fault(is_held: bool, fault: Fault) -> None:
-    """A first registration, which may wait for a former process, and one in the next session."""
+    """Each fault hits a first registration, which may wait for a former process, and one in the next session."""
     plan, number = None, 0
     while plan is None or plan.is_met:
         number += 1

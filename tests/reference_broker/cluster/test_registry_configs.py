@@ -1,7 +1,7 @@
-"""Configurations are written as Kafka writes them, other programs' changes are kept, and damage does no harm.
+"""Configurations are written as Kafka writes them, other programs' changes are kept, and damaged nodes do no harm.
 
-Method: the embedded registry with a second session that writes in between; each fault is injected into each operation
-of a change.
+Method: use the embedded registry with a second session that writes in between, and inject each fault into each
+operation of a change.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def test_it_is_a_store(registry: Bench) -> None:
 
 
 def test_the_writes_of_kafka(registry: Bench) -> None:
-    """As recorded from Apache Kafka 3.9.1, except for the version of the configuration, which Kafka does not check."""
+    """Apache Kafka 3.9.1 makes the same writes, except that it does not check the configuration's version."""
     registry.topic("cfg", {0: (1,)}, b'{"version":1,"config":{"retention.ms":"1000"}}')
     registry.read("cfg")
     registry.told.clear()
@@ -169,7 +169,7 @@ def test_a_missing_parent_is_created(registry: Bench) -> None:
     assert registry.data(f"{CHANGE}0000000000") == '{"version":2,"entity_path":"brokers/<default>"}'
 
 
-#: name: a preceding action of another program, the kind and name of the resource, the values to set, the error
+#: name: an earlier action of another program, the kind and name of the resource, the values to set, the error
 REFUSED: dict[str, tuple[Callable[[Bench], object], ConfigResourceType, str, dict[str, str], ErrorCode]] = {
     "no topic": (lambda _: None, TOPIC, "t", {}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     "group": (lambda _: None, GROUP, "g", {}, ErrorCode.INVALID_REQUEST),

@@ -1,6 +1,6 @@
-"""Each failure of the registry becomes an error that clients understand; whatever needs an operator is logged.
+"""Each failure of the registry becomes an error that clients understand; failures that need an operator are logged.
 
-Method: each kind of error that a sequence of steps raises.
+Method: convert each kind of error that a sequence of steps raises.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Whatever a crash leaves of the journal, answered writes survive; damage is refused, and a torn tail is cut off.
+"""Answered writes survive, whatever a crash does to the journal; damage is refused, and a torn tail is cut off.
 
-Method: a workload on an in-memory disk, with a power cut or a failure at each call of the disk in turn; journals that
-are cut and altered byte by byte.
+Method: run a workload on an in-memory disk, with a power cut or a failure at each disk call in turn; cut and alter
+journals byte by byte.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tests.thorough import IS_SAMPLE
 #: Every byte is tried; a sample tries every third.
 STRIDE = 3 if IS_SAMPLE else 1
 
-#: Operations, one after another; each changes the tree.
+#: Operations to perform one after another; each changes the tree.
 WORKLOAD: list[Operation] = [
     Create("/a", b"1"),
     Create("/a/b", bytes(range(256))),
@@ -56,12 +56,12 @@ def contents(tree: ZnodeTree) -> dict[str, StoredNode]:
 
 
 def persistent(tree: ZnodeTree) -> dict[str, tuple[bytes | None, int, int]]:
-    """Return the nodes that outlive a process: data, version, transaction of the data."""
+    """Return the nodes that outlive a process: data, version, and the transaction that wrote the data."""
     return {node.path: (node.data, node.version, node.mzxid) for node in tree.nodes() if not node.ephemeral_owner}
 
 
 def work(disk: MemoryDisk, answered: list[dict[str, tuple[bytes | None, int, int]]]) -> list[Outcome]:
-    """Carry out the workload, and record the tree after each operation that is answered."""
+    """Perform the workload, and record the tree after each operation that is answered."""
     bench = EmbeddedBench(disk)
     one = bench.registry([("digest", "alice:secret")])
     outcomes = []
@@ -90,7 +90,7 @@ def calls_of_the_workload() -> int:
     return disk.calls
 
 
-#: One with a snapshot every few operations, and one with a snapshot at the start.
+#: One size leads to a snapshot every few operations, the other to a single snapshot at the start.
 SIZES = pytest.mark.parametrize("compaction_bytes_min", [600, 1024 * 1024])
 
 
@@ -116,7 +116,7 @@ def test_the_power_is_cut_at_each_call(compaction_bytes_min: int, monkeypatch: p
 
 
 class DoubtfulDisk(MemoryDisk):
-    """When told to, this disk renames a file but reports that it could not."""
+    """A disk that, when told to, renames a file but reports that the renaming failed."""
 
     is_in_doubt = False
 
@@ -127,7 +127,7 @@ class DoubtfulDisk(MemoryDisk):
 
 
 def test_a_snapshot_that_may_be_there_is_written_again() -> None:
-    """Otherwise, the next operations could be appended to a file that no longer has a name."""
+    """Otherwise, the next operations could be appended to a file that has been unlinked."""
     disk = DoubtfulDisk()
     journal = RegistryJournal(disk)
     tree = journal.load()
@@ -164,7 +164,7 @@ def test_each_call_fails(compaction_bytes_min: int, monkeypatch: pytest.MonkeyPa
 def test_each_call_is_short_of_room_or_descriptors(
     code: int, times: int, compaction_bytes_min: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each operation eventually takes effect once, and no answered write is lost in the meantime."""
+    """Each operation eventually takes effect exactly once, and no answered write is lost in the meantime."""
     monkeypatch.setattr(registry_journal, "COMPACTION_BYTES_MIN", compaction_bytes_min)
     every = states()
     for number in range(2, calls_of_the_workload() + 1):
@@ -227,7 +227,7 @@ def test_a_journal_grows_on_without_room_for_a_snapshot(monkeypatch: pytest.Monk
     for number in range(100):
         assert not isinstance(owner.ask(one, SetData("/a", bytes(number))), RegistryError)
         assert bench.embedded.shortage is None
-    # It is retried once the file has grown by the same amount again.
+    # The compaction is retried once the file has grown by the same amount again.
     assert len(refused) == 3
     assert disk.size_of(REGISTRY_JOURNAL) > 8_000
     assert contents(load(disk.crash(1))) == contents(bench.embedded.tree)
@@ -238,7 +238,7 @@ def test_a_journal_grows_on_without_room_for_a_snapshot(monkeypatch: pytest.Monk
 def test_what_is_read_after_a_restart_is_durable(
     is_killed: bool, compaction_bytes_min: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """This includes what the previous process had not synced, or had failed to sync, if the machine kept running."""
+    """This includes data that the previous process had not synced or failed to sync, if the machine kept running."""
     monkeypatch.setattr(registry_journal, "COMPACTION_BYTES_MIN", compaction_bytes_min)
     for number in range(2, calls_of_the_workload() + 1):
         disk = MemoryDisk()
@@ -333,7 +333,7 @@ def test_a_byte_that_has_changed() -> None:
         if position < ends[-2]:
             with pytest.raises(DamagedFile, match=r"memory:registry\.journal is damaged"):
                 load(disk)
-            assert disk.size_of(REGISTRY_JOURNAL) == len(content), "an unreadable journal was changed"
+            assert disk.size_of(REGISTRY_JOURNAL) == len(content), "an unreadable journal was modified"
         else:
             assert persistent(load(disk)) == trees[-2]
 

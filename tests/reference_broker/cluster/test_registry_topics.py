@@ -1,8 +1,8 @@
-"""Topics are written once, as Kafka writes them, and are done when this broker's image shows them.
+"""Topics are written once, as Kafka writes them; a change is complete when this broker's image shows it.
 
-Method: the embedded registry with a second session for other programs, and images that the test publishes in place of a
-controller; each fault is injected into each operation of a change; what Apache Kafka 3.9.1 has written is compared byte
-by byte.
+Method: use the embedded registry with a second session for other programs, and images that the test publishes in place
+of a controller. Inject each fault into each operation of a change, and compare the content byte for byte with what
+Apache Kafka 3.9.1 wrote.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def test_the_writes_of_kafka_for_a_topic(registry: TopicsBench) -> None:
     ]
 
 
-#: As recorded, in the order of Scala's maps.
+#: The recorded order, which is that of Scala's maps.
 OFFSETS_ORDER = [*range(44, 50), *range(10, 20), *range(10), *range(20, 44)]
 
 
@@ -181,8 +181,8 @@ def store(
 
     Args:
         topic_id: the topic's id.
-        adding: a broker that a reassignment adds to partition 0.
-        removing: a broker that it removes.
+        adding: a broker that a reassignment is adding to partition 0.
+        removing: a broker that the reassignment is removing.
         replicas: the replicas of each partition, keyed by `p` and its number.
     """
     partitions = {int(name[1:]): each for name, each in replicas.items()}
@@ -191,7 +191,7 @@ def store(
     return lambda bench: bench.put("/brokers/topics/t", content)
 
 
-#: name: a preceding action, the topic, the error
+#: name: an earlier action, the topic, the error
 NOT_CREATED: dict[str, tuple[Prepare, NewTopic, ErrorCode]] = {
     "exists": (lambda bench: bench.topic("t", {0: (1,)}), NewTopic("t", 1, 1), ErrorCode.TOPIC_ALREADY_EXISTS),
     "exists, and a wrong assignment": (
@@ -270,7 +270,7 @@ def test_names_that_are_refused_at_once(registry: TopicsBench, name: str) -> Non
             registry.topics.create_by_default(name, registry.ended.append)
 
 
-#: name: the topic's replicas, the new total, the new assignments, a preceding action, the error
+#: name: the topic's replicas, the new total, the new assignments, an earlier action, the error
 NOT_EXTENDED: dict[str, tuple[int, Sequence[Sequence[int]] | None, Prepare, ErrorCode]] = {
     "fewer": (1, None, nothing, ErrorCode.INVALID_PARTITIONS),
     "as many": (2, None, nothing, ErrorCode.INVALID_PARTITIONS),
@@ -475,7 +475,7 @@ def controller_of(bench: TopicsBench) -> ConfigController:
     return ConfigController(options, rules, configs, bench.configs, bench.metadata, bench.topics)
 
 
-#: name: operations, the configuration before and after; the image always shows retention.ms=1
+#: name: operations, and the configuration before and after; the image always shows retention.ms=1
 STALE = {
     "what the image shows already": (
         [Operation("retention.ms", AlterConfigOperation.SET, "1")],
@@ -497,7 +497,7 @@ STALE = {
 
 @pytest.mark.parametrize("name", STALE)
 def test_a_change_is_made_to_what_is_stored(registry: TopicsBench, name: str) -> None:
-    """Another broker has answered its client, but the notification has not arrived here yet."""
+    """Another broker has answered its client, but the notification has not reached this broker yet."""
     operations, before, after = STALE[name]
     registry.topic("t", {0: (0,)}, f'{{"version":1,"config":{before}}}'.encode())
     registry.show("t")
@@ -575,7 +575,7 @@ def test_another_broker_creates_the_topic_at_the_same_time(registry: TopicsBench
     registry.owner.run_all()
     (topic,) = registry.ended
     assert isinstance(topic, TopicImage)
-    assert registry.topics.size_of(topic) == 3, "the last partition counts although it has no leader yet"
+    assert registry.topics.size_of(topic) == 3, "the last partition is counted although it has no leader yet"
 
 
 def test_another_broker_is_faster_in_writing(registry: TopicsBench) -> None:
@@ -585,7 +585,7 @@ def test_another_broker_is_faster_in_writing(registry: TopicsBench) -> None:
             registry.other.submit(
                 [Create("/brokers/topics/t", TOPIC.encode(TopicAssignment({0: (1,)}, ANOTHER_ID)))], lambda _: None
             )
-            registry.other._deliver()  # before this broker's own creation
+            registry.other._deliver()  # before this broker creates the topic itself
 
     registry.embedded.plan = plan
     registry.topics.create_by_default("t", registry.ended.append)
@@ -778,7 +778,7 @@ def test_a_topic_that_is_deleted_before_the_outcome_is_known(registry: TopicsBen
     def delete(call: RegistryCall) -> None:
         registry.embedded.plan = None
         registry.other.submit(deletions, lambda outcomes: None)
-        registry.other._deliver()  # before the broker looks again
+        registry.other._deliver()  # before the broker reads it again
 
     registry.embedded.plan = lose
     registry.topics.delete(topic, 0, registry.ended.append)

@@ -1,7 +1,7 @@
-"""A broker learns its identity and the logs on its disk, whatever the registry contains and whichever answer is lost.
+"""A broker learns its identity and which logs it owns, whatever the registry contains and whichever answer is lost.
 
-Method: an embedded registry, filled by hand, with damaged nodes as well; nodes and their order as recorded from Apache
-Kafka 3.9.1; each fault is injected into each operation in turn.
+Method: fill an embedded registry by hand, with damaged nodes as well; compare nodes and their order with those recorded
+from Apache Kafka 3.9.1; inject each fault into each operation in turn.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ OWN = Endpoint("PLAINTEXT", "host", 9092, 0)
 SETTINGS = StartupSettings(1, (OWN,))
 KNOWN = MetaProperties(CLUSTER, "1", "directory", WITH_BROKER_ID)
 
-#: The nodes that Apache Kafka 3.9.1 created in an empty ZooKeeper, in order, up to its registration.
+#: The nodes that Apache Kafka 3.9.1 created in an empty ZooKeeper before it registered, in order.
 RECORDED = (
     "/consumers",
     "/brokers",
@@ -133,7 +133,7 @@ def test_the_first_broker_makes_the_recorded_nodes(bench: Bench) -> None:
     identity = MetaProperties(CLUSTER, "1", "", WITH_BROKER_ID)
     assert prepared == Prepared(identity, (), {}, BrokerConfigs({}, {}), NO_FEATURES)
     zxid = bench.embedded.tree.zxid
-    # A second start writes nothing.
+    # A second startup writes nothing.
     assert bench.prepare(KNOWN) == prepared._replace(identity=KNOWN)
     assert bench.embedded.tree.zxid == zxid
 
@@ -296,7 +296,7 @@ def registration(*endpoints: str, protocols: Mapping[str, str] | None = None) ->
         ({"2": registration("OTHER://host:9092")}, "broker 2 advertises it already"),
         ({"2": registration("A://x:1"), "3": registration("B://y:1", "C://host:9092")}, "broker 3 advertises"),
         ({"2": b'{"version":1,"host":"host","port":9092,"jmx_port":-1}'}, "broker 2 advertises it already"),
-        # The broker's own registration is from a former process.
+        # The broker's own registration stems from a former process.
         ({"1": registration("PLAINTEXT://host:9092")}, None),
         # Damaged registrations do not prevent a broker from starting.
         ({"2": b"", "x": b"", "-0": b"", "3": registration("nonsense", protocols={"A": "B"})}, None),

@@ -1,7 +1,7 @@
-"""The tree behaves like a simple model of ZooKeeper, and another tree that applies its transactions equals it.
+"""The tree behaves like a simple model of ZooKeeper, and another tree that applies its transactions is identical to it.
 
-Method: hypothesis generates sequences of operations from several sessions, for the tree and for the model, which copies
-everything before a transaction. The registry suite compares the tree with a real ZooKeeper.
+Method: let hypothesis generate sequences of operations from several sessions, and apply them to the tree and to the
+model, which copies everything before each transaction. The registry suite compares the tree with a real ZooKeeper.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from kafkawire.sdk.registry.registry import (
 
 
 class Refused(Exception):
-    """The model refuses an operation; the argument is the name of the code."""
+    """The model refuses an operation; the argument is the name of the error code."""
 
 
 @dataclass
@@ -73,7 +73,7 @@ class ModelNode:
 
 @dataclass
 class Model:
-    """All nodes by path, and the sessions that watch them."""
+    """All nodes, keyed by path, and the sessions that watch them."""
 
     nodes: dict[str, ModelNode] = field(default_factory=lambda: {"/": ModelNode(b"", 0, 0, 0, 0, 0)})
     data_watches: set[tuple[str, int]] = field(default_factory=set)
@@ -90,7 +90,7 @@ class Model:
         return Stat(*times, *numbers, len(self.children(path)), node.pzxid)
 
     def change(self, operation: Any, session: int, zxid: int, now_ms: int) -> tuple[Any, tuple[str, ChangeKind] | None]:
-        """Carry out a part of a transaction; return its result and its changes."""
+        """Apply a part of a transaction; return its result and its changes."""
         path = operation.path
         match operation:
             case Create():
@@ -138,7 +138,7 @@ class Model:
         above.pzxid = zxid
 
     def events(self, changes: list[tuple[str, ChangeKind]]) -> list[Notification]:
-        """Return the notifications that changes cause, and end those watches."""
+        """Return the notifications that changes cause, and remove the watches that fired."""
         found: list[Notification] = []
         names = {
             ChangeKind.CREATE: EventKind.CREATED,
@@ -185,7 +185,7 @@ SESSIONS = strategies.integers(0, 2)
 
 
 class TreeMachine(RuleBasedStateMachine):
-    """The tree next to the model, and a tree that applies its transactions."""
+    """The tree, the model, and another tree that applies the first tree's transactions."""
 
     def __init__(self) -> None:
         super().__init__()

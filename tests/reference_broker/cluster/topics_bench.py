@@ -1,4 +1,4 @@
-"""The topics of a cluster on the embedded registry, with images that the test publishes in place of a controller."""
+"""The topics of a cluster on the embedded registry; the test publishes images in place of a controller."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class TopicsBench(ClusterBench):
 
     Attributes:
         ended: the outcomes of changes.
-        starts: where the assignments of the next topics start.
+        starts: the positions at which the assignments of the next topics start.
     """
 
     def __init__(self, racks: Sequence[str | None] = (None, None), **options: object) -> None:
@@ -75,7 +75,7 @@ class TopicsBench(ClusterBench):
 
         Args:
             name: the topic.
-            count: how many of its partitions to publish; None for all.
+            count: the number of partitions to publish; None for all.
             leader: the leader of each partition; None for the first replica.
         """
         stored = TOPIC.decode((self.data(TOPIC.path(name)) or "").encode())

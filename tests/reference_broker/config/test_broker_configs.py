@@ -1,6 +1,6 @@
-"""A changed value overrides an option, and an option overrides the default; synonyms of a configuration also count.
+"""A changed value overrides an option, and an option overrides the default; a configuration's synonyms do so too.
 
-Method: tables of settings with their sources and effective values, which cover every configuration of Kafka.
+Method: check tables of settings, sources and effective values, which cover every configuration of Kafka.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def test_options_are_those_of_the_table() -> None:
     """The table of configurations agrees with the declarations in `BrokerOptions`."""
     for name, own in BrokerOptions.KAFKA_NAMES.items():
         key = BROKER_CONFIGS.get(name)
-        if key is not None:  # Kafka does not show all of them
+        if key is not None:  # Kafka does not list all of them
             assert own == ((key.here and key.here.option) or name.replace(".", "_"))
             option = BrokerOptions.OPTIONS[own]
             shown = str(option.default).lower() if isinstance(option.default, bool) else str(option.default)

@@ -1,4 +1,4 @@
-"""The options of a broker in a cluster: which options belong to it, what they accept, and which values conflict."""
+"""A broker in a cluster takes the right options, checks their values, and refuses conflicting ones."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A configuration file of Apache Kafka configures this broker; mistakes are reported with their lines.
+"""A configuration file of Apache Kafka configures this broker; mistakes are reported with their line numbers.
 
-Method: typical files, then one mistake at a time.
+Method: read typical files, and then files with one mistake each.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kafkawire.reference_broker.config.options import read_options
 from kafkawire.reference_broker.server import Broker
 from kafkawire.sdk.errors import ConfigurationError
 
-#: The file that Apache Kafka ships, shortened.
+#: An abridged version of the file that Apache Kafka ships.
 SERVER_PROPERTIES = """\
 # The role of this server.
 process.roles=broker,controller
@@ -65,7 +65,7 @@ def test_a_broker_of_a_cluster(written):
     text = "broker.id=7\nzookeeper.connect=host:2181\nbroker.rack=a\nreserved.broker.max.id=5\nnum.io.threads=3"
     config = read_config(written(text))
     assert config.options == {
-        "listeners": "PLAINTEXT://:9092",  # as in Kafka: the other brokers have to reach it
+        "listeners": "PLAINTEXT://:9092",  # as in Kafka, since the other brokers have to reach this one
         "broker.id": "7",
         "zookeeper.connect": "host:2181",
         "broker.rack": "a",
@@ -99,7 +99,7 @@ zookeeper.connection.timeout.ms=18000
 group.initial.rebalance.delay.ms=0
 """
 
-#: A file as operators write it: listeners for each network, several disks, a chroot, an id from ZooKeeper.
+#: A file as written by operators: a listener for each network, several disks, a chroot, and an id from ZooKeeper.
 OF_OPERATORS = """\
 broker.id=-1
 broker.rack=eu-west-1a

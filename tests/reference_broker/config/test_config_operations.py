@@ -1,6 +1,6 @@
-"""Operations change configurations one after another; impossible ones are refused before anything is changed.
+"""Operations change configurations one after another; invalid ones are refused before anything is changed.
 
-Method: tables of configurations, operations and results.
+Method: check tables of configurations, operations and results.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Values are parsed and refused as in Apache Kafka, with its messages.
 
-Method: tables of values, many of which `tests/kafka/` sends to a real Kafka; topic configurations have their own
-module, `test_topic_configs.py`.
+Method: check tables of values, many of which `tests/kafka/` also sends to a real Kafka; topic configurations have their
+own module, `test_topic_configs.py`.
 """
 
 from __future__ import annotations

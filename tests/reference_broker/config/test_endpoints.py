@@ -1,4 +1,4 @@
-"""The buffer size that means the system's default is the same as in Kafka."""
+"""The buffer size that stands for the system's default is the same as in Kafka."""
 
 from kafkawire.reference_broker.config.endpoints import SYSTEM_BUFFER
 

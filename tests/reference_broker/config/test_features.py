@@ -1,6 +1,6 @@
-"""A feature is only advertised where its API is served.
+"""A feature is advertised only if its API is served.
 
-Method: the table of features is queried with made-up sets of APIs.
+Method: query the table of features with made-up sets of APIs.
 """
 
 from kafkawire.reference_broker.config.features import FEATURES, features

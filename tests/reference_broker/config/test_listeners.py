@@ -1,6 +1,6 @@
-"""Listeners are parsed as in Kafka, each advertises the right address, and brokers use the configured ones.
+"""Listeners are parsed as in Kafka and advertise the right addresses, and brokers use those configured for them.
 
-Method: tables of options, and the listeners, roles or errors that they produce.
+Method: check tables of options, and the listeners, roles or errors that they produce.
 """
 
 from __future__ import annotations

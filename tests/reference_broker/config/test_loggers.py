@@ -1,6 +1,6 @@
-"""Loggers show and accept levels under Kafka's names.
+"""Loggers report and accept levels under Kafka's names.
 
-Method: the test's own loggers; `config_cases.py` has the refusals.
+Method: use the test's own loggers; `config_cases.py` contains the refusals.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Options are known by both names and checked for type and range; unknown ones are refused with the nearest match.
+"""Options have two names and are checked for type and range; the error for an unknown one names the nearest match.
 
-Method: tables of inputs and results.
+Method: check tables of inputs and results.
 """
 
 import pytest

@@ -1,6 +1,6 @@
-"""Topic configurations have Kafka's names, are checked, and become the settings of a log.
+"""Topic configurations have Kafka's names, are validated, and become the settings of a log.
 
-Method: tables of values; every default passes its own check.
+Method: check tables of values; every default must pass its own check.
 """
 
 import pytest
@@ -13,7 +13,7 @@ from kafkawire.sdk.records.produced import ProduceLimits
 
 INT_MAX, LONG_MAX = 2_147_483_647, 9_223_372_036_854_775_807
 
-#: The minimum and maximum of each number, from Apache Kafka's `LogConfig`.
+#: The minimum and maximum of each numeric configuration, from Apache Kafka's `LogConfig`.
 RANGES = {
     "compression.gzip.level": (-1, 9),
     "compression.lz4.level": (1, 17),

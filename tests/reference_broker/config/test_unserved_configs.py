@@ -1,6 +1,6 @@
-"""Each unsupported configuration is either dangerous to ignore, or has a fitting reason for having no effect.
+"""Each unsupported configuration is refused as dangerous to ignore, or listed with a reason for having no effect.
 
-Method: every broker configuration of Apache Kafka, and names from other releases and vendors.
+Method: check every broker configuration of Apache Kafka, and names from other releases and vendors.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A broker in a cluster: how other brokers, the registry, the disk and time affect its logs.
+"""The logs of a broker in a cluster react to other brokers, the registry, the disk and the passing of time.
 
-Method: in-process brokers with one embedded registry; tests/reference_broker/test_cluster.py has longer stories. A
+Method: run in-process brokers with one embedded registry; tests/reference_broker/test_cluster.py has longer stories. A
 broker without sockets shows when something happens, and with which options its parts are created.
 """
 
@@ -52,7 +52,7 @@ def test_a_follower_that_is_silent_leaves_the_isr() -> None:
     async def story(cluster: BrokerCluster) -> None:
         leader = cluster.controller_id
         number = next(each for each in range(2) if cluster.leader_of("t", each) == leader)
-        # The follower's session lives on, so only its silence gives it away.
+        # The follower's session lives on, so only its silence shows that it is gone.
         await cluster.brokers.pop(3 - leader).kill()
         async with Producer(cluster.bootstrap, acks=1) as producer:
             producer.send("t", b"1", partition=number)
@@ -134,7 +134,7 @@ def test_unclean_elections_that_are_allowed_later(kind: ConfigResourceType) -> N
 
 
 def test_options_of_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each option ends up in its own place."""
+    """Each option reaches the part that it configures."""
     options = {
         "replica_fetch_wait_max_ms": 11,
         "replica_fetch_min_bytes": 12,
@@ -236,7 +236,7 @@ def test_a_broker_that_stops_asks_for_nothing_more(monkeypatch: pytest.MonkeyPat
 
 
 def test_throttled_replication() -> None:
-    """The rate and the replicas are dynamic; removing either lifts an exceeded quota."""
+    """The rate and the replicas can be changed dynamically; removing either lifts an exceeded quota."""
     rate, replicas = "leader.replication.throttled.rate", "leader.replication.throttled.replicas"
 
     async def story(cluster: BrokerCluster) -> None:

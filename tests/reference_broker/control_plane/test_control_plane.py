@@ -1,4 +1,4 @@
-"""Both kinds of brokers provide everything that the core needs from a control plane."""
+"""Both kinds of broker provide everything that the core needs from a control plane."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A standalone broker leads all its partitions, and asks no other broker for anything.
+"""A standalone broker leads all its partitions, and needs no other broker.
 
-Method: a core on an in-memory disk.
+Method: run a core on an in-memory disk.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def test_own_markers_and_transactions(bench: BrokerBench) -> None:
     def write(*arguments: object) -> None:
         """Write nothing."""
 
-    assert control.write_marker(write) is write  # type: ignore[arg-type, comparison-overlap]  # it is only passed on
+    assert control.write_marker(write) is write  # type: ignore[arg-type, comparison-overlap]  # it is merely passed on
     assert bench.core.parts["verifier"] is own
 
 

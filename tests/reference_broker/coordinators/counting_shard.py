@@ -1,4 +1,4 @@
-"""A shard that adds up numbers by name, and an in-memory log, for tests of the runtime."""
+"""A shard that adds up named numbers, and an in-memory log, for testing the runtime."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _TYPES = types_by_key((OffsetCommitKey, OffsetCommitValue))
 
 
 def record(name: str, number: int | None, *, is_held: bool = False) -> CoordinatorRecord:
-    """Return a record that sets a name's number, or deletes it."""
+    """Return a record that sets the number of a name, or deletes it."""
     value = None if number is None else OffsetCommitValue(number)
     return CoordinatorRecord(OffsetCommitKey(name), value, OffsetCommitValue.SCHEMA.versions.last, is_held)
 
@@ -56,11 +56,11 @@ class StoredBatch(NamedTuple):
 
     @property
     def next_offset(self) -> int:
-        """The offset after the batch; a marker takes one offset."""
+        """The offset after the batch; a marker takes up one offset."""
         return self.base_offset + max(len(self.records), 1)
 
     def data(self) -> Buffer:
-        """Return the bytes."""
+        """Return the batch as bytes."""
         producer = None if self.transaction is None else (self.transaction.producer_id, self.transaction.epoch)
         data, _ = build_marker(self.marker, 0) if self.marker else build_batch(self.records, 0, producer)
         stamp(data, self.base_offset, 0)
@@ -68,14 +68,14 @@ class StoredBatch(NamedTuple):
 
 
 class MemoryLog:
-    """A log that stores records as lists until they are read; the test controls its watermark, appends and failures.
+    """A log that keeps records as lists until they are read; the test controls its watermark, appends and failures.
 
     Attributes:
-        batches: the batches of the log.
-        max_batch_bytes: the limit on a batch that a request writes.
-        is_committed: whether appends immediately move the high watermark.
-        held: appends that wait for the test; None to finish appends immediately.
-        error: the error of the next appends and reads; None if they succeed.
+        batches: the batches in the log.
+        max_batch_bytes: the maximum size of a batch that a request writes.
+        is_committed: whether an append immediately moves the high watermark.
+        held: appends that wait for the test; None if appends finish immediately.
+        error: the error for the next appends and reads; None if they succeed.
     """
 
     def __init__(self) -> None:
@@ -119,7 +119,7 @@ class MemoryLog:
             self.held.append(finish)
 
     def release(self) -> None:
-        """Finish the oldest held append."""
+        """Finish the oldest append that is held back."""
         assert self.held
         self.held.pop(0)()
 
@@ -151,13 +151,13 @@ class MemoryLog:
 
 
 class CountingShard:
-    """Numbers by name.
+    """Numbers, keyed by name.
 
     Attributes:
-        numbers: the numbers according to the records.
+        numbers: the current number of each name.
         replayed: the number of replayed records.
-        places: name, offset and producer id of each replayed record.
-        ended: the ended transactions, and whether each was committed.
+        places: the name, offset and producer id of each replayed record.
+        ended: the ended transactions, each with whether it was committed.
         set: the timer that was set last.
         calls: `loaded` and `unloaded`, in order.
     """

@@ -1,4 +1,4 @@
-"""A shard that keeps the numbers of open transactions separate, and the state that a log represents."""
+"""A shard that keeps the numbers of open transactions separate, and a function for the state that a log represents."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["HoldingShard", "replayed"]
 
 
 class HoldingShard(CountingShard):
-    """Numbers by name. A transaction's numbers count once it is committed, at the offsets where they were written."""
+    """Numbers, keyed by name. A transaction's numbers take effect at its commit, with the offsets of their records."""
 
     def __init__(self, timers: Any) -> None:
         super().__init__(timers)
@@ -44,7 +44,7 @@ class HoldingShard(CountingShard):
 
     @property
     def state(self) -> object:
-        """The numbers, and the numbers of open transactions."""
+        """The committed numbers, and the numbers of open transactions."""
         held = {producer_id: list(of_it.items()) for producer_id, of_it in self.held.items() if of_it}
         return self.numbers, {name: self.offsets[name] for name in self.numbers}, held
 

@@ -18,7 +18,7 @@ class Bench:
     """A partition that is being served.
 
     Args:
-        log: the log; None for an empty one.
+        log: the log; None for a new, empty one.
 
     Attributes:
         replies: the partition's replies; an error is represented by its code.
@@ -63,7 +63,7 @@ def load(bench: Bench) -> int:
 
 
 def written(*batches: Sequence[CoordinatorRecord]) -> MemoryLog:
-    """Return a log with these batches."""
+    """Return a log that contains these batches."""
     log = MemoryLog()
     bench = Bench(log)
     for records in batches:

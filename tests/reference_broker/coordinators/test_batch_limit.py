@@ -1,6 +1,6 @@
-"""The records of a request must fit into one batch of the topic; records of timers and deletions are not limited.
+"""The records of a request must fit into one batch in the topic; records from timers and deletions are not limited.
 
-Method: a partition with an in-memory log.
+Method: use a partition with an in-memory log.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NAME = "x" * 900
 
 
 def written(*records: CoordinatorRecord) -> tuple[ErrorCode | None, dict[str, int]]:
-    """Have a request write records once `NAME` is 1; return its error and the shard's numbers."""
+    """Have a request write records after `NAME` was set to 1; return its error and the shard's numbers."""
     log = MemoryLog()
     log.max_batch_bytes = 1_000
     partition = CoordinatorPartition("topic-0", log, Timers(), CountingShard)

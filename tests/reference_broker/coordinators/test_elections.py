@@ -1,7 +1,7 @@
 """A coordinator is elected when its broker leads a partition of its topic, and resigns when that role ends.
 
-Method: a whole in-memory broker for the topics of a standalone broker, and single replicas that are given roles. A
-coordinator notes its calls.
+Method: use a whole in-memory broker for the topics of a standalone broker, and individual replicas that are given
+roles. A coordinator records its calls.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NOW_MS = 7
 
 
 class Noting:
-    """Notes its elections and resignations: partition, epoch and time, or partition and epoch."""
+    """Records its elections (partition, epoch and time) and resignations (partition and epoch)."""
 
     topic = "c"
 
@@ -55,7 +55,7 @@ def noting(bench):
 
 def test_life_of_a_topic(bench, noting):
     bench.create("other")
-    assert noting.news() == [], "the topic is not the coordinator's"
+    assert noting.news() == [], "the topic is not that of the coordinator"
     bench.create("c", 2)
     assert noting.news() == [(0, 0, NOW_MS), (1, 0, NOW_MS)]
     bench.ask(CreatePartitionsRequest([CreatePartitionsRequest.CreatePartitionsTopic("c", 3, None)], 1_000, False))

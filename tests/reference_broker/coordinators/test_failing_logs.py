@@ -1,6 +1,6 @@
 """A partition whose log fails before, during or after loading is not served, and every request is answered.
 
-Method: as in `test_partition.py`.
+Method: proceed as in `test_partition.py`.
 """
 
 from __future__ import annotations

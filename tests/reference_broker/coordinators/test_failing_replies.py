@@ -1,6 +1,7 @@
-"""If a callback fails on a reply, the failure is logged, the callback gets an error, and others are not held up.
+"""If a callback fails on a reply, the failure is logged, the callback gets an error, and others are not affected.
 
-Method: as in `test_partition.py`; two failing callers ask before a healthy one; messages are checked one at a time.
+Method: proceed as in `test_partition.py`; two failing callers ask before a healthy one; messages are checked one at a
+time.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.defect
 
 
 class Bench:
-    """A partition, the replies to failing callbacks, and the replies to the others."""
+    """A partition, the replies given to failing callbacks, and those given to the others."""
 
     def __init__(self, *, is_committed=True, is_held=False):
         self.log, self.timers = MemoryLog(), Timers()

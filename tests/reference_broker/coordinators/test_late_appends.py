@@ -1,6 +1,6 @@
-"""No request waits long for a slow append, which still counts when it ends; deadlines follow clock jumps.
+"""No request waits long for a slow append, which still takes effect when it ends; deadlines follow clock jumps.
 
-Method: as in `test_partition.py`; the log holds its appends.
+Method: proceed as in `test_partition.py`; the log holds back its appends.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def test_everybody_is_answered_in_time(bench):
         assert bench.replies == [LATE] * answers
     bench.log.release()
     assert not bench.log.held, "an operation that was answered before its turn is not run"
-    assert bench.shard.numbers == {"a": 1}, "an append that reaches the log counts"
+    assert bench.shard.numbers == {"a": 1}, "an append that reaches the log takes effect"
     bench.get(now=5_030)
     assert bench.replies[3:] == [1]
     assert bench.timers.next_deadline_ms is None
@@ -101,7 +101,7 @@ def test_timers_that_are_set_late_follow_the_clock(bench, jump_ms):
     bench.timers.shift(jump_ms)
     bench.log.release()
     bench.log.held = None
-    assert bench.replies == [1, None, 0], "deadlines stored elsewhere are also as of then"
+    assert bench.replies == [1, None, 0], "deadlines stored elsewhere also refer to that time"
     assert bench.partition.jumped_ms == jump_ms
     bench.timers.fire(jump_ms + 99)
     assert bench.shard.numbers == {"a": 1}

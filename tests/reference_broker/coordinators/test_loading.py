@@ -1,6 +1,6 @@
-"""Loading replays the last record of each key, in log order and in slices, and records written in the meantime.
+"""Loading replays the last record of each key, in log order and in slices, and any records written in the meantime.
 
-Method: an in-memory log; slices are counted.
+Method: load from an in-memory log, and count the slices.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def test_empty_log_is_loaded():
 
 
 def test_what_was_removed_at_the_end_of_a_log_is_passed_over():
-    """Deletions leave nothing to read before the end."""
+    """After deletions, there is nothing to read before the end of the log."""
     log = filled([record("a", 1)])
     log.next_offset += 3
     shard = CountingShard(Timers())
@@ -53,7 +53,7 @@ def test_what_was_removed_at_the_end_of_a_log_is_passed_over():
     while not task.is_done:
         task.step()
         steps += 1
-        assert steps < 10, "the load does not end"
+        assert steps < 10, "the load does not finish"
     assert shard.numbers == {"a": 1}
 
 
@@ -120,7 +120,7 @@ def test_transactions_count_from_where_they_are_written_once_a_marker_commits_th
     assert shard.numbers == {"before": 2, "committed": 1, "overtaken": 2, "open": 2}
     assert ("open", 5, 9) in shard.places
     assert shard.places.index(("open", 8, -1)) < shard.places.index(("open", 5, 9)) < len(shard.places) - 1
-    assert shard.places[-1] == ("open", 8, -1), "the later commit counts"
+    assert shard.places[-1] == ("open", 8, -1), "the later commit wins"
 
 
 def test_compressed_batches_and_cut_ones(monkeypatch):
@@ -228,7 +228,7 @@ def test_what_is_deleted_takes_along_what_is_pending(compression):
 
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
 def test_batch_that_claims_an_offset_behind_the_end_is_damage(compression):
-    """Later records would be left out, and nothing could ever replace the batch's value."""
+    """Otherwise, later records would be left out, and nothing could ever replace the batch's value."""
 
     class Damaged(MemoryLog):
         def read(self, offset, max_bytes):

@@ -1,6 +1,6 @@
 """Whatever fails, a partition replies once, in order, after the write is committed, and its shard matches its log.
 
-Method: a shard that adds numbers, and an in-memory log; the test controls its appends, watermark and failures.
+Method: use a shard that adds numbers, and an in-memory log whose appends, watermark and failures the test controls.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def test_failed_append_leaves_the_state_untouched_and_answers():
     told = []
     bench.log.error = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR)
     bench.ask(lambda shard: Result(7, [record("a", 9)], told.append))
-    assert bench.replies == [1, ErrorCode.NOT_COORDINATOR], "clients only know the errors of coordinators"
+    assert bench.replies == [1, ErrorCode.NOT_COORDINATOR], "clients know only the errors of coordinators"
     assert [error.code for error in told] == [ErrorCode.NOT_COORDINATOR]
     assert bench.shard.numbers == {"a": 1}
     bench.log.error = None

@@ -1,11 +1,11 @@
-"""A coordinator's partition answers every request, and after any trouble behaves like a newly loaded one.
+"""A coordinator's partition answers every request and, after any trouble, behaves like a newly loaded one.
 
 Goal: whenever an operation runs, the shard's state matches the log. The reply to a write is sent once the write is
-committed, in order, and no request waits longer than promised. A slow or failing log, an unload or a timer leaves no
-trace afterwards.
+committed, in order, and no request waits longer than promised. A slow or failing log, unloading and timers leave no
+trace.
 
-Method: stories of requests, transactions, timers and trouble. After each step, the shard is compared with a replay of
-the whole log. Then the trouble ends, another partition is loaded from a copy of the log, and both run one more story.
+Method: run stories of requests, transactions, timers and trouble, and after each step compare the shard with a replay
+of the whole log. Then end the trouble, load another partition from a copy of the log, and let both run one more story.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class Scene:
         self._ask(lambda shard: shard.end(producer_id, is_commit))
 
     def set_later(self, name: str, number: int, delay_ms: int) -> None:
-        deadline_ms = self.now_ms + delay_ms  # by the current clock, no matter when the operation runs
+        deadline_ms = self.now_ms + delay_ms  # according to the current clock, no matter when the operation runs
         self._ask(lambda shard: shard.add_later(name, number, deadline_ms))
 
     # Trouble.
@@ -163,7 +163,7 @@ class Scene:
         self.timers.shift(milliseconds)
 
     def unload(self) -> None:
-        """Unload the partition, and load it again as soon as its log reports the outcome of the last append."""
+        """Unload the partition, and load it again as soon as the log reports the outcome of the last append."""
         if self.partition.state is PartitionState.ACTIVE and self.log.error is None:
             self.partition.close()
             assert all(self.answers), "a request waits for an unloaded partition"
@@ -181,7 +181,7 @@ class Scene:
         self.log.held, self.log.is_committed = None, True
         self.commit()
         assert all(self.answers), "a request is unanswered, although nothing is left to wait for"
-        self.let_pass(2 * COMMIT_TIMEOUT_MS)  # also for its timers
+        self.let_pass(2 * COMMIT_TIMEOUT_MS)  # also long enough for its timers
         self.check()
         assert self.partition.state is PartitionState.ACTIVE
 

@@ -1,6 +1,6 @@
-"""A group gets the same partition as in Kafka.
+"""A group is placed in the same partition as in Kafka.
 
-Method: ids with positive and negative hash codes and with the smallest int32.
+Method: place ids whose hash codes are positive, negative, and the smallest int32.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Keys and values have Kafka's prefixes; damage and unknown versions are errors, but unknown types are not.
+"""Keys and values have Kafka's prefixes; damage and unknown versions are errors, but unknown record types are not.
 
-Method: handwritten bytes, and a record cut at every position.
+Method: decode handwritten bytes, and a record cut off at every position.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A broker serves the partitions that it is elected for until it resigns, and a reload begins with an empty shard.
+"""A broker serves the partitions for which it is elected until it resigns, and a reload begins with an empty shard.
 
-Method: as in `test_partition.py`.
+Method: proceed as in `test_partition.py`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def add(runtime, number=0):
 
 
 def filled(number_of_records=1):
-    """Return a log with records, each of which takes one slice to load."""
+    """Return a log with records, each of which takes one slice of work to load."""
     log, runtime = MemoryLog(), new_runtime()
     runtime.elected(0, log, 0, 0)
     for _ in range(number_of_records):
@@ -79,7 +79,7 @@ def test_keys_belong_to_partitions_once_the_topic_exists():
 
 
 def test_key_of_another_brokers_partition():
-    """The broker may lead none of the partitions, or just not the partition of the key."""
+    """The broker may lead no partition at all, or only other partitions than that of the key."""
     runtime, replies = new_runtime(), []
     number = partition_of("a", 4)
     runtime.submit("a", lambda shard: shard.get("a"), replies.append, 0)
@@ -107,7 +107,7 @@ def test_loaded_again_after_a_resignation():
     runtime.elected(0, log, 5, 0)
     add(runtime)
     assert runtime.resigned(0, 6)
-    assert runtime.resigned(0, 6), "as if it were new"
+    assert runtime.resigned(0, 6), "a repeated resignation also succeeds"
     assert (get(runtime), runtime.is_loading) == (NOT_COORDINATOR, False)
     assert runtime.elected(0, log, 7, 0)
     assert (runtime.is_loading, list(runtime.shards()), runtime.numbers()) == (True, [], [0])
@@ -203,7 +203,7 @@ def test_resignation_answers_what_waits_and_writes_nothing_more():
     log.release()
     log.commit(log.next_offset)
     timers.fire(10_000)
-    assert (len(replies), log.next_offset, log.held) == (4, 2, []), "the append under way counts, and nothing else"
+    assert (len(replies), log.next_offset, log.held) == (4, 2, []), "only the append under way takes effect"
 
 
 def test_resignation_ends_timers():
@@ -282,7 +282,7 @@ def test_what_comes_late_into_the_log_is_loaded(is_unloaded_again):
     log.release()
     load(runtime, timers)
     assert get(runtime, 3) == 1
-    assert not runtime._unloaded, "the former partition takes no memory"
+    assert not runtime._unloaded, "the former partition takes up no memory"
 
 
 def test_what_is_unloaded_for_good_takes_no_memory():

@@ -4,9 +4,9 @@ Goal: a partition is served exactly while its broker leads it, and no one else a
 all waiting requests. The served state matches the log, even if other brokers have written or truncated it in the
 meantime, and once everything is loaded, the old coordinator is indistinguishable from a new one with the same logs.
 
-Method: stories of elections and resignations (including old and repeated ones), requests, timers, and slow or failing
-logs, over two partitions. A model knows who leads. Each step is followed by a comparison with a replay of the logs.
-Then both coordinators, the old one and a new one with copies of the logs, run one more story.
+Method: run stories of elections and resignations (including old and repeated ones), requests, timers, and slow or
+failing logs, on two partitions. A model knows who leads. After each step, compare the state with a replay of the logs.
+Then let both coordinators, the old one and a new one with copies of the logs, run one more story.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class LedLog(MemoryLog):
         super()._append(batch, done)
 
     def end_waiting(self) -> None:
-        """Fail waiting operations, since another broker leads."""
+        """Fail waiting operations, since another broker is the leader."""
         error, self.error = self.error, BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         watchers, self._watchers = self._watchers, []
         for _, reached in watchers:
@@ -112,7 +112,7 @@ class LedLog(MemoryLog):
 
 
 class EndingShard(HoldingShard):
-    """A shard that does nothing after its end."""
+    """A shard that must do nothing after its end."""
 
     def fire(self, action: Callable[[int], None], now_ms: int) -> Result[None]:
         assert "unloaded" not in self.calls, "a timer fires after the resignation"
@@ -266,7 +266,7 @@ class Scene:
         self.logs[number].commit(self.logs[number].next_offset)
 
     def fail(self, number: int, code: ErrorCode) -> None:
-        """Let appends and reads fail for a while; a load retries them."""
+        """Let appends and reads fail for a while; a load retries its reads."""
         self.logs[number].error = BrokerError(code, "for a while")
 
     def mend(self, number: int) -> None:
@@ -292,12 +292,12 @@ class Scene:
         while self.runtime.is_loading:
             self.let_pass(100)
         assert all(self.answers), "a request is unanswered, although nothing is left to wait for"
-        self.let_pass(2 * COMMIT_TIMEOUT_MS)  # also for the shards' timers
+        self.let_pass(2 * COMMIT_TIMEOUT_MS)  # also long enough for the shards' timers
         self.check()
 
 
 def end_of(story: list[Step], epilogue: list[Step]) -> None:
-    """Run a story, and compare its coordinator with a new one during the epilogue."""
+    """Run a story, and compare its coordinator with a new one during one more story."""
     old = Scene([LedLog() for _ in PARTITIONS], 0)
     for step in story:
         old.act(step)

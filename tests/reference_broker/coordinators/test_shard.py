@@ -1,6 +1,6 @@
-"""Errors of the log become errors that clients of a coordinator know, as in Kafka.
+"""Errors of the log are converted to errors that a coordinator's clients know, as in Kafka.
 
-Method: a table.
+Method: check a table of errors.
 """
 
 from __future__ import annotations

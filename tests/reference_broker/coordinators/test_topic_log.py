@@ -1,6 +1,6 @@
-"""A partition's log as a coordinator uses it: it returns its records and high watermark, and reports errors.
+"""To a coordinator, a partition's log returns its records and its high watermark, and reports errors.
 
-Method: a log on an in-memory disk; background work waits until the test runs it.
+Method: use a log on an in-memory disk; background work waits until the test runs it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A coordinator of consumer groups over an in-memory log, with shortcuts for the requests of either protocol."""
+"""A coordinator of consumer groups with an in-memory log, and shortcuts for the requests of either protocol."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ConsumerBench(GroupBench):
     @property
     def consumers(self) -> ConsumerGroup:
         """The consumer group."""
-        return only(list(self.groups.consumer_groups()))  # type: ignore[no-any-return]  # of the only group
+        return only(list(self.groups.consumer_groups()))  # type: ignore[no-any-return]  # the type of the only group
 
     def beat(
         self,
@@ -72,12 +72,12 @@ class ConsumerBench(GroupBench):
         return only(waiting) if answers is None else waiting
 
     def resolve(self, now: int = 0) -> None:
-        """Run the resolution of regular expressions that has started."""
+        """Run the pending resolution of regular expressions to its end."""
         while (deadline := self.timers.next_deadline_ms) is not None and deadline <= now:
             self.timers.fire(now)
 
     def join_classic(self, member_id: str = "", owned: tuple[int, ...] = (), now: int = 0, **changes: Any) -> list[Any]:
-        """Join with the classic protocol, as a cooperative consumer of the topic does; return the answers."""
+        """Join with the classic protocol, as a cooperative consumer of the topic would; return the answers."""
         names = changes.pop("names", ("cooperative-sticky",))
         topics = changes.pop("topics", ("t",))
         protocols = tuple((name, subscription(topics, {"t": owned})) for name in names)
@@ -89,7 +89,7 @@ class ConsumerBench(GroupBench):
         return response.error_code or parts_of(response.assignment).get("t", [])
 
     def classic_group(self, *assigned: tuple[int, ...]) -> list[str]:
-        """Form a stable classic group whose members have these partitions; return their ids."""
+        """Form a stable classic group whose members have the given partitions; return the member ids."""
         for _ in assigned:
             self.join_classic()
             for known in list(self.group.members):
@@ -111,7 +111,7 @@ def subscription(
     version: int = 3,
     rack_id: str | None = None,
 ) -> bytes:
-    """Return a subscription as consumers of the classic protocol write it."""
+    """Return a subscription as consumers that use the classic protocol write it."""
     Part = ConsumerProtocolSubscription.TopicPartition
     parts = [Part(name, list(part)) for name, part in (owned or {}).items() if part]
     data = ConsumerProtocolSubscription(list(topics), None, parts, rack_id=rack_id)
@@ -126,13 +126,13 @@ def assignment(parts: Mapping[str, tuple[int, ...]], user_data: bytes | None = N
 
 
 def parts_of(data: bytes) -> dict[str, list[int]]:
-    """Return the partitions of an assignment by topic."""
+    """Return the partitions in an assignment, keyed by topic."""
     version = int.from_bytes(data[:2], "big")
     message, _ = program(ConsumerProtocolAssignment, version).decode(bytes(data), 2)
     return {part.topic: list(part.partitions) for part in message.assigned_partitions}
 
 
 def numbers(response: Any) -> list[int]:
-    """Return the partitions that a heartbeat's response assigns."""
+    """Return the partitions that the response to a heartbeat assigns."""
     parts = [] if response.assignment is None else response.assignment.topic_partitions
     return [number for part in parts for number in part.partitions]

@@ -2,7 +2,7 @@
 Apache Kafka.
 
 A `Script` chooses each request based on the earlier answers: usually one that a member would send next, sometimes one
-that it should not send. Everything is derived from a single seed.
+that it should not send. All choices are derived from a single seed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["Asked", "Beat", "Commit", "Heartbeat", "Join", "Known", "Leave", "Script", "Sync"]
 
-#: Partition numbers by topic name.
+#: Partition numbers, keyed by topic name.
 Owned = Mapping[str, frozenset[int]]
 
 INSTANCES = ("i", "j")
@@ -26,7 +26,7 @@ LEAVE, LEAVE_STATIC = -1, -2
 
 
 class Beat(NamedTuple):
-    """ConsumerGroupHeartbeat; None where a field is absent."""
+    """ConsumerGroupHeartbeat; None stands for an absent field."""
 
     member_id: str
     epoch: int
@@ -40,7 +40,7 @@ class Beat(NamedTuple):
 
 
 class Join(NamedTuple):
-    """JoinGroup; `needs_id`: whether a new member has to get an id first, as in version 4 and later."""
+    """JoinGroup; `needs_id` says whether a new member first has to get an id, as in version 4 and later."""
 
     member_id: str
     instance: str | None
@@ -53,7 +53,7 @@ class Join(NamedTuple):
 
 
 class Sync(NamedTuple):
-    """SyncGroup; `assigns` holds the assignments from the leader of a classic group, by member id."""
+    """SyncGroup; `assigns` holds the assignments from the leader of a classic group, keyed by member id."""
 
     member_id: str
     instance: str | None
@@ -98,8 +98,8 @@ class Known:
         topics, regex: its subscription.
         owned: the partitions that it was assigned and has not revoked.
         protocol: the protocol of its generation.
-        leads: the members that it assigns partitions to.
-        is_told: whether it has been told to join again.
+        leads: the members to which it assigns partitions.
+        is_told: whether it has been told to rejoin.
         session_ms, rebalance_ms: its timeouts.
     """
 
@@ -125,7 +125,7 @@ class Script:
     Attributes:
         random: the only source of randomness.
         names: topics for subscriptions.
-        sizes: the number of partitions of each topic, for leaders.
+        sizes: the number of partitions of each topic, which leaders need.
         ids: member ids to choose from.
         sessions_ms, rebalances_ms: timeouts to choose from.
         regexes: expressions to choose from.
@@ -178,7 +178,7 @@ class Script:
         return Beat(one.member_id, one.epoch, one.instance, owned=said)
 
     def rejoin(self, one: Known) -> Join:
-        """Return the request of a classic member that has to join again."""
+        """Return the request of a classic member that has to rejoin."""
         owned = one.owned if "cooperative-sticky" in one.protocols[:1] else {}
         return Join(
             one.member_id, one.instance, one.protocols, one.topics, owned, True, one.session_ms, one.rebalance_ms
@@ -246,7 +246,7 @@ class Script:
             owned = {name: frozenset(range(size)) for name, size in self.sizes.items()}
             return Beat(one.member_id, one.epoch, one.instance, owned=owned)
         if self.random.random() < 0.5:
-            # A client that uses the other protocol with the same id.
+            # This is a client that uses the other protocol with the same id.
             return Beat(one.member_id, one.epoch, one.instance, owned=one.owned)
         return self.rejoin(replace(one, topics=one.topics or self._topics()))
 
@@ -278,8 +278,8 @@ class Script:
 
         Args:
             asked: the request.
-            response: the message.
-            assigned: the assignment in the message; None if it has none.
+            response: the response to it.
+            assigned: the assignment in the response; None if it has none.
         """
         code = getattr(response, "error_code", 0)
         if isinstance(asked, Beat):
@@ -339,7 +339,7 @@ class Script:
         known.session_ms, known.rebalance_ms = asked.session_ms, asked.rebalance_ms
 
     def _refused(self, member_id: str) -> None:
-        """Make a member start over, leave, or not notice."""
+        """Handle an error: make the member start over, leave, or ignore the error."""
         for known in self.known:
             if known.member_id == member_id:
                 if self.random.random() < 0.4:

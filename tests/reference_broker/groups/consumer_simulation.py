@@ -1,12 +1,12 @@
-"""A group with members of either protocol under random requests, with a log that is slow, fails and is reloaded, and
-with topics that are created, extended and deleted.
+"""A simulated group with members of either protocol, which gets random requests; its log is slow, fails and is
+reloaded, and topics are created, extended and deleted.
 
     python -m tests.reference_broker.groups.consumer_simulation SEQUENCES [SEED]
 
-Checked at every step: each partition has one owner, the epochs of a group never decrease, a member that has to act has
-a deadline, and a group has only one type. At the end, the log agrees with the coordinator, well-behaved members get all
-partitions within a limited number of rounds, silent clients are removed until the group is empty, and each request has
-been answered once.
+At every step, it checks that each partition has one owner, the epochs of a group never decrease, a member that has to
+act has a deadline, and a group has only one type. At the end, it checks that the log agrees with the coordinator,
+well-behaved members get all partitions within a limited number of rounds, silent clients are removed until the group is
+empty, and each request has been answered once.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SIZES = {"a": 3, "b": 5, "c": 1}
 IDS = ("m0", "m1", "m2", "m3")
 REGEXES = ("[ab]", "b|d.*", ".*")
 
-#: Timeouts of honest clients and of malicious ones.
+#: The timeouts of honest and of malicious clients.
 SESSIONS_MS = (0, 1, 1_000, 10_000, 1_800_000)
 REBALANCES_MS = (0, 1, 500, 10_000, 60_000, 2**31 - 1)
 TIMES_MS = (0, 0, 0, 1, 99, 1_000, 10_001, 45_001, 300_000)
@@ -54,8 +54,8 @@ _STEPS = 40
 #: The maximum number of timers that may fire until a group without clients is empty.
 _QUIET_STEPS = 5_000
 
-#: Rounds of heartbeats after which well-behaved members have all partitions: each member revokes, joins and syncs in
-#: turn, once the expressions have been resolved again.
+#: The number of rounds of heartbeats after which well-behaved members have all partitions: once the expressions have
+#: been resolved again, each member revokes, joins and syncs in turn.
 _ROUNDS = 24
 
 
@@ -63,7 +63,7 @@ class ConsumerSimulation:
     """One sequence.
 
     Args:
-        seed: the seed of every choice.
+        seed: the seed for every choice.
     """
 
     def __init__(self, seed: int) -> None:
@@ -224,7 +224,7 @@ class ConsumerSimulation:
         return {topics[name].topic_id: part for name, part in owned.items() if name in topics and part}
 
     def assigned(self, response: Any) -> Owned | None:
-        """Return the assignment in a response, by topic name."""
+        """Return the assignment in a response, keyed by topic name."""
         names = {facts.topic_id: name for name, facts in self.bench.topics.items()}
         if isinstance(response, ConsumerGroupHeartbeatResponse):
             if response.assignment is None:
@@ -257,9 +257,9 @@ class ConsumerSimulation:
             return
         if self.first is None:
             self.first = group.epoch, set(group.owners)
-        assert classic is None or not (classic.members and group.members), "a group of two kinds"
+        assert classic is None or not (classic.members and group.members), "a group has two types"
         if group is self.last:
-            assert (group.epoch, group.assignment_epoch) >= self.epochs, "an epoch went back"
+            assert (group.epoch, group.assignment_epoch) >= self.epochs, "an epoch has decreased"
         self.last, self.epochs = group, (group.epoch, group.assignment_epoch)
         assert group.assignment_epoch <= group.epoch
         owners: dict[tuple[bytes, int], str] = {}
@@ -276,10 +276,10 @@ class ConsumerSimulation:
             if member.instance_id is not None
         }
         assert set(group.target) <= set(group.members)
-        assert set(group.resolved) <= regexes_of(group.subscriptions), "an expression without subscribers"
+        assert set(group.resolved) <= regexes_of(group.subscriptions), "an expression has no subscribers"
         if self.bench.log.held is None:
             for member_id in group.members:
-                assert self.deadlines().is_set(Deadline.SESSION, "g", member_id), "a member that would stay forever"
+                assert self.deadlines().is_set(Deadline.SESSION, "g", member_id), "a member would stay forever"
 
     def agree(self) -> None:
         """Check that the log agrees with the coordinator."""
@@ -293,7 +293,7 @@ class ConsumerSimulation:
         assert again.groups.offsets("g") == self.bench.groups.offsets("g")
 
     def converge(self) -> None:
-        """Let all members of a consumer group behave well until each has its target assignment."""
+        """Let all members of a consumer group behave correctly until each has its target assignment."""
         group: ConsumerGroup | None = None
         for _ in range(_ROUNDS):
             self.now += 1_000
@@ -308,7 +308,8 @@ class ConsumerSimulation:
             if self.group() is not group:
                 return
             self.check()
-            # A new expression without further matches changes the assignment as well: it may have replaced another.
+            # A new expression that matches no further topics also changes the assignment: it may have replaced another
+            # expression.
             is_found = regexes_of(group.subscriptions) <= set(group.resolved) and all(
                 self.group_topics(group, each) >= self.wanted_topics(each) for each in group.subscriptions
             )
@@ -325,7 +326,7 @@ class ConsumerSimulation:
             if name in self.bench.topics
             for number in range(self.bench.topics[name].partitions)
         }
-        # Until its epoch is raised, a former classic group keeps its leader's assignment, whatever that was.
+        # Until its epoch is raised, a former classic group keeps the assignment made by its leader, whatever that was.
         assert self.first is not None
         first_epoch, chosen = self.first
         is_chosen = group.epoch == first_epoch and set(group.owners) == chosen
@@ -350,7 +351,7 @@ class ConsumerSimulation:
         }
 
     def wanted_topics(self, subscription: Subscription) -> set[str]:
-        """Return the topic names of a subscription; an expression gives the existing topics that match."""
+        """Return the topic names in a subscription; an expression stands for the existing topics that match."""
         names, regex = subscription
         return {*names, *(name for name in self.bench.topics if regex and re.fullmatch(regex, name))}
 
@@ -359,7 +360,7 @@ class ConsumerSimulation:
         return topics_of([subscription], group.resolved)
 
     def fire(self) -> None:
-        """Run everything that is due."""
+        """Fire all timers that are due."""
         for _ in range(_QUIET_STEPS):
             deadline = self.bench.timers.next_deadline_ms
             if deadline is None or deadline > self.now:
@@ -368,14 +369,14 @@ class ConsumerSimulation:
         raise AssertionError("timers never stop firing")
 
     def round_is_quiet(self, group: ConsumerGroup) -> bool:
-        """Return whether another heartbeat of every member would change nothing."""
+        """Return whether another heartbeat from every member would change nothing."""
         before = self.bench.log.next_offset
         for member in list(group.members.values()):
             self.behave(group, member)
         return self.bench.log.next_offset == before
 
     def behave(self, group: ConsumerGroup, member: ConsumerMember) -> None:
-        """Send the next request of an honest client that has revoked partitions as asked."""
+        """Send the next request of an honest client that has revoked the partitions it was asked to revoke."""
         name, instance = member.member_id, member.instance_id
         if member.epoch < 0:
             self.ask(sequences.Leave(((name, instance),)))

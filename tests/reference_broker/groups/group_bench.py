@@ -1,4 +1,4 @@
-"""A group coordinator over an in-memory log, with shortcuts for requests, for group tests."""
+"""A group coordinator with an in-memory log, and shortcuts for requests, for group tests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SESSION_MS = 10_000
 REBALANCE_MS = 60_000
 TOPIC_ID = bytes(range(16))
 
-#: Changes of a KIP-848 group are not batched unless a test says so.
+#: Changes to a KIP-848 group are not batched unless a test sets this option.
 _DEFAULTS = GroupLimits.of(read_options({"group_consumer_assignment_interval_ms": 0}))
 
 
@@ -58,16 +58,16 @@ class ChangingTopics(UserDict[str, TopicFacts], Topics):
 
 
 class GroupBench:
-    """A coordinator of groups; the group is `g` unless a test says otherwise.
+    """A group coordinator; the group is `g` unless a test specifies another.
 
     Args:
-        log: the log with the records.
+        log: the log that contains the records.
         logs: the logs of several partitions; empty for a topic that does not exist yet.
-        limits: the limits of groups.
+        limits: the limits for groups.
 
     Attributes:
-        refused: the error from the transaction coordinator; None if it agrees.
-        next_ids: the random parts of the next member ids, last one first; others follow.
+        refused: the error from the transaction coordinator; None if it agrees to the commit.
+        next_ids: the random parts of the next member ids, in reverse order; generated ones follow.
     """
 
     def __init__(self, log: MemoryLog | None = None, logs: list[MemoryLog] | None = None, **limits: Any) -> None:
@@ -102,7 +102,7 @@ class GroupBench:
         refused: Callable[[BrokerError], None],
         now_ms: int,
     ) -> None:
-        """Stand in for the transaction coordinator."""
+        """Answer in place of the transaction coordinator."""
         if self.refused is None:
             verified(None)
         else:
@@ -134,7 +134,7 @@ class GroupBench:
         answers: list[Any] | None = None,
         **changes: object,
     ) -> list[Any]:
-        """Join; return the list of answers, which stays empty while the join is delayed."""
+        """Join; return the list of answers, which is empty while the join is delayed."""
         answers = [] if answers is None else answers
         fields: dict[str, Any] = {
             "group_id": "g",
@@ -242,7 +242,7 @@ def only(answers: list[Any]) -> Any:
 def form(bench: GroupBench, *protocols_of_members: tuple[str, ...]) -> list[Any]:
     """Let members join an empty group together (an initial delay of 100 ms keeps it open); return their answers."""
     joined = [bench.join(protocols=protocols) for protocols in protocols_of_members]
-    # Twice, since more than one member joined.
+    # The timer fires twice, since more than one member joined.
     bench.timers.fire(100)
     bench.timers.fire(200)
     return [only(answers) for answers in joined]

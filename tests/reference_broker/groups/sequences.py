@@ -1,7 +1,7 @@
 """Random sequences of group requests, for the coordinator alone and alongside Apache Kafka.
 
 A `Script` chooses each request based on the earlier answers: usually one that a member would send next, sometimes one
-that it should not send. Everything is derived from a single seed.
+that it should not send. All choices are derived from a single seed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PROTOCOLS = (("range",), ("range", "sticky"), ("sticky", "range"), ("sticky",), 
 
 
 class Join(NamedTuple):
-    """JoinGroup; `needs_id`: whether a new member has to get an id first, as in version 4 and later."""
+    """JoinGroup; `needs_id` says whether a new member first has to get an id, as in version 4 and later."""
 
     member_id: str
     instance: str | None
@@ -29,7 +29,7 @@ class Join(NamedTuple):
 
 
 class Sync(NamedTuple):
-    """SyncGroup; `assigns` if it carries assignments for these members."""
+    """SyncGroup; `assigns` lists the members for which it carries assignments."""
 
     member_id: str
     instance: str | None
@@ -89,7 +89,7 @@ class Script:
     Attributes:
         random: the only source of randomness.
         sessions_ms, rebalances_ms: the timeouts that members choose from.
-        known: memberships from answers, oldest first.
+        known: the memberships learned from answers, oldest first.
     """
 
     random: Random
@@ -149,10 +149,10 @@ class Script:
         return Join(member_id, instance, protocols, needs_id, session_ms, rebalance_ms)
 
     def _somebody(self) -> Known:
-        """Return a membership, sometimes one that never existed, or an old generation of one."""
+        """Return a membership, or sometimes one that never existed, or an old generation of one."""
         if not self.known or self.random.random() < 0.05:
             return Known("nobody", self.random.choice((None, None, "i")), self.random.randrange(3))
-        # The most recent ones can still make valid requests.
+        # The most recent memberships are preferred, since they can still make valid requests.
         weights = [2**number for number in range(len(self.known))]
         one = self.random.choices(self.known, weights)[0]
         if self.random.random() < 0.05:

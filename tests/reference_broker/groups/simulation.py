@@ -1,10 +1,11 @@
-"""A group coordinator under a random sequence of requests, with a log that is slow, fails and is reloaded.
+"""A simulated group coordinator, which gets a random sequence of requests; its log is slow, fails and is reloaded.
 
     python -m tests.reference_broker.groups.simulation SEQUENCES [SEED]
 
-Checked at every step: the group is consistent, generations only grow, each generation has one leader, which receives
-exactly the list of members, and assignments are those that the leader sent. At the end, each request has been answered
-once, silent clients are removed in a limited number of steps, and the next member becomes the leader.
+At every step, it checks that the group is consistent, generations only increase, each generation has one leader, which
+receives exactly the list of members, and assignments are those that the leader sent. At the end, it checks that each
+request has been answered once, silent clients are removed in a limited number of steps, and the next member becomes the
+leader.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from tests.reference_broker.seeds import run_seeds
 
 __all__ = ["Simulation", "run"]
 
-#: Timeouts of honest clients and of malicious ones.
+#: The timeouts of honest and of malicious clients.
 SESSIONS_MS = (0, 1, 1_000, 10_000, 1_800_000)
 REBALANCES_MS = (-1, 0, 1, 500, 10_000, 60_000, 2**31 - 1)
 
-#: Steps of time: none, a little, about a session, more than the longest wait.
+#: The steps by which time advances: none, a little, about a session, more than the longest wait.
 TIMES_MS = (0, 0, 0, 1, 99, 1_000, 10_001, 300_000)
 
 HONEST_SESSIONS_MS = (10_000, 1_800_000)
@@ -44,12 +45,12 @@ class Simulation:
     """One sequence.
 
     Args:
-        seed: the seed of every choice.
+        seed: the seed for every choice.
     """
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
-        #: Half of the sequences have honest clients in a hurry, the other half malicious ones.
+        #: Half of the sequences have honest clients in a hurry; the other half have malicious ones.
         is_honest = self.random.random() < 0.5
         self.times_ms = HONEST_TIMES_MS if is_honest else TIMES_MS
         self.script = Script(
@@ -144,7 +145,7 @@ class Simulation:
         """Unload the coordinator and load it from its log; waiting requests are answered."""
         self.bench.groups.unload()
         waiting = [answers for answers in self.answers if not answers]
-        assert not waiting, f"{len(waiting)} requests were left unanswered by unloading"
+        assert not waiting, f"unloading left {len(waiting)} requests unanswered"
         self.load()
 
     def load(self) -> None:
@@ -157,7 +158,7 @@ class Simulation:
         self.forget()
 
     def forget(self) -> None:
-        """Reset the checks: the log may lack what clients learned in a generation that never got an assignment."""
+        """Reset the checks: the log may lack what clients learned in a generation that never had an assignment."""
         self.group, self.generation = None, 0
         self.leaders.clear()
 
@@ -229,7 +230,7 @@ class Simulation:
         assert group.state is GroupState.STABLE
         assert asked.generation == group.generation_id
         if response.assignment and asked.instance is None:
-            # A static member may have received its assignment under an earlier id.
+            # A static member may have received its assignment under an earlier member id.
             assert response.assignment in self.assigned[asked.generation, asked.member_id]
 
     # Invariants.
@@ -249,10 +250,10 @@ class Simulation:
             self.group = group
         if group is None:
             return
-        assert group.generation_id >= self.generation, "a generation went back"
+        assert group.generation_id >= self.generation, "the generation has decreased"
         self.generation = group.generation_id
         members = group.members
-        # The effect of timers waits for a held append.
+        # While an append is held back, so is the effect of timers.
         is_held = self.bench.log.held is not None
         assert all(member.member_id == member_id for member_id, member in members.items())
         assert group.static_members == {
@@ -262,7 +263,7 @@ class Simulation:
         assert not set(group.pending_members) & set(members)
         assert (group.leader_id in members) == bool(members)
         assert not members or group.state is not GroupState.EMPTY
-        # A group that has lost all its members during a join still waits for pending member ids.
+        # A group that has lost all its members during a join keeps waiting for pending member ids.
         assert members or group.state in (GroupState.EMPTY, GroupState.PREPARING_REBALANCE)
         for member in members.values():
             assert member.session_timer is not None
@@ -278,7 +279,7 @@ class Simulation:
             assert group.rebalance_timer.is_pending or is_held, f"nothing would ever end {group.state}"
 
     def settle(self) -> None:
-        """Let all clients fall silent; then a new client must get all partitions."""
+        """Let all clients fall silent, and check that a new client then gets all partitions."""
         bench = self.bench
         self.release()
         bench.log.is_committed = True
@@ -293,7 +294,7 @@ class Simulation:
             self.now = max(self.now, deadline)
             bench.timers.fire(self.now)
             self.check()
-        assert group is None or group.state is GroupState.EMPTY, f"{group.state} without members"
+        assert group is None or group.state is GroupState.EMPTY, f"the group is {group.state} but has no members"
         assert all(len(answers) == 1 for answers in self.answers), "a request was not answered"
         self.agree()
         joined = bench.join(now=self.now)

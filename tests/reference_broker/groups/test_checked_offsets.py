@@ -1,6 +1,6 @@
-"""Each offset in a request gets a code, and a group error replaces the codes of the offsets that reached the group.
+"""Each offset in a request gets a code, and an error for the group replaces the codes of the offsets that were valid.
 
-Method: partitions of a topic with two partitions, and of an unknown topic.
+Method: commit offsets for a topic with two partitions and for an unknown topic.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Groups with members of both protocols stay alive and keep their promises under random requests, adversarial timeouts,
-changing topics and a failing log.
+"""Groups with members of both protocols stay alive and keep their promises despite random requests, adversarial
+timeouts, changing topics and a failing log.
 
-Method: seeded sequences, checked step by step (`consumer_simulation.py`); a failure prints its seed.
+Method: run seeded sequences, and check each step (`consumer_simulation.py`); a failure prints its seed.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import pytest
 from tests.reference_broker.groups.consumer_simulation import run
 from tests.thorough import sampled
 
-#: In blocks, so that several processes can share them.
+#: The sequences are split into blocks, which several processes can share.
 SEQUENCES, BLOCK = 600, 100
 
-#: Sequences that once failed: an upgrade by a member without a subscription, a member that takes another's place, a
+#: Sequences that once failed: an upgrade by a member without a subscription, a member that takes another's place, and a
 #: topic deleted while the group had only classic members.
 FOUND = (551, 814, 890, 54_077)
 

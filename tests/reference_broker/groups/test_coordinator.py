@@ -1,6 +1,6 @@
-"""The coordinator finds the shard of a group, or answers that there is none yet; every request is answered once.
+"""The coordinator finds the shard for a group, or answers that there is none yet; every request is answered once.
 
-Method: a coordinator over in-memory logs, or without any.
+Method: use a coordinator with in-memory logs, or without any log.
 """
 
 from __future__ import annotations

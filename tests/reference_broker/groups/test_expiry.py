@@ -1,6 +1,6 @@
 """Offsets expire with their group or are deleted with their topic, in small steps.
 
-Method: a coordinator over an in-memory log; a second one reads the log.
+Method: use a coordinator with an in-memory log; a second one reads the log.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def test_checks_are_sliced(monkeypatch):
     while groups_of(bench):
         bench.timers.fire(CHECK_MS)
     sizes = [len(batch.records) for batch in bench.log.batches[before:]]
-    assert sizes == [4] * 5, "two groups per step, since a group and its offset both count"
+    assert sizes == [4] * 5, "two groups per step, since both a group and its offset are counted"
     bench.timers.fire(CHECK_MS)
     bench.commit(now=CHECK_MS)
     bench.timers.fire(2 * CHECK_MS)

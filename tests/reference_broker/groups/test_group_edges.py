@@ -1,8 +1,8 @@
-"""Groups and members take every transition in their state tables, and no others.
+"""Groups and members make every transition in their state tables, and no others.
 
-Method: the random sequences of `consumer_simulation.py`, as many as needed. The state of a consumer group is derived
-from other facts, so it is compared before and after each operation. States that only a later release writes are tested
-in consumer/test_reconciliation.py.
+Method: run as many of the random sequences of `consumer_simulation.py` as needed. The state of a consumer group is
+derived from other facts, so compare it before and after each operation. States that only a later release writes are
+tested in consumer/test_reconciliation.py.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kafkawire.reference_broker.groups.shard import GroupShard
 from tests.edges import taken
 from tests.reference_broker.groups.consumer_simulation import run
 
-#: Sequence 48 takes the last transition.
+#: Sequence 48 makes the last transition.
 SEQUENCES = 60
 
 Taken = tuple[
@@ -35,7 +35,7 @@ Taken = tuple[
 
 @pytest.fixture(scope="module")
 def steps() -> Taken:
-    """Return the transitions of classic groups, members and consumer groups that the sequences take."""
+    """Return the transitions of classic groups, members and consumer groups that the sequences make."""
     derived: set[tuple[ConsumerGroupState, ConsumerGroupState]] = set()
     replay = CoordinatorPartition._replay
 

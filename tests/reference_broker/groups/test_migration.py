@@ -1,6 +1,6 @@
-"""Groups with members switch between the classic protocol and KIP-848, and the log agrees.
+"""Groups with members switch between the classic protocol and KIP-848, and the log reflects the switch.
 
-Method: a coordinator over an in-memory log; a second one reads the log.
+Method: use a coordinator with an in-memory log; a second one reads the log.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def test_a_fenced_member_leaves_a_classic_group():
     bench.timers.fire(5_000)
     assert set(bench.group.members) == {first}
     bench.timers.fire(REBALANCE_MS + 5_000)
-    assert bench.group.state is GroupState.EMPTY, "nobody rejoined"
+    assert bench.group.state is GroupState.EMPTY, "no member has rejoined"
 
 
 def test_members_of_a_group_that_became_classic_have_a_session_to_be_heard():

@@ -1,6 +1,6 @@
-"""Offsets can be found by group and by topic, and expire when Kafka's do.
+"""Offsets can be looked up by group and by topic, and expire when Kafka's do.
 
-Method: groups and offsets made by hand.
+Method: create groups and offsets directly.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""An outbox passes on the records of a step once, and reports the result to every writer.
+"""An outbox passes on the records of a step exactly once, and reports the result to every writer.
 
-Method: records and callbacks added by hand.
+Method: add records and callbacks directly.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Pending offsets take effect when committed, unless a later offset already has; deleted offsets are dropped.
+"""Pending offsets take effect when committed, unless a later offset is in effect; deleted offsets are dropped.
 
-Method: tables of events with record offsets, and the offset that counts afterwards.
+Method: check tables of events with record offsets, and the offset in effect afterwards.
 """
 
 from __future__ import annotations

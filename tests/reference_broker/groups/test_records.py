@@ -1,6 +1,6 @@
 """Offsets and groups are written as Kafka writes them, and read back.
 
-Method: bytes are compared with what Apache Kafka 4.3 writes.
+Method: compare bytes with those that Apache Kafka 4.3 writes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The limits of groups follow the broker's options; the defaults are Kafka's, apart from two.
+"""The limits for groups follow the broker's options; all but two of the defaults are Kafka's.
 
-Only the limit on the size of a member's own data has no option.
+Only the limit on the size of a member's own data cannot be configured.
 
-Method: options with distinct values, checked by name; a member that just fits, and one that does not.
+Method: set options to distinct values, and check each by name; add a member that just fits, and one that does not.
 """
 
 import pytest

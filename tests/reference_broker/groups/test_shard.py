@@ -1,6 +1,6 @@
 """A shard writes the state that must outlive it, reads that state back, and forgets deleted state.
 
-Method: a coordinator over an in-memory log; a second one reads the log.
+Method: use a coordinator with an in-memory log; a second one reads the log.
 """
 
 from __future__ import annotations

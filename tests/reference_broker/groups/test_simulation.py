@@ -1,6 +1,6 @@
-"""Groups stay alive and keep their promises under random requests, adversarial timeouts and a failing log.
+"""Groups stay alive and keep their promises despite random requests, adversarial timeouts and a failing log.
 
-Method: seeded sequences, checked step by step (`simulation.py`); a failure prints its seed.
+Method: run seeded sequences, and check each step (`simulation.py`); a failure prints its seed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import pytest
 from tests.reference_broker.groups.simulation import run
 from tests.thorough import sampled
 
-#: In blocks, so that several processes can share them.
+#: The sequences are split into blocks, which several processes can share.
 SEQUENCES, BLOCK = 600, 100
 
 

@@ -1,6 +1,6 @@
 """Records of groups that are not served may come from any Kafka release; records of served groups may not.
 
-Method: records with the bytes of a future version.
+Method: decode records with the bytes of a future version.
 """
 
 from __future__ import annotations

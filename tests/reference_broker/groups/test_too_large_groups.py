@@ -1,6 +1,6 @@
-"""A consumer group that does not fit in one classic group record stays a consumer group when members leave.
+"""A consumer group that does not fit into one classic group record remains a consumer group when members leave.
 
-Method: a coordinator over an in-memory log that refuses oversized batches; a second one reads the log.
+Method: use a coordinator with an in-memory log that refuses oversized batches; a second one reads the log.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def test_a_group_that_is_too_large_for_a_record_stays_a_consumer_group(code, cap
 
 
 def refused_once(bench, step):
-    """Return the answer to a step whose first append is too large."""
+    """Return the answer to an operation whose first append is refused as too large."""
     bench.log.held = []
     answers = step()
     bench.log.error = BrokerError(ErrorCode.MESSAGE_TOO_LARGE)

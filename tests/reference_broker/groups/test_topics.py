@@ -1,4 +1,4 @@
-"""The facts that groups get about topics."""
+"""Groups get the right facts about topics."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Share and streams groups keep their ids: other requests for them are refused as in Apache Kafka; their records stay.
+"""Share and streams groups keep their ids and records: other requests for them are refused as in Apache Kafka.
 
-Method: an in-memory log with the records that Apache Kafka writes for such groups; a coordinator reads it.
+Method: let a coordinator read an in-memory log with the records that Apache Kafka writes for such groups.
 """
 
 from __future__ import annotations

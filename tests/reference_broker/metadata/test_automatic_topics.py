@@ -1,6 +1,6 @@
-"""Requested topics are created with the broker's defaults, all or none; if they are not, the log says why.
+"""Requested topics are created with the broker's defaults, either all or none; if they are not, the log says why.
 
-Method: a broker without sockets, on an in-memory disk.
+Method: use a broker without sockets on an in-memory disk.
 """
 
 import logging

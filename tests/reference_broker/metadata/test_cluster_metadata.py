@@ -1,8 +1,8 @@
-"""The image follows a controller's requests, and no request can break it or make it huge.
+"""The image follows the controller's requests, and no request can corrupt it or make it huge.
 
-Method: requests are built as the controller of Apache Kafka 3.9.1 does, and pass through the codec. A table has
-sequences of requests with the expected image; then come requests that only a faulty controller sends. Work is counted
-in steps.
+Method: build requests as the controller of Apache Kafka 3.9.1 does, and pass them through the codec. Check a table of
+sequences of requests with the expected images; then send requests that only a faulty controller sends. Count work in
+steps.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def state(number: int, leader: int = 1, epoch: int = 0, isr: Iterable[int] = (1,
 
 
 def deleted(number: int) -> State:
-    """Return the state of a partition while its topic is being deleted: only ISR and replicas are kept."""
+    """Return the state of a partition whose topic is being deleted: only ISR and replicas are kept."""
     return State("", number, 1, LEADER_DURING_DELETION, 0, (1, 2), 0, (1, 2))
 
 
@@ -62,7 +62,7 @@ def image(leader: int = 1, epoch: int = 0, isr: Iterable[int] = (1, 2)) -> Parti
 
 
 def finish(work: Work[Any]) -> tuple[Any, int]:
-    """Return the result of work done in steps, and the number of steps."""
+    """Perform work in steps; return its result and the number of steps."""
     steps = 0
     while True:
         try:
@@ -79,7 +79,7 @@ def through(message: UpdateMetadataRequest, version: int = VERSIONS.last) -> Upd
 
 
 class Cluster:
-    """The metadata of a broker, and what its listeners were told."""
+    """The metadata of a broker, and the changes that its listeners were told."""
 
     def __init__(self) -> None:
         self.configs: dict[str, Mapping[str, str]] = {}
@@ -97,7 +97,7 @@ class Cluster:
 
     @property
     def partitions(self) -> dict[str, tuple[bytes, tuple[PartitionImage, ...]]]:
-        """The partitions of each topic, with its id; also checks that both tables have the same topics."""
+        """The id and the partitions of each topic; also checks that both tables have the same topics."""
         named = {each.topic_id: each for each in self.image.topics.values() if each.topic_id != ZERO_UUID}
         assert named == self.image.topics_by_id
         return {each.name: (each.topic_id, each.partitions) for each in self.image.topics.values()}
@@ -268,7 +268,7 @@ def test_partitions_that_are_alike_share_an_image(cluster: Cluster):
 
 
 def test_configurations(cluster: Cluster):
-    """Configurations are read before a topic is published, and re-read if the name belongs to a different topic."""
+    """Configurations are read before a topic is published, and re-read if the name now belongs to a different topic."""
     message = request(topic(state(0)), topic(deleted(0), name="u"), topic(name="v"), topic(state(0), name="t"))
     assert finish(cluster.metadata.new_topics(message)) == (["t"], 4)
     cluster.configs["t"] = {"a": "1"}
@@ -310,7 +310,7 @@ def test_other_listeners_are_logged_when_they_come(cluster: Cluster, caplog: pyt
 
 
 def test_gaps_are_limited(cluster: Cluster):
-    """Otherwise, a few bytes of a request could take gigabytes, whether the gaps are in one topic or in many."""
+    """Otherwise, a few bytes of a request could use gigabytes, whether the gaps are in one topic or in many."""
     wide = GAPS_MAX // 4
     topics = [topic(state(wide), name=f"t{each}", topic_id=bytes([each] * 16)) for each in range(1, 7)]
     cluster.apply(request(*topics), request(*topics))

@@ -1,7 +1,7 @@
 """A configuration change is made where the resource is stored, and is reported once it takes effect.
 
-Method: a broker without sockets whose background work waits; answers are in `config_cases.py`, effects in
-`tests/reference_broker/apis/test_incremental_alter_configs.py`.
+Method: use a broker without sockets whose background work waits; `config_cases.py` covers the answers, and
+`tests/reference_broker/apis/test_incremental_alter_configs.py` the effects.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Configurations are checked by name, by value, and against each other.
 
-Method: whole configurations of resources; `config_cases.py` has individual refusals, which match Apache Kafka's.
+Method: check whole configurations of resources; `config_cases.py` has individual refusals, which match Apache Kafka's.
 """
 
 from __future__ import annotations

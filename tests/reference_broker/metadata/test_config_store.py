@@ -1,6 +1,6 @@
-"""The configuration stores are interchangeable.
+"""All configuration stores are interchangeable.
 
-Method: the store of a single broker is checked against the protocol that handlers refer to.
+Method: check the store of a single broker against the protocol that the handlers use.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A metadata change creates a delta and a new image, which shares the unchanged parts with the old one.
+"""A metadata change creates a delta and a new image, which shares its unchanged parts with the old image.
 
-Method: images of a few topics; a sequence of random changes is compared with a dictionary.
+Method: use images of a few topics; compare the result of random changes with a dictionary.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def test_topics_without_an_id_have_only_a_name():
 
 
 def test_a_deletion_leaves_the_id_to_another_topic():
-    """Only a faulty controller gives the same id to two topics."""
+    """Two topics can have the same id only if the controller is faulty."""
     other = B._replace(topic_id=A.topic_id)
     delta = image(A, other).with_changes(deleted=["a"])
     assert delta.after.topics_by_id == {other.topic_id: other}

@@ -1,6 +1,6 @@
 """Internal topics are created as in Kafka, whichever request needs them first.
 
-Method: a broker without sockets; the values are those of Apache Kafka 4.3.0.
+Method: send requests to a broker without sockets; the expected values are those of Apache Kafka 4.3.0.
 """
 
 import logging
@@ -71,7 +71,7 @@ def test_created_for_a_coordinator(bench, key_type, name):
 
 @pytest.mark.parametrize("name", sorted(INTERNAL_TOPICS))
 def test_create_topics_gives_what_the_client_asks_for(bench, name):
-    """As in Kafka, users can choose other settings this way."""
+    """As in Kafka, users can thus choose other settings."""
     (result,) = bench.ask(CreateTopicsRequest([CreateTopicsRequest.CreatableTopic(name, 7, 1)])).topics
     assert (result.error_code, result.num_partitions) == (ErrorCode.NONE, 7)
 

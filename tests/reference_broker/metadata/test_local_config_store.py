@@ -1,7 +1,7 @@
 """Configuration changes are made in order, stored on disk, and limited.
 
-Method: an in-memory directory and a real one, read again after every change; a failing disk, background work that
-waits, and damaged files.
+Method: use an in-memory directory and a real one, and read it again after every change; use a failing disk, background
+work that waits, and damaged files.
 """
 
 from __future__ import annotations

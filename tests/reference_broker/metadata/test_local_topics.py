@@ -1,6 +1,6 @@
 """An auto-created topic gets the broker's defaults, and must have a name that Kafka allows.
 
-Method: a broker without sockets; `apis/test_create_topics.py` tests the options of CreateTopics.
+Method: use a broker without sockets; `apis/test_create_topics.py` tests the options of CreateTopics.
 """
 
 import errno
@@ -82,7 +82,7 @@ def test_a_name_is_not_compared_with_every_other(bench):
 
 
 def test_names_of_topics_that_were_never_made_are_not_kept():
-    """Clients may try arbitrarily many names while the disk is full."""
+    """While the disk is full, clients may try arbitrarily many names."""
     bench = BrokerBench(disk := MemoryDisk())
     topics = bench.core.topics
     assert isinstance(topics, LocalTopics)
@@ -137,7 +137,7 @@ def test_what_the_disk_has_is_the_image_at_the_start():
     topic = image.topics["t"]
     assert (topic.topic_id, topic.configs) == (topic_id, {"cleanup.policy": "compact"})
     (partition,) = set(topic.partitions)
-    assert partition == PartitionImage(node[0], 1, node, node), "a start after a crash begins a new epoch"
+    assert partition == PartitionImage(node[0], 1, node, node), "startup after a crash begins a new epoch"
     assert image.topics_by_id == {topic_id: topic}
 
 

@@ -1,6 +1,6 @@
-"""Each listener gets each delta once and in order, even deltas published while others are being notified.
+"""Each listener gets each delta once and in order, even if it was published while others were being notified.
 
-Method: listeners that record their deltas, and publish or fail inside the call.
+Method: use listeners that record their deltas, and publish or fail inside the call.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A request for more partitions must name a larger number and existing brokers.
+"""A request for more partitions must contain a larger number and existing brokers.
 
-Method: each check with valid and invalid values; the messages are in `apis/partition_cases.py`.
+Method: run each check with valid and invalid values; the messages are in `apis/partition_cases.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The checks on requests to create topics; `apis/test_create_topics.py` covers every form of request."""
+"""Requests to create topics are checked; `apis/test_create_topics.py` covers every form of request."""
 
 import pytest
 

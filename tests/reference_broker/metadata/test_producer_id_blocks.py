@@ -1,6 +1,6 @@
 """A single broker reserves blocks of producer ids in a file, without blocking.
 
-Method: background work that waits for the test; a disk that fails.
+Method: use background work that waits for the test, and a disk that fails.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A single broker is itself the source of everything.
+"""A single broker is its own source of everything.
 
-Method: the sources of an in-memory directory, each used once.
+Method: use each source of an in-memory directory once.
 """
 
 from __future__ import annotations

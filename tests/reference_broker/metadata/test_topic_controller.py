@@ -1,6 +1,6 @@
-"""The controller of topics notifies its callers once the image contains the change.
+"""The topic controller notifies its callers once the image contains the change.
 
-Method: each change in `TopicController`, requested from a single broker.
+Method: request each change in `TopicController` from a single broker.
 """
 
 from __future__ import annotations

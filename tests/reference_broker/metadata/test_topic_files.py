@@ -1,6 +1,6 @@
 """Topics are created and deleted atomically, no matter which call fails or when the power is cut.
 
-Method: only the files, on an in-memory disk; one file per partition stands for its records.
+Method: test the files alone, on an in-memory disk; one file per partition stands in for its records.
 """
 
 import errno
@@ -24,7 +24,7 @@ def opened(disk, folders=None):
 
 
 def making(disk, topic, *, has_records=True):
-    """Return a function that makes the folder of a partition, with or without a file of records."""
+    """Return a function that creates the folder of a partition, with or without a file of records."""
 
     def make_partition(number):
         PartitionFolders(disk).make((topic.name, number), topic.topic_id)
@@ -47,7 +47,7 @@ def delete(disk, topic):
 
 
 def started(disk):
-    """Return the files after a startup and all of its background work."""
+    """Return the files after startup and all of its background work."""
     files = opened(disk)
     folders = PartitionFolders(disk)
     folders.remove(folders.retired())
@@ -55,7 +55,7 @@ def started(disk):
 
 
 def state(disk):
-    """Return the topics, and the topic whose records are in each partition's folder."""
+    """Return the topics, and for each partition's folder, the topic whose records are in it."""
     topics = started(disk).topics()
     folders = [name for name in disk.names("") if name.startswith("t-")]
     return topics, {name: read_file(disk, f"{name}/records") for name in folders}
@@ -122,7 +122,7 @@ def calls_of(action):
 
 
 def test_power_goes_at_every_call():
-    """Deleted topics used to come back after a crash, with old records under the new id."""
+    """Deleted topics used to reappear after a crash, with old records under the new id."""
     seen = set()
     for number in range(1, calls_of(workload) + 1):
         for seed in range(8):
@@ -134,7 +134,7 @@ def test_power_goes_at_every_call():
             seen.add(tuple(topic.topic_id for topic in topics))
             assert topics in ([], [FIRST], [SECOND])
             for topic in topics:
-                # Their content was not synced, so it may be gone, but it never belongs to another topic.
+                # The content of the files was not synced, so it may be lost, but it never belongs to another topic.
                 assert set(records) == {"t-0", "t-1"}
                 assert {content for content in records.values() if content} <= {topic.topic_id}
             if not topics:
@@ -195,7 +195,7 @@ def test_every_call_of_deleting_fails():
         except OSError:
             deleted += 1
         disk.plan = None
-        # Leftovers are removed at the next startup, and are harmless until then.
+        # Leftover folders are removed at the next startup, and are harmless until then.
         files.create(SECOND, making(disk, SECOND, has_records=False))
         for left in (disk, *(disk.crash(seed) for seed in range(4))):
             topics, records = state(left)
@@ -254,7 +254,7 @@ def test_topic_made_anew_before_the_folders_of_the_former_are_gone():
 
 @pytest.mark.parametrize("length", [1, 245, 246, 247, 248, 249])
 def test_long_names(tmp_path, length):
-    """With 246 characters or more, the name of the temporary file was too long for the file system."""
+    """For names of 246 or more characters, the name of the temporary file used to be too long for the file system."""
     disk = MachineDisk(tmp_path)
     topic = LocalTopic("x" * length, b"1" * 16, 2, {})
     files = create(disk, topic)
@@ -306,7 +306,7 @@ def test_folder_that_is_half_removed_goes(caplog):
     assert disk.names("") == ["topics"]
 
 
-#: Changes to `FIRST`: other configurations, one more partition, both.
+#: Changes to `FIRST`: other configurations, one more partition, or both.
 CHANGES = [
     FIRST._replace(configs={"retention.ms": "7"}),
     FIRST._replace(partitions=3),

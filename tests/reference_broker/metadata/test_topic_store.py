@@ -1,6 +1,6 @@
-"""A single broker remembers its identity and its topics; changes to topics are atomic, and made one after another.
+"""A single broker remembers its identity and its topics; changes to topics are atomic, and are made one after another.
 
-Method: directories that are created, closed, tampered with and reopened; background work that the test delays.
+Method: create directories, close them, tamper with them and reopen them; delay background work.
 """
 
 import errno

@@ -1,6 +1,6 @@
-"""A listener accepts clients up to the limits, and recovers after a failed accept.
+"""A listener accepts clients up to the limits, and recovers from a failed accept.
 
-Method: a listener on a free port, on the test's own event loop; the limit on open files of this process is lowered.
+Method: run a listener on a free port, on the test's own event loop, and lower this process's limit on open files.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TIMEOUT_SECONDS = 20
 
 
 class Wire(asyncio.Protocol):
-    """A connection that registers itself with the test, and notes when it is closed."""
+    """A connection that registers itself with the test, and records when it is closed."""
 
     def __init__(self, client: socket.socket, peer: Peer, gone: Callable[[], None]) -> None:
         self.is_immediate = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
@@ -86,8 +86,8 @@ def test_connections_are_taken_in_up_to_the_limit_and_again_when_others_have_gon
     assert len(caplog.messages) == 1
 
 
-#: The number of descriptors that are always in use: with this limit, none can become free in the meantime, whatever
-#: earlier tests have left to the garbage collector.
+#: The number of descriptors that are always in use: with this limit, no descriptor can become free in the meantime,
+#: whatever earlier tests have left to the garbage collector.
 STANDARD_STREAMS = 3
 
 

@@ -1,6 +1,6 @@
 """Work runs on another thread, in order, and its result is reported on the event loop.
 
-Method: the test's own event loop; work is held until the test releases it.
+Method: use the test's own event loop; work is held back until the test releases it.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def test_idle_leaves_the_loop_alone_while_it_waits():
         may_end.set()
         await asyncio.wait_for(background.idle(), TIMEOUT_SECONDS)
         background.close()
-        assert asyncio.isfuture(first), "it does not keep asking"
+        assert asyncio.isfuture(first), "it does not keep polling"
 
     asyncio.run(run())
 
@@ -111,7 +111,7 @@ def test_kill_waits_for_nothing_begins_nothing_and_tells_nobody():
 def test_several_at_once_from_another_thread():
     async def run() -> None:
         background, both = BackgroundWork(), threading.Barrier(2)
-        places: list[int] = []  # the results of work that met at the barrier, which breaks if one piece waits alone
+        places: list[int] = []  # the results of work that met at the barrier, which breaks if one item waits alone
         works: list[Callable[[], Any]] = [lambda: places.append(both.wait(TIMEOUT_SECONDS))] * 4
         await asyncio.get_running_loop().run_in_executor(None, background.each, works)
         assert sorted(places) == [0, 0, 1, 1]

@@ -1,6 +1,6 @@
-"""Links over real connections: requests in any version, ended connections, and the end of the links.
+"""Links work over real connections: they send requests in any version, survive ended connections, and can be closed.
 
-Method: the scripted in-memory broker on the test's event loop; its responses are right, missing or damaged.
+Method: use the scripted in-memory broker on the test's event loop; its responses are correct, missing or damaged.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PATIENCE_SECONDS = 10
 
 
 class Running:
-    """Running links, and the defects that they have reported."""
+    """Active links, and the defects that they have reported."""
 
     def __init__(self, broker: ScriptedBroker) -> None:
         self.defects: list[KafkaWireError] = []

@@ -1,6 +1,6 @@
-"""A client's connection sends in order, however much the socket accepts, and counts the bytes that it holds.
+"""A client's connection sends in order, however little the socket accepts, and counts the bytes that it holds.
 
-Method: a socket pair with small buffers and a session played by the test, on the test's own event loop.
+Method: use a socket pair with small buffers and a session played by the test, on the test's own event loop.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
 from kafkawire.sdk.protocol.frames import frame
 from tests.reference_broker.network.wire_bench import FRAME_BYTES_MAX, Bench, on_a_loop
 
-#: The state of a connection that its client has closed.
+#: The TCP state of a connection that the client has closed.
 TCP_CLOSE_WAIT = 8
 
 
@@ -111,7 +111,7 @@ def test_what_is_written_is_sent_before_the_end(tmp_path):
 
 @pytest.mark.parametrize("has_dropped", [False, True])
 def test_a_connection_ends_once(has_dropped):
-    """asyncio fails if a transport is closed during the callback that reports that everything has been sent."""
+    """asyncio fails if a transport is closed in the callback for the event that everything has been sent."""
     data = bytes(1_000_000)
     errors: list[Any] = []
 
@@ -268,7 +268,7 @@ def test_requests_before_one_that_is_too_long_are_handled():
 
 
 def test_connection_is_read_while_there_is_memory_and_it_is_not_closed():
-    """Memory notices take effect immediately; otherwise a connection could take any amount until the next notice."""
+    """Memory notices take effect immediately; otherwise, a connection could use any amount until the next notice."""
 
     async def test() -> None:
         bench = Bench()
@@ -288,7 +288,7 @@ def test_connection_is_read_while_there_is_memory_and_it_is_not_closed():
 
 
 def test_others_go_on_once_a_lost_connection_has_given_back_everything(monkeypatch):
-    """A lost connection gives back received bytes, unsent bytes, and its turn, which lets the next one continue."""
+    """A lost connection releases received bytes, unsent bytes, and its turn, which lets the next one continue."""
 
     async def test() -> None:
         bench = Bench()
@@ -304,7 +304,7 @@ def test_others_go_on_once_a_lost_connection_has_given_back_everything(monkeypat
 
 
 def test_connection_that_is_given_up_sends_nothing_more():
-    """Responses that its session writes at the end would take memory when none is left."""
+    """Responses that its session writes at the end would use memory when none is left."""
 
     async def test() -> None:
         bench = Bench()

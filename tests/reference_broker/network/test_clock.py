@@ -1,6 +1,6 @@
 """The clock follows the machine's clocks and reports jumps.
 
-Method: the test sets both of the machine's clocks.
+Method: set both of the machine's clocks.
 """
 
 from kafkawire.reference_broker.network.clock import JUMP_MS, BrokerClock

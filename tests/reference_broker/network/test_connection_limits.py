@@ -1,4 +1,4 @@
-"""Connections are counted in total and by address."""
+"""Connections are counted in total and for each address."""
 
 import pytest
 

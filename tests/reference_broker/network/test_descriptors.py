@@ -1,6 +1,6 @@
 """Connections leave enough file descriptors for files.
 
-Method: counts from the test, and this process's own counts.
+Method: use counts set by the test, and this process's own counts.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def test_connections_stop_before_the_reserve_and_go_on_when_there_is_room(monkey
     reasons = [bench.accept() for _ in range(40)]
     assert [not reason for reason in reasons] == [True] * 25 + [False] * 15
     assert reasons[-1] == "76 of 100 file descriptors are open, and 25 are reserved for files (ulimit -n)"
-    assert bench.counts < 10, "refusals do not each need a count"
+    assert bench.counts < 10, "a refusal does not need a new count"
     assert bench.open == 75
     bench.open = 60
     bench.now_ms += 100

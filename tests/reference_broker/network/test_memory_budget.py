@@ -1,6 +1,6 @@
-"""Connections share a memory limit: some wait, some may exceed the limit, some are closed.
+"""Connections share a memory limit: some wait, some may exceed the limit, and some are closed.
 
-Method: connections are numbers; the test sets the time.
+Method: represent connections by numbers, and set the time.
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ def test_large_responses_that_are_read_are_completed_one_after_the_other():
     while first.unsent_bytes > limit_bytes // 2:
         second.reason = ""
         second.respond(limit_bytes)
-        assert second.reason, "otherwise the other response would never be complete"
+        assert second.reason, "otherwise, the other response would never be complete"
         first.unsent_bytes -= RATE_BYTES_MIN
         clock[0] += 1_000
         timers.fire(clock[0])

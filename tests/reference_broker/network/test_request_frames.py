@@ -1,6 +1,6 @@
-"""Requests come out whole, however their bytes arrive; a request that is too large is refused before it is stored.
+"""Requests are returned whole, however their bytes arrive; an oversized request is refused before it is stored.
 
-Method: bytes are written into the buffers that the connection provides, cut at every position or at seeded random ones.
+Method: write bytes into the buffers that the connection provides, cut at every position or at seeded random ones.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def test_every_cut_of_small_requests():
 
 @pytest.mark.parametrize("size_bytes", [100, 2 * RECEIVE_BUFFER_BYTES])
 def test_requests_can_be_changed_in_place(size_bytes):
-    """This lets the broker stamp records in place; a small request is no longer part of the shared buffer."""
+    """The broker can therefore stamp records in place; a small request is no longer part of the shared buffer."""
     shared = shared_buffer()
     connection = Connection(shared)
     data = frame(request(size_bytes))

@@ -1,6 +1,6 @@
 """A connection counts the bytes that it holds, waits for memory if needed, and is not blamed for the broker's delays.
 
-Method: as in `test_client_wire.py`.
+Method: proceed as in `test_client_wire.py`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def test_large_requests_wait_for_memory_and_small_ones_do_not():
         await first.until(lambda: first.session.frames)
         assert not sending.done()
         assert not second.session.frames
-        assert first.budget.received_bytes < LIMIT_BYTES, "the memory of handled requests is given back"
+        assert first.budget.received_bytes < LIMIT_BYTES, "the memory of handled requests is released"
         await sending
         await second.until(lambda: second.session.frames)
         assert first.budget.received_bytes == 0
@@ -105,7 +105,7 @@ def test_what_the_session_holds_counts_until_it_is_answered():
 
 @pytest.mark.parametrize("is_first", [True, False])
 def test_paused_connection_is_not_slow(is_first):
-    """This holds for the connection that may exceed the limit, and for one that waits behind it."""
+    """This applies to the connection that may exceed the limit, and to one that waits behind it."""
     request = frame(bytes(100_000))
 
     async def test() -> None:
@@ -147,7 +147,7 @@ def test_connection_whose_session_pauses_in_the_middle_of_a_request_is_not_slow(
             receive(frames)
             bench.session.on_pause(True)
 
-        bench.session.receive_frames = queue  # type: ignore[method-assign]  # played differently
+        bench.session.receive_frames = queue  # type: ignore[method-assign]  # a different stand-in
         request = frame(bytes(100_000))
         await bench.send(frame(b"small") + request[:1_000])
         await bench.until(lambda: bench.session.frames)

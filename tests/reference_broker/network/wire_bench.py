@@ -22,7 +22,7 @@ LIMIT_BYTES = 1_000_000
 
 
 class Played:
-    """A session that records the calls of its wire."""
+    """A session that records the calls made by its wire."""
 
     def __init__(self) -> None:
         self.frames: list[Buffer] = []

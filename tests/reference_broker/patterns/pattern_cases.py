@@ -1,8 +1,8 @@
 """Regular expressions with Apache Kafka's results: the names that match as a whole, or the reason for a refusal.
 
 The results come from RE2/J 1.8, with which Apache Kafka 4.3.0 compiles expressions; `tests/kafka/Patterns.java` prints
-them, and `tests/kafka/test_topic_patterns.py` checks them again. Ours differ in two places: RE2/J reports a surplus `)`
-as an internal error, and ignores the case of a capital letter with which alternatives begin.
+them, and `tests/kafka/test_topic_patterns.py` verifies them. Ours differ in two cases: RE2/J reports a surplus `)` as
+an internal error, and ignores the case of a capital letter with which all alternatives begin.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _ALL = "a A ab aB b ba aa aaa aab abc a.b a-b a_b a1 1 12 k K kk s S sk . - _ .a
 
 NAMES = _ALL.split()
 
-#: The names that match here; Kafka gets these wrong.
+#: The names that match in the reference broker, for expressions that Kafka gets wrong.
 OWN_MATCHES = {"A[bc]|(?i:a)b": frozenset({"ab"})}
 
 #: The reference broker's own messages, in place of Kafka's.
@@ -23,11 +23,11 @@ OWN_WORDS = {"regexp/syntax: internal error": "missing opening ("}
 
 
 def _but(names: str) -> str:
-    """Return all names except some."""
+    """Return all names except the given ones."""
     return " ".join(name for name in NAMES if name not in names.split())
 
 
-#: The names that match, by expression.
+#: The names that match, keyed by expression.
 _MATCHES = {
     # Literals and other basics.
     "a": "a",
@@ -272,7 +272,7 @@ _MATCHES = {
     "a/b": "",
 }
 
-#: Refused expressions, by reason.
+#: Refused expressions, keyed by reason.
 _REFUSED = {
     "invalid escape sequence": [
         r"\Aa\Z", r"\x6", r"\x", r"\x{}", r"\x{110000}", r"\x{61", r"\1", r"(a)\1", r"\8", r"\C", r"\E", r"\G", r"\K",

@@ -1,4 +1,4 @@
-"""Random regular expressions: all of RE2/J's syntax, much syntax that it lacks, and malformed expressions."""
+"""Random regular expressions: all of RE2/J's syntax, much syntax that RE2/J lacks, and malformed expressions."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ CLASS_ITEMS = [
 
 DAMAGE = r"()[]{}*+?|\^$.,:-<>=!#PQEdwpiULnxabA01&" + "\n"
 
-#: All names of up to two characters, out of a few characters that differ in relevant ways.
+#: All names of up to two characters, composed of a few characters that differ in relevant ways.
 SHORT_NAMES = ["", *("".join(name) for length in (1, 2) for name in product("aAkKs1_-.", repeat=length))]
 
 

@@ -1,4 +1,4 @@
-"""Sets of characters: by range, by name, and case-insensitive."""
+"""Sets of characters can be given by range or by name, and can be case-insensitive."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_scripts_of_ascii() -> None:
 
 
 def test_memory_of_many_characters() -> None:
-    """One number per character, with as many bits as there are characters, would take 50 MB here."""
+    """One integer per character, with as many bits as there are characters, would take up 50 MB."""
     many = "".join(map(chr, range(0x4E00, 0x4E00 + 20_000)))
     tracemalloc.start()
     characters = Characters(many)

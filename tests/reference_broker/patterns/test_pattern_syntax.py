@@ -1,6 +1,7 @@
 """Expressions mean the same as in RE2/J, and are refused for the same reasons.
 
-Method: the table of RE2/J's results; random expressions, which are accepted or refused but never cause a failure.
+Method: check the table of RE2/J's results; then try random expressions, which are accepted or refused but never cause a
+failure.
 """
 
 from __future__ import annotations

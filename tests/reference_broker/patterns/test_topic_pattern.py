@@ -1,6 +1,6 @@
-"""Regular expressions over topic names mean the same as in `re`, and no expression takes long.
+"""Regular expressions for topic names mean the same as in `re`, and no expression takes long to match.
 
-Method: random expressions, compared with `re.fullmatch` over names of a small alphabet; expressions that take `re`
+Method: compare random expressions with `re.fullmatch` on names over a small alphabet; try expressions that take `re`
 forever, and expressions that reach a limit. `test_pattern_syntax.py` covers RE2/J's syntax.
 """
 
@@ -38,7 +38,7 @@ NAMES = st.text("ab.1x-c", max_size=8)
 
 
 def matching(pattern: TopicPattern, names: list[str]) -> tuple[frozenset[str], list[int]]:
-    """Return the names that match, and the steps of each slice."""
+    """Return the names that match, and the number of steps in each slice."""
     work, steps = pattern.matching(names), []
     while True:
         try:
@@ -94,7 +94,7 @@ def test_names_with_lines(pattern: str, is_match: bool) -> None:
     "pattern", [r"(a*\b)*b", "(a*)*b", "(a|aa)+", "(a?){200}a{200}", "(.*)(.*)(.*)(.*)(.*)1", "(a|a|a)*b"]
 )
 def test_no_expression_takes_long(pattern: str) -> None:
-    """For the first expression, `re` would need longer than the universe has existed."""
+    """For the first expression, `re` would take longer than the age of the universe."""
     assert TopicPattern(pattern).matches("a" * 249) is (pattern in ("(a|aa)+", "(a?){200}a{200}"))
 
 
@@ -124,7 +124,7 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_equal_sets_are_one_object() -> None:
-    """A cached step counts as one step, so it must not compare thousands of states."""
+    """A cached step is counted as one step, so it must not compare thousands of states."""
     pattern = TopicPattern(".*" * 1_000)
     matching(pattern, ["aaaa", "ab", ""])
     sets = [each for (states, _, _), found in pattern._successors.items() for each in (states, found)]
@@ -158,7 +158,7 @@ def test_the_largest_that_are_allowed() -> None:
 
 @pytest.mark.parametrize("pattern", ["(a" + "|" * 8_000 + "){1000}", "(?:a|" + "b{0}" * 2_000 + "){1000}"])
 def test_ways_that_are_nothing_count_once(pattern: str) -> None:
-    """Otherwise, every empty alternative or empty part would count in each repetition."""
+    """Otherwise, every empty alternative or empty part would be counted in each repetition."""
     found, steps = matching(TopicPattern(pattern), ["aa", "ab"])
     assert found == {"aa"}
     assert sum(steps) < 10 * STATES_MAX

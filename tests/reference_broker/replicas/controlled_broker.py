@@ -1,4 +1,4 @@
-"""The replicas of a broker in a cluster, on in-memory disks, and the requests of its controller."""
+"""The replicas of a broker in a cluster, on in-memory disks, and requests from the controller."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class Logs:
     """The logs of a broker; see `PartitionLogs`, and `LogDirectory` as `Replicas` uses it.
 
     Attributes:
-        hosted: the logs by partition.
+        hosted: the logs, keyed by partition.
         created, deleted, identified: the requested operations, in order.
-        broken: the partitions that cannot be created, deleted or identified.
+        broken: the partitions whose logs cannot be created, deleted or identified.
         held: the callbacks of creations and deletions while they are held back; None to call them immediately.
     """
 
@@ -122,7 +122,7 @@ class Controlled:
         directory: holds the logs; None for `Logs`.
 
     Attributes:
-        heard: the events so far, in order: role changes, reads of configurations, calls of fetchers.
+        heard: the events so far, in order: role changes, reads of configurations, calls to fetchers.
         responses: the responses so far.
     """
 
@@ -212,14 +212,14 @@ def state(
     replicas: Collection[int] = (1, 2),
     partition_epoch: int = 0,
 ) -> State:
-    """Return the state of a partition in a LeaderAndIsr."""
+    """Return the state of a partition for a LeaderAndIsr request."""
     return State("t", number, 7, leader, leader_epoch, [1, 2], partition_epoch, list(replicas))
 
 
 def leader_and_isr(
     *states: State, topic_id: bytes = ID, controller_epoch: int = 7, broker_epoch: int = BROKER_EPOCH, topic: str = "t"
 ) -> LeaderAndIsrRequest:
-    """Return a LeaderAndIsr for partitions of a topic."""
+    """Return a LeaderAndIsr request for partitions of a topic."""
     return LeaderAndIsrRequest(
         controller_id=9,
         controller_epoch=controller_epoch,
@@ -231,7 +231,7 @@ def leader_and_isr(
 def stop_by_partition(
     *stops: tuple[int, int, bool], controller_epoch: int = 7, broker_epoch: int = BROKER_EPOCH
 ) -> StopReplicaRequest:
-    """Return a StopReplica for partitions of topic `t`, each with its leader epoch and whether to delete it."""
+    """Return a StopReplica request for partitions of topic `t`, each with its leader epoch and whether to delete it."""
     states = [StopReplicaRequest.StopReplicaPartitionState(*stop) for stop in stops]
     return StopReplicaRequest(
         controller_id=9,
@@ -244,7 +244,7 @@ def stop_by_partition(
 def alive(
     *broker_ids: int, controller_epoch: int = 7, broker_epoch: int = BROKER_EPOCH, topics: Collection[str] = ()
 ) -> UpdateMetadataRequest:
-    """Return an UpdateMetadata with the live brokers, and some topics with one partition."""
+    """Return an UpdateMetadata request with the live brokers, and some topics with one partition each."""
     partition = UpdateMetadataRequest.UpdateMetadataPartitionState(leader=2, replicas=[2])
     Topic = UpdateMetadataRequest.UpdateMetadataTopicState
     return UpdateMetadataRequest(

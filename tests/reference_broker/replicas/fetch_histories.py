@@ -1,4 +1,4 @@
-"""Histories of fetch sessions with the answers of Apache Kafka 4.3.0, and a player that runs them on a broker.
+"""Histories of fetch sessions, with the answers from Apache Kafka 4.3.0, and a player that runs them on a broker.
 
 Topics `a` (three partitions), `b` and `c` (one each) exist and are empty. Letters denote sessions: `s` is the first
 session of a history, `t` the second; `?` is a session that does not exist.
@@ -27,7 +27,7 @@ _NO_TOPIC = uuid.UUID(int=77).bytes
 
 
 class Fetch(NamedTuple):
-    """A fetch: the letter of its session, its epoch, `a0@5` for a partition and offset, `a0` for one to forget."""
+    """A fetch: the letter of its session, its epoch, `a0@5` for a partition and offset, `a0` to forget a partition."""
 
     session: str
     epoch: int
@@ -321,5 +321,5 @@ class Player:
 
 
 def _batches(records: bytes) -> int:
-    """Return the number of batches; all have the same size, and the last may be cut."""
+    """Return the number of batches; all have the same size, and the last may be cut off."""
     return len(records) // len(produced(b"v" * 100))

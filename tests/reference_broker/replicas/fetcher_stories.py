@@ -1,8 +1,8 @@
-"""Stories of a follower: changing leaders, late, lost or damaged answers, failing disks, power cuts.
+"""Stories of a follower, with changing leaders, late, lost or damaged answers, failing disks and power cuts.
 
 A story is a sequence of steps chosen by hypothesis or a seed. It knows everything that any leader has ever written; the
-follower's log must always be the beginning of one of these histories, and once everything has settled, it must equal
-the leader's log.
+follower's log must always be a prefix of one of these histories, and once everything has settled, it must equal the
+leader's log.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.reference_broker.storage.replicated_logs import SMALL, Replica, batch
 
 __all__ = ["DAMAGES", "Story"]
 
-#: How the next answer for the partition differs from a correct one.
+#: The ways in which the next answer for the partition may differ from a correct one.
 DAMAGES: Final = ("error", "fenced", "range", "flip", "cut", "divergence", "no watermark", "elsewhere", "later")
 
 #: More requests than any story needs to settle.
@@ -36,7 +36,8 @@ class Story:
     """One partition, its leaders and its follower.
 
     Args:
-        is_synced: whether the follower's log syncs each append, so that no record before its fetch offset may be lost.
+        is_synced: whether the follower's log syncs each append, in which case no record before its fetch offset may be
+            lost.
     """
 
     def __init__(self, *, is_synced: bool) -> None:
@@ -46,13 +47,13 @@ class Story:
         self.broker = ScriptedBroker({"t": ID})
         self.broker.change = self._change
         self.leader = self.broker.logs[T0] = ScriptedLog()
-        #: All records that each leader has ever had, and its log as it was when it stopped.
+        #: All records that each leader has ever had, and its log as it was when its leadership ended.
         self.histories: list[tuple[ScriptedLog, list[tuple[int, int, int, bytes]]]] = [(self.leader, [])]
         self.told_epoch = 0
         self.damage: str | None = None
         self.in_flight: tuple[Planned, Message | None] | None = None
-        #: The offset up to which the follower has told a leader that it has the records, and the number of truncations
-        #: by then.
+        #: The offset up to which the follower has claimed to a leader that it has the records, and the number of
+        #: truncations at that time.
         self.claimed = 0, 0
         self.work = HeldWork()
         self.stored = Replica(SYNCED if is_synced else SMALL, None, self.work)
@@ -90,7 +91,7 @@ class Story:
             log.begin_at(offset)
 
     def elect(self, back: int, share: float, *, is_told: bool) -> None:
-        """Make another broker the leader, with the beginning of a former leader's log."""
+        """Make another broker the leader, with a prefix of a former leader's log."""
         log, history = self.histories[-1 - back % len(self.histories)]
         ends = [end for _, end, _, _ in log.batches if end >= log.start_offset]
         upto = ends[min(int(share * len(ends)), len(ends) - 1)] if ends else log.next_offset
@@ -133,7 +134,7 @@ class Story:
             self.in_flight = planned, self.broker.answer(planned)
 
     def deliver(self) -> None:
-        """Let the answer arrive."""
+        """Let the answer in transit arrive."""
         if self.in_flight is not None and self.in_flight[1] is not None:
             answer, self.in_flight = self.in_flight[1], None
             self.fetcher.answered(answer, self.now_ms)
@@ -178,14 +179,14 @@ class Story:
     # The follower.
 
     def run(self, count: int | None) -> None:
-        """Do some of its background work."""
+        """Perform some of its background work."""
         self.work.run(count)
 
     def wait(self, duration_ms: int) -> None:
         self.now_ms += duration_ms
 
     def trim(self) -> None:
-        """Remove records only on the follower, as retention does."""
+        """Remove records on the follower alone, as retention does."""
         log = self.stored.log
         if log.error is None and not log.is_unsettled and log.high_watermark > log.log_start_offset + 3:
             log.begin_at(log.log_start_offset + 1)
@@ -217,9 +218,9 @@ class Story:
     # The invariants.
 
     def check(self) -> None:
-        """Check that the follower has the beginning of one leader's history, except for what a leader has deleted."""
+        """Check that the follower has a prefix of one leader's history, except for records that a leader deleted."""
         log = self.stored.log
-        # Otherwise a crash would bring back records whose epochs have been forgotten.
+        # Otherwise, a crash would restore records whose epochs have been forgotten.
         self.stored.log_start_offset = max(self.stored.log_start_offset, log.log_start_offset)
         if log.error is not None or log.is_unsettled:  # its files are changing
             return
@@ -232,10 +233,10 @@ class Story:
                 {base: data for base, end, _, data in history if base >= first and end <= log.next_offset}
                 for _, history in self.histories
             )
-            assert own in beginnings, "no leader has ever had this"
+            assert own in beginnings, "no leader has ever had these records"
 
     def _own_batches(self) -> dict[int, bytes]:
-        """Return the batches of the follower; the planned disk failure must not hit this read."""
+        """Return the batches of the follower; a planned disk failure does not affect this read."""
         disk = self.stored.disk
         plan, calls, disk.plan = disk.plan, disk.calls, None
         found = batches_of(self.stored.log)
@@ -243,7 +244,7 @@ class Story:
         return found
 
     def settle(self) -> None:
-        """Let everything in progress finish; then the follower equals its leader."""
+        """Let everything in progress finish; then the follower's log must equal its leader's."""
         self.damage = self.stored.disk.plan = None
         self.run(None)
         if self.stored.log.error is not None:
@@ -281,8 +282,8 @@ class Story:
         )
 
     def _compare_with_a_new_fetcher(self) -> None:
-        """Check that the fetcher asks for what a new fetcher would ask for."""
-        for _ in range(3):  # afterwards it has a session, whatever happened to the old one
+        """Check that the fetcher sends the same request as a new fetcher would."""
+        for _ in range(3):  # after that, it has a session, whatever happened to the old one
             self.wait(OPTIONS.backoff_ms)
             self.exchange()
         self.forget_sessions()
@@ -299,7 +300,7 @@ class Story:
         self.check()
 
     def step(self, chance: Random) -> None:
-        """Take any step."""
+        """Take a random step."""
         flags = chance.random() < 0.5, chance.random() < 0.7
         steps: list[tuple[float, Any]] = [
             (5, lambda: self.append(chance.randint(1, 4), chance.choice([1, 60, 150]), is_committed=flags[0])),

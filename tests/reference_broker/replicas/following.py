@@ -48,7 +48,7 @@ OPTIONS = FetcherOptions(
     response_timeout_ms=30_000,
 )
 Change = Callable[[FetchResponse.PartitionData], None]
-#: Makes every append wait for a sync.
+#: A configuration that makes every append wait for a sync.
 SYNCED = dataclasses.replace(SMALL, flush_messages=1)
 
 
@@ -57,7 +57,7 @@ class FollowingReplica:
 
     Args:
         log: the log of the replica.
-        moved: called when the log moves.
+        moved: called when the log's end or high watermark moves.
         topic_id: the id of the topic.
     """
 
@@ -93,8 +93,8 @@ class Following:
         options: the options of the fetcher.
 
     Attributes:
-        wakes: how many times the fetcher has asked for a turn.
-        quota: the quota of the fetcher, without a limit.
+        wakes: the number of times that the fetcher has asked for a turn.
+        quota: the quota of the fetcher, which has no limit.
     """
 
     def __init__(
@@ -137,12 +137,12 @@ class Following:
         return self.fetcher.partitions[T0].state
 
     def follow(self, leader_epoch: int | None = None) -> None:
-        """Follow the leader, by default in its epoch."""
+        """Follow the leader, by default in the leader's epoch."""
         self.log.refuse_waiting(BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         self.fetcher.add(T0, self.replica, self.leader.epoch if leader_epoch is None else leader_epoch)
 
     def lead(self, epoch: int, *, upto: int | None = None) -> None:
-        """Follow another broker, which has the former leader's records up to an offset."""
+        """Follow another leader, which has the former leader's records up to an offset."""
         self.leader = ScriptedLog(epoch, self.leader, upto)
         self.follow()
 
@@ -161,7 +161,7 @@ class Following:
         self.fetcher.answered(outcome, self.now_ms)
 
     def settle(self, requests: int = 20) -> None:
-        """Exchange requests until the log equals the leader's, as far as the leader has sent it."""
+        """Exchange requests until the log equals what the leader has sent of its log."""
         for _ in range(requests):
             self.now_ms = self.fetcher.due_ms(self.now_ms) or self.now_ms
             if (planned := self.plan()) is not None:
@@ -169,7 +169,7 @@ class Following:
 
     @property
     def is_equal(self) -> bool:
-        """Whether the follower has the leader's batches."""
+        """Whether the follower has exactly the leader's batches."""
         leader = {base: data for base, _, _, data in self.leader.batches}
         own = batches_of(self.log)
         return own == leader or ({*own} >= {*leader} and all(own[base] == data for base, data in leader.items()))
@@ -196,7 +196,7 @@ def error(code: ErrorCode) -> Change:
 
 
 def followed(count: int = 3) -> Following:
-    """Return a follower with this many records, all committed by the leader."""
+    """Return a follower with a number of records, all committed by the leader."""
     following = Following()
     for number in range(count):
         following.leader.append(b"%d" % number, is_committed=True)
@@ -214,7 +214,7 @@ def many(
     kind: type[FollowingReplica] = FollowingReplica,
     quota: ReplicationQuota | None = None,
 ) -> tuple[Fetcher, ScriptedBroker]:
-    """Return a fetcher that follows many partitions, and the leader of these."""
+    """Return a fetcher that follows many partitions, and their leader."""
     broker = ScriptedBroker({"t": ID})
     fetcher = Fetcher(1, OPTIONS, lambda: 77, lambda: None, quota or ReplicationQuota(11, 1_000))
     for number in range(count):

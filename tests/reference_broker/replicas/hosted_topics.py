@@ -17,7 +17,7 @@ BROKER_ID = 1
 
 
 class Hosted:
-    """The replicas of a directory, whose roles follow from its topics.
+    """The replicas in a directory; their roles follow from its topics.
 
     Attributes:
         lost: the partitions whose logs have gone offline.
@@ -46,7 +46,7 @@ class Hosted:
         self.topics.delete(self.topics.metadata.image.topics[name], 0, lambda error: None)
 
     def begin(self, image: MetadataImage) -> Replicas:
-        """Return the replicas of the same directory, as assigned by another image at startup."""
+        """Return the replicas in the same directory after a startup with another image."""
         replicas = Replicas(self.directory, MetadataCache(image), lambda topic, number: None)
         LocalRoles(BROKER_ID, replicas, image)
         return replicas

@@ -29,7 +29,7 @@ __all__ = ["EPOCH", "LAG_MAX_MS", "TOPIC_ID", "LeaderBench"]
 LAG_MAX_MS = 30_000
 TOPIC_ID = b"i" * 16
 
-#: The first leader epoch, and the broker epoch of follower 2; that of broker n is higher by n - 2.
+#: The first leader epoch, and the broker epoch of follower 2; the broker epoch of follower n is higher by n - 2.
 EPOCH = 5
 _BROKER_EPOCHS = 100
 
@@ -39,20 +39,20 @@ class LeaderBench:
 
     Args:
         replicas: the brokers that host the partition.
-        isr: the brokers that are in sync at first.
+        isr: the replicas that are in sync at first.
         background: see `Background`.
         configs: the configurations of the topic.
 
     Attributes:
         now_ms: the current time.
         alive: the registered brokers.
-        topic_id: the topic id in its terms.
+        topic_id: the topic id in the replica's terms.
         racks: the racks of the brokers.
-        quota: the quota on what followers are sent; nothing is throttled at first.
+        quota: the quota on data sent to followers; nothing is throttled at first.
         asked: the unanswered change, if there is one.
         withdrawn: the number of withdrawn changes.
         roles: the roles that have ended.
-        acknowledged: the result of each append of `produce`; None until there is one.
+        acknowledged: the result of each append by `produce`; None until there is one.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class LeaderBench:
         return self
 
     def append(self, count: int = 1) -> int:
-        """Append records in batches of one, and return the end of the log."""
+        """Append records in batches of one record, and return the end of the log."""
         for _ in range(count):
             data = produced(b"v")
             self.replica.append(data, parse_header(data), self.now_ms, lambda result: None)
@@ -164,7 +164,7 @@ class LeaderBench:
             assert not self.fetch(broker_id, self.log.next_offset).data.error_code
 
     def wanted(self) -> tuple[int, ...]:
-        """Return the ISR that the replica asks for; empty if there is no change."""
+        """Return the ISR that the replica asks for, or an empty one if it asks for no change."""
         return self.asked[0][0].proposed.isr if self.asked else ()
 
     def answer(self, answer: ErrorCode | tuple[int, ...]) -> None:

@@ -1,4 +1,4 @@
-"""Leading replicas, for tests of leaders."""
+"""Leading replicas, for testing leaders."""
 
 from __future__ import annotations
 

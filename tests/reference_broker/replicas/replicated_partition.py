@@ -52,7 +52,7 @@ class Known(NamedTuple):
 
 
 class SharedAnswers:
-    """The keeper of the real replica: its changes go to AlterPartition, and the answers also to the rebuilt replica."""
+    """The real replica's keeper: it sends changes to AlterPartition, and answers to the rebuilt replica as well."""
 
     def __init__(self, partition: ReplicatedPartition, machine: IsrKeeper) -> None:
         self._partition = partition
@@ -90,8 +90,8 @@ class ReplicatedPartition:
     """The partition on its three brokers.
 
     Attributes:
-        isr, leader, leader_epoch, partition_epoch: as the controller has stored them.
-        acknowledged: the records that were acknowledged by all in-sync replicas, by offset.
+        isr, leader, leader_epoch, partition_epoch: the values that the controller has stored.
+        acknowledged: the records that all in-sync replicas acknowledged, keyed by offset.
         refused: the number of records whose producers got an error.
     """
 
@@ -247,7 +247,7 @@ class ReplicatedPartition:
             self.pauses.pop(0)()
 
     def take_request(self, error: ErrorCode | None) -> None:
-        """Handle a request or answer it with an error; the answer is then in transit."""
+        """Handle a request, or answer it with an error; the answer is then in transit."""
         if self.requests:
             message, done = self.requests.pop(0)
             (data,) = message.topics[0].partitions
@@ -269,7 +269,7 @@ class ReplicatedPartition:
             done(ConnectionLost("gone") if is_lost else answer)
 
     def lose_answer(self, error: ErrorCode | None) -> None:
-        """Make a change but lose the answer, then answer the retry, with an error or truthfully."""
+        """Make a change but lose the answer; then answer the retry, either with an error or correctly."""
         if self.requests and not self.answers:
             self.take_request(None)
             self.deliver(is_lost=True)
@@ -330,14 +330,14 @@ class ReplicatedPartition:
             self.rebuilt.lead(term)
 
     def tell_again(self) -> None:
-        """Send broker 1 the term that it already knows, as when a topic is given an id."""
+        """Send broker 1 the term that it already knows, as happens when a topic is given an id."""
         term = self.replica.term
         if self.leads and term is not None:
             for replica in filter(None, (self.replica, self.rebuilt)):
                 replica.lead(term)
 
     def _rebuild(self) -> None:
-        """Make a replica from the records of the real replica."""
+        """Build a replica from the records of the real replica."""
         disk = MemoryDisk()
         disk.make_folder("t-0")
         log = self._new_log(disk, 0)
@@ -350,11 +350,11 @@ class ReplicatedPartition:
     # Deaths.
 
     def kill(self, broker_id: int, kept: int) -> None:
-        """Kill a process; the controller removes it from the ISR, unless it is the last.
+        """Kill a broker; the controller removes it from the ISR unless it is the last in-sync replica.
 
         Args:
             broker_id: the broker.
-            kept: how far the stored high watermark lags behind when broker 1 restarts.
+            kept: the number of records by which the stored high watermark lags behind when broker 1 restarts.
         """
         if broker_id not in self.alive:
             return
@@ -383,7 +383,7 @@ class ReplicatedPartition:
         self.tell(1)
 
     def settle(self) -> None:
-        """Let everything pending happen, without further faults; broker 1 leads in the end."""
+        """Let everything pending happen, without further faults; in the end, broker 1 leads."""
         for broker_id in BROKERS:
             self.revive(broker_id)
         for _ in range(2):
@@ -421,7 +421,7 @@ class ReplicatedPartition:
 
     def _check_leader(self) -> None:
         replica, high_watermark = self.replica, self.replica.log.high_watermark
-        assert high_watermark >= self._highest, "it has moved back in an epoch"
+        assert high_watermark >= self._highest, "the high watermark has moved back within an epoch"
         if high_watermark > self._highest:
             ends = [each.end_offset for each in map(replica.position, replica.maximal_isr - {1}) if each is not None]
             assert len(ends) == len(replica.maximal_isr) - 1
@@ -468,7 +468,7 @@ def records_by(data: bytes) -> list[Record]:
 
 
 def records_in(log: PartitionLog) -> list[Record]:
-    """Return the records of a log whose batches each have one."""
+    """Return the records of a log in which each batch has one record."""
     found: list[Record] = []
     for file, header in log.headers():
         found += records_by(bytes(file.read(header.position, header.size_bytes)))

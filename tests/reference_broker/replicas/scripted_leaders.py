@@ -1,6 +1,6 @@
-"""A leader whose logs are lists, which answers followers as Apache Kafka 3.9 does, unless a test changes the answers.
+"""A leader whose logs are lists; it answers followers as Apache Kafka 3.9 does, unless a test changes the answers.
 
-All messages between the two go through the codec, in the version that the follower has chosen.
+All messages between leader and follower pass through the codec, in the version that the follower has chosen.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class ScriptedLog:
 
     Args:
         epoch: the leader's epoch.
-        before: a log whose records the leader had when it began to lead.
-        upto: where its copy of these records ends; None for all of them.
+        before: the log whose records the leader had when it began to lead.
+        upto: the offset at which its copy of these records ends; None for all of them.
 
     Attributes:
         batches: the batches, each with its base offset, the offset after it, and its epoch.
@@ -84,7 +84,7 @@ class ScriptedLog:
         self.high_watermark = max(self.high_watermark, offset)
 
     def check(self, epoch: int) -> None:
-        """Compare the epoch of a request."""
+        """Compare the epoch in a request with the leader's."""
         if epoch < self.epoch:
             raise BrokerError(ErrorCode.FENCED_LEADER_EPOCH)
         if epoch > self.epoch:
@@ -115,7 +115,7 @@ class ScriptedLog:
         return data
 
     def list(self, asked: ListOffsetsRequest.ListOffsetsPartition) -> int:
-        """Return the start or the end of the log."""
+        """Answer a request for the start or the end of the log."""
         self.check(asked.current_leader_epoch)
         return self.start_offset if asked.timestamp == OffsetTimestamp.EARLIEST else self.next_offset
 
@@ -151,11 +151,11 @@ class ScriptedBroker:
         self._sessions: dict[int, _Session] = {}
 
     def forget_sessions(self) -> None:
-        """Lose all sessions, as in a restart."""
+        """Lose all sessions, as after a restart."""
         self._sessions.clear()
 
     def answer(self, planned: Planned) -> Message:
-        """Answer a request that a fetcher has planned; both pass through the codec."""
+        """Answer a request that a fetcher has planned; request and answer pass through the codec."""
         sent_in: Codec[Any] = codec(type(planned.request), planned.version)
         answer = self.take(sent_in.decode(sent_in.encode(planned.request))[0], planned.version)
         answered_in: Codec[Any] = codec(type(answer), planned.version)

@@ -1,6 +1,6 @@
 """A follower's replica and its fetcher work together: each notifies the other of the events that it waits for.
 
-Method: a follower's replica on a disk whose background work is held back, its fetcher, and a scripted leader.
+Method: use a follower's replica on a disk whose background work is held back, its fetcher, and a scripted leader.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LEADER, FOLLOWER = 1, 2
 
 
 class Follower:
-    """Broker 2, which follows broker 1 for a topic whose records have to be synced."""
+    """Broker 2, which follows broker 1 for a topic whose records must be synced."""
 
     def __init__(self) -> None:
         self.work = HeldWork()

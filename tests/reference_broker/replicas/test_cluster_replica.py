@@ -1,7 +1,7 @@
-"""A leader commits the records that all potentially in-sync replicas have, and a follower those that its leader has.
+"""A leader commits records that all potentially in-sync replicas have; a follower commits those that its leader did.
 
-Method: scripted followers and a scripted controller, with one test for each rule of Kafka's `Partition`; time moves
-only when the test moves it.
+Method: use scripted followers and a scripted controller, with one test for each rule in Kafka's `Partition`; time
+passes only when the test moves the clock.
 """
 
 import pytest
@@ -77,7 +77,7 @@ def test_the_high_watermark_never_moves_back_in_an_epoch():
     ],
 )
 def test_a_follower_that_catches_up_counts_before_it_joins(end_offset, is_alive, high_watermark):
-    """The follower lags little, so it will soon join; a leader that commits alone must not leave it behind."""
+    """The follower lags only slightly, so it will soon join; a leader that commits alone must not leave it behind."""
     bench = out_of_sync()
     if not is_alive:
         bench.alive.remove(2)
@@ -142,7 +142,7 @@ def test_too_few_replicas_before_the_append(acks, code):
 
 
 def test_a_batch_waits_while_too_few_replicas_are_in_sync():
-    """The ISR shrinks after the append, and the batch is acknowledged once fewer replicas are required."""
+    """The ISR shrinks after the append, and the batch is acknowledged once min.insync.replicas is lowered."""
     bench = LeaderBench(replicas=(1, 2, 3), min_insync_replicas="2").lead()
     bench.produce()
     bench.fetch_all(2)
@@ -299,7 +299,7 @@ def test_who_is_in_sync_is_not_asked_for():
 
 
 def test_a_follower_that_has_joined_counts_after_the_topic_has_got_an_id():
-    """The term predates the follower's joining; electing the follower would lose records acknowledged without it."""
+    """The term predates the follower's joining; if the follower were elected, unreplicated records would be lost."""
     bench = LeaderBench(isr=(1,))
     bench.topic_id = ZERO_UUID
     bench.lead()
@@ -330,7 +330,7 @@ def test_followers_that_are_not_heard_of_leave():
 
 
 def test_a_slow_follower_leaves():
-    """The follower still fetches, but was last caught up too long ago."""
+    """The follower keeps fetching, but was last caught up too long ago."""
     bench = LeaderBench(replicas=(1, 2), isr=(1, 2)).lead()
     fetches = 0
     while not bench.asked and fetches < 40:
@@ -457,7 +457,7 @@ def test_a_change_of_the_partition_begins_no_epoch():
 
 @pytest.mark.parametrize("answer", [None, ErrorCode.INVALID_UPDATE_VERSION, (1, 2)])
 def test_a_term_that_is_known_says_nothing_of_a_change(answer):
-    """For example, when a topic is given an id, the controller may have made the change, or may still make it."""
+    """For example, when a topic is given an id, the controller may have made the change already, or may yet make it."""
     bench = out_of_sync()
     bench.fetch_all(2)
     if answer is not None:

@@ -1,6 +1,6 @@
-"""The requests of a controller are carried out one at a time: logs are created, roles change, and the image follows.
+"""A controller's requests are processed one at a time: logs are created, roles change, and the image follows.
 
-Method: a broker without sockets or a directory, with logs on in-memory disks; the test fires the timers.
+Method: use a broker without sockets or a directory, with logs on in-memory disks, and fire the timers.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def test_logs_in_a_directory() -> None:
 
 
 def test_configurations_that_change_before_a_log_has_a_role() -> None:
-    """A broker opens its logs well before the controller gives them roles."""
+    """A broker opens its logs long before the controller gives them roles."""
     disk = MemoryDisk()
     directory = LogDirectory(LogServices(disk), lock_directory(disk), is_replicated=True)
     directory.open([])
@@ -159,7 +159,7 @@ def test_a_partition_without_a_leader_that_is_alive_gets_its_log_alone(broker: C
     assert (broker.role(), P0 in broker.logs.hosted) == (Role.CREATED, True)
     broker.ask(alive(1, 6), 8)
     assert codes(broker.ask(leader_and_isr(state(0, leader=6)), 7)) == [ErrorCode.NONE]
-    assert broker.role() is Role.FOLLOWER, "the epoch was not taken before"
+    assert broker.role() is Role.FOLLOWER, "the epoch was not adopted before"
 
 
 def test_a_log_that_cannot_be_created_or_has_failed(broker: Controlled) -> None:
@@ -216,7 +216,7 @@ def test_a_topic_gets_an_id_with_a_new_epoch(broker: Controlled) -> None:
 
 
 def test_an_id_that_cannot_be_noted(broker: Controlled) -> None:
-    """After a restart, the folder would be set aside as one of a topic without an id."""
+    """After a restart, the folder would be set aside as belonging to a topic without an id."""
     broker.ask(leader_and_isr(state(0), topic_id=ZERO_UUID), 7)
     broker.logs.broken.add(P0)
     response = broker.ask(leader_and_isr(state(0), state(1)), 7)
@@ -357,7 +357,7 @@ def test_others_have_turns_during_a_large_request(broker: Controlled) -> None:
     before = len(broker.responses)
     broker.send(request, 7)
     assert len(broker.responses) == before
-    assert broker.run() >= 4, "two pieces of 500 are decided, and two are carried out"
+    assert broker.run() >= 4, "two steps of 500 decide, and two carry out the decisions"
     assert set(codes(broker.responses[before])) == {ErrorCode.NONE}
 
 

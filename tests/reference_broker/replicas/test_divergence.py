@@ -1,7 +1,7 @@
-"""A follower truncates its log to where it may differ from its leader's, and never more than necessary.
+"""A follower truncates its log to the point from which it may differ from its leader's, and never more than necessary.
 
-Method: the cases of KIP-101 and KIP-279 as tables of epochs; then all pairs of small logs, for which a follower that
-truncates repeatedly must end with the common part.
+Method: check the cases in KIP-101 and KIP-279 as tables of epochs; then check all pairs of small logs, for which a
+follower that truncates repeatedly must end with the common part.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kafkawire.reference_broker.storage.log.epochs import LeaderEpochs
 
 
 class Log:
-    """A log, given by the epoch of each record."""
+    """A log, represented by the epoch of each record."""
 
     def __init__(self, *epochs: int, high_watermark: int = 0) -> None:
         self.records = list(epochs)
@@ -57,13 +57,13 @@ def test_cut(log: Log, epoch: int, end_offset: int, expected: int) -> None:
 
 
 def histories(length: int) -> list[list[int]]:
-    """Return all logs of up to this many records with ascending epochs below 4."""
+    """Return all logs of up to a number of records, with ascending epochs below 4."""
     sizes = range(length + 1)
     return [[*epochs] for size in sizes for epochs in combinations_with_replacement(range(4), size)]
 
 
 def test_repeated_cuts_end_with_the_common_part() -> None:
-    """The leader compares logs as Apache Kafka's does; two logs agree on all records written by the same leader."""
+    """The leader compares logs as in Apache Kafka; two logs agree on all records written by the same leader."""
     compared = 0
     for ours, theirs in combinations(histories(4), 2):
         for own, other in ((ours, theirs), (theirs, ours)):
@@ -85,5 +85,5 @@ def test_repeated_cuts_end_with_the_common_part() -> None:
 
 
 def _can_be(own: list[int], other: list[int]) -> bool:
-    """Return whether two logs can have one history: records of a leader come with all its earlier ones."""
+    """Return whether two logs can share a history: a log with a leader's record has all that leader's earlier ones."""
     return all(own[: own.index(epoch)] == other[: other.index(epoch)] for epoch in {*own} & {*other})

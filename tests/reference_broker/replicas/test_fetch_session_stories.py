@@ -1,12 +1,12 @@
 """The client of a fetch session always has the information that a full fetch would give it.
 
-Goal: for each partition of the session, a response has all records, and all other state that is new to the client. A
+Goal: for each partition in the session, a response has all records, and all other state that is new to the client. A
 fetch waits only while there is nothing to read. A client that has lost its session begins a new one, and is sent
 everything again.
 
-Method: stories of produced and deleted records, transactions, created and deleted topics, partitions that the client
-adds and forgets, other clients that evict the session, and time. Each response is compared with the response to a
-fetch without a session, and with the client's earlier knowledge.
+Method: run stories of produced and deleted records, transactions, created and deleted topics, partitions that the
+client adds and forgets, other clients that evict the session, and passing time. Compare each response with the response
+to a fetch without a session, and with the client's earlier knowledge.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class Scene:
         self.bench.ask(DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState("b")], timeout_ms=1))
 
     def _others(self, partitions: int) -> None:
-        """Have another client begin a session."""
+        """Let another client begin a session."""
         places = [("a", number) for number in range(partitions)]
         self.bench.ask(self._request(dict.fromkeys(places, 0), epoch=0), BY_NAME)
 
@@ -195,7 +195,7 @@ class Scene:
         )
 
     def _take(self, response: FetchResponse, is_reading: bool) -> None:
-        """Compare a response with the expected one, and continue from there, with a new session if this one is gone."""
+        """Compare a response with the expected one, and continue from it, with a new session if this one is gone."""
         if response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
             assert self.epoch, "a new session is never refused"
             self._begin_anew()
@@ -211,7 +211,7 @@ class Scene:
                 assert bytes(found.records or b"") == bytes(data.records or b"")
                 self.known[place] = _seen(data)
             else:
-                assert not data.error_code, f"{place}: an error is repeated in each response"
+                assert not data.error_code, f"{place}: an error must be repeated in each response"
                 assert not data.records, f"{place} has records"
                 assert self.known[place] == _seen(data), f"{place} has changed"
             if is_reading and data.records:

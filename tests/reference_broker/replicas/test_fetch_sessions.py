@@ -1,6 +1,7 @@
-"""Fetch sessions answer as in Kafka, evict each other by age and size, and read only partitions that may have news.
+"""Fetch sessions answer as in Kafka, evict each other by age and size, and read only partitions that may have changed.
 
-Method: the cache and its sessions in isolation, and histories with Kafka's answers on a broker without sockets.
+Method: test the cache and its sessions in isolation, and run histories with Kafka's answers on a broker without
+sockets.
 """
 
 import gc
@@ -28,7 +29,7 @@ ReplicaState = FetchRequest.ReplicaState
 
 
 class Log:
-    """A log that keeps its watchers."""
+    """A log that collects its watchers."""
 
     error = None
 
@@ -54,7 +55,7 @@ class Log:
 
 
 class Waiting:
-    """A waiting fetch that keeps its notifications."""
+    """A waiting fetch that collects its notifications."""
 
     def __init__(self, session):
         self.told = []
@@ -400,7 +401,7 @@ def is_watched(bench):
 
 
 def opened(bench, *numbers, **fields):
-    """Begin a session at the ends of partitions; return the common fields of its later requests."""
+    """Begin a session at the ends of partitions; return the fields that its later requests share."""
     response = bench.ask(wanted(*numbers, **fields), 12)
     assert response.session_id
     return {"session_id": response.session_id, "max_wait_ms": 500, "min_bytes": 1}

@@ -1,6 +1,6 @@
 """A follower ends up identical to its leader, whatever the leader answers and however the two logs have diverged.
 
-Method: scripted leaders whose answers a test may change, and a follower with a real log on an in-memory disk, whose
+Method: use scripted leaders whose answers a test may change, and a follower with a real log on an in-memory disk, whose
 background work a test may hold back. See `test_followed` for the edges of the table of states.
 """
 
@@ -284,7 +284,7 @@ def test_a_leader_without_room_for_a_session() -> None:
 
 
 def test_in_a_full_request_those_without_records_come_first() -> None:
-    """A leader fills its response in the order of the request."""
+    """A leader fills its response in the order of the partitions in the request."""
     fetcher, broker = many(3)
     broker.keeps_sessions = False
     broker.logs["t", 0].append(b"a")
@@ -482,7 +482,7 @@ def test_an_epoch_that_begins_before_the_records_are_durable() -> None:
 
 
 def test_responses_that_logs_still_need_are_few() -> None:
-    """Only the partitions with such responses wait until a log no longer needs one of them."""
+    """If there are too many, only the partitions with such responses wait until a log no longer needs one of them."""
     work = HeldWork()
     count = RESPONSES_HELD_MAX + 2
     fetcher, broker = many(count, background=work)
@@ -519,7 +519,7 @@ def test_no_log_gets_records_twice_and_none_is_left_out() -> None:
 
 
 class CountingReplica(FollowingReplica):
-    """Counts how many times the replica or its log is accessed."""
+    """Counts accesses to the replica and its log."""
 
     looks = 0
 

@@ -1,4 +1,4 @@
-"""A follower that has diverged from its leader ends with the leader's records (KIP-101, KIP-279).
+"""A follower that has diverged from its leader ends up with the leader's records (KIP-101, KIP-279).
 
 Method: see `test_fetcher`.
 """
@@ -47,7 +47,7 @@ def test_the_ends_of_a_diverging_response_do_not_count() -> None:
 
 
 def test_the_ends_of_a_diverging_answer_count_once_the_leader_has_no_other_news() -> None:
-    """The leader considers these ends sent, and names the partition again only if they change."""
+    """The leader considers these ends sent, and includes the partition again only if they change."""
     following = followed(4)
     following.log.set_high_watermark(1)
     following.lead(2, upto=3)
@@ -98,7 +98,7 @@ def test_the_ends_of_an_answer_for_the_former_epoch_count_likewise() -> None:
 
 
 def test_epochs_that_only_one_of_them_knows() -> None:
-    """KIP-279: two leaders fail one after the other, and a third takes over."""
+    """This is the case from KIP-279: two leaders fail one after the other, and a third takes over."""
     following = Following()
     first = following.leader
     for _ in range(2):
@@ -231,7 +231,7 @@ def test_a_leader_that_begins_later() -> None:
 
 
 def test_a_leader_that_begins_in_the_middle_of_a_batch_where_the_follower_ends() -> None:
-    """The follower has different records before that offset, which epochs no longer reveal."""
+    """The follower's records before that offset differ, which the epochs no longer reveal."""
     following = followed(2)
     following.lead(1, upto=1)
     following.leader.append(b"x", b"y", b"z", is_committed=True)

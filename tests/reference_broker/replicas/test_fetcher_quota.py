@@ -1,6 +1,6 @@
 """While the followers' quota is exceeded, throttled partitions that lag behind are not fetched, but all others are.
 
-Method: a fetcher and its scripted leader; the limit is so low that one batch exceeds it for seconds.
+Method: use a fetcher and its scripted leader; the limit is so low that one batch exceeds it for seconds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def quota() -> ReplicationQuota:
 
 
 def filled(quota: ReplicationQuota, count: int) -> tuple[Fetcher, ScriptedBroker]:
-    """Return a fetcher of partitions with one batch each, which have been fetched but not yet committed."""
+    """Return a fetcher for partitions with one batch each; the batches have been fetched but are not yet committed."""
     fetcher, broker = many(count, quota=quota)
     for number in range(count):
         broker.logs["t", number].append(b"x" * 300)
@@ -39,7 +39,7 @@ def ends(fetcher: Fetcher) -> list[int]:
 
 
 def lag(fetcher: Fetcher, number: int, records: int) -> None:
-    """Pretend that the leader's last answer for a partition showed this many more records."""
+    """Pretend that, according to the leader's last answer, the follower lags by a number of records."""
     fetcher.partitions[TopicPartition("t", number)].lag = records
 
 
@@ -65,7 +65,7 @@ def test_one_in_sync_is_fetched(quota: ReplicationQuota) -> None:
 
 
 def test_a_new_one_is_withheld(quota: ReplicationQuota) -> None:
-    """A new partition is not known to be in sync."""
+    """A new partition is withheld, since it is not known to be in sync."""
     quota.record(10_000, 0)
     fetcher, broker = many(2, quota=quota)
     request = exchange(fetcher, broker, 1)

@@ -1,6 +1,6 @@
-"""Whatever happens to a follower and its leaders, it has the beginning of one leader's log, and in the end all of it.
+"""Whatever happens to a follower and its leaders, it has a prefix of one leader's log, and in the end all of it.
 
-Method: hypothesis chooses the steps of a story, and a seed those of longer stories; see `fetcher_stories`.
+Method: let hypothesis choose the steps of a story, and a seed those of longer stories; see `fetcher_stories`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from tests.edges import taken
 from tests.reference_broker.replicas.fetcher_stories import DAMAGES, Story
 from tests.thorough import sampled
 
-#: Edges that stories need not take: a disk failure in these states is noticed later or not at all; the others need a
-#: change of configuration, a leader that is wrong twice, or one that begins within a batch of an epoch that the
-#: follower lacks. `test_followed` takes them.
+#: Edges that stories need not take. In some of these states, a disk failure is noticed later or not at all; the other
+#: edges need a configuration change, a leader that is wrong twice, or a leader whose log begins within a batch of an
+#: epoch that the follower lacks. `test_followed` takes these edges.
 _RARE = {
     *((before, FollowedState.FAILED) for before in FollowedState),
     (FollowedState.APPENDING, FollowedState.TRUNCATING),

@@ -1,6 +1,6 @@
-"""Each partition is fetched from its current leader, by one fetcher, until it is forgotten.
+"""Each partition is fetched from its current leader by exactly one fetcher, until it is forgotten.
 
-Method: links to simulated brokers with scripted logs; the follower's logs are on in-memory disks.
+Method: use links to simulated brokers with scripted logs; the follower's logs are on in-memory disks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.reference_broker.replicas.scripted_leaders import ScriptedBroker, Scr
 from tests.reference_broker.storage.replicated_logs import Replica
 from tests.sdk.simulation import SILENT
 
-#: How long a leader takes to answer.
+#: The time that a leader takes to answer.
 LATENCY_MS = 50
 
 
@@ -30,7 +30,7 @@ class Cluster:
     """Leaders 1 and 2, and broker 9, which follows them.
 
     Args:
-        count: the number of partitions of topic t, of which the follower has replicas.
+        count: the number of partitions of topic t; the follower has a replica of each.
         fetchers_per_leader: see `Fetchers`.
     """
 
@@ -164,7 +164,7 @@ def test_another_leader() -> None:
 
 
 def test_the_former_leader_answers_late() -> None:
-    """The former leader's fetcher has ended, and so has its request."""
+    """The former leader's fetcher has ended, and its request with it."""
     cluster = Cluster()
     cluster.lead(0, 1).append(b"a")
     cluster.run(LATENCY_MS + 20)
@@ -201,7 +201,7 @@ def test_a_request_for_forgotten_partitions_is_abandoned() -> None:
 
 
 def test_forgotten_and_followed_in_one_turn() -> None:
-    """LeaderAndIsr causes this; the session continues."""
+    """LeaderAndIsr has this effect; the session continues."""
     cluster = Cluster(2)
     cluster.lead(0, 1)
     cluster.lead(1, 1)
@@ -310,9 +310,9 @@ def test_another_number_of_fetchers(before: int, after: int) -> None:
         ("test", 1, 4, 3),
         ("test", 7, 10, 5),
         ("", 5, 3, 2),
-        # "polygenelubricants".hashCode() is the lowest int32: times 31, it stays the same, and it has no absolute value
+        # "polygenelubricants".hashCode() is the lowest int32: times 31, it is the same, and it has no absolute value
         ("polygenelubricants", 0, 7, 0),
-        # one more is -2147483647
+        # the lowest int32 plus one is -2147483647
         ("polygenelubricants", 1, 7, 2147483647 % 7),
     ],
 )
@@ -321,7 +321,7 @@ def test_the_fetcher_of_a_partition(topic: str, number: int, fetchers: int, expe
 
 
 def test_a_quota_that_is_lifted_has_an_effect_at_once() -> None:
-    """While the quota applies, the fetcher waits until it would no longer be exceeded."""
+    """The fetcher would otherwise wait until the quota is no longer exceeded."""
     cluster = Cluster()
     cluster.quota.throttle("t", {0})
     cluster.quota.bytes_per_second = 1
@@ -336,7 +336,7 @@ def test_a_quota_that_is_lifted_has_an_effect_at_once() -> None:
 
 
 def test_an_answer_is_followed_by_one_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The partitions in the answer ask for a turn as well, and each turn costs the broker a timer."""
+    """Each partition in the answer asks for a turn as well, and each turn costs the broker a timer."""
     cluster = Cluster()
     log = cluster.lead(0, 1)
     plan, plans = Fetcher.plan, list[int]()

@@ -1,7 +1,7 @@
-"""For each answer of the leader and report of the log, a partition takes the step in its table, and no other.
+"""On each answer from the leader and each report from its log, a partition takes the step in its table, and no other.
 
-Method: a log that only records the operations requested of it, and reports their completion when the test says so; one
-story for each edge of the table, and a check that the stories take all of them.
+Method: use a log that merely records the operations requested of it, and report their completion; run one story for
+each edge of the table, and check that the stories take all edges.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ RECORDS = placed(produced(b"a", b"b"), 10, 3)
 
 
 class Log:
-    """A log of ten records of epoch 3, seven of them committed, which tests change as they like."""
+    """A log of ten records in epoch 3, seven of them committed; tests may change it."""
 
     def __init__(self) -> None:
         self.error: BrokerError | None = None
@@ -73,7 +73,7 @@ class Log:
 
 
 class Case:
-    """A partition in epoch 5 with that log; the case acts as its keeper and its replica."""
+    """A partition in epoch 5 with such a log; the case acts as the partition's keeper and replica."""
 
     topic_id = b"T" * 16
 
@@ -96,7 +96,7 @@ class Case:
         self.heard.append("released")
 
     def begun(self) -> Case:
-        """Begin, and have the partition fetched."""
+        """Begin to follow, and have the partition fetched."""
         self.one.begin()
         self.one.to_fetch()
         return self
@@ -117,7 +117,7 @@ class Case:
         self.log.append_done(Appended(10, self.log.next_offset - 1, -1))
 
     def refuse(self, code: ErrorCode = ErrorCode.OFFSET_OUT_OF_RANGE) -> None:
-        """Report that the append is refused."""
+        """Report that the append was refused."""
         assert self.log.append_done is not None
         self.log.append_done(BrokerError(code))
 
@@ -137,7 +137,7 @@ class Case:
 
 
 def story(*steps: Callable[[Case], object]) -> Callable[[], Case]:
-    """Return a function that takes a partition through these steps, and returns its case."""
+    """Return a function that takes a partition through the given steps, and returns its case."""
 
     def tell() -> Case:
         case = Case().begun()
@@ -153,7 +153,7 @@ def fetch(case: Case) -> None:
 
 
 def fetch_at_start(case: Case) -> None:
-    """Fetch from where the leader's log begins; the records begin earlier, and are refused."""
+    """Fetch from the start of the leader's log; the records begin earlier and are refused."""
     case.one.to_fetch()
     case.answer(records=RECORDS, log_start_offset=10)
     case.refuse()
@@ -291,7 +291,7 @@ def test_a_story(name: str) -> None:
 
 
 def test_the_stories_take_every_edge() -> None:
-    """Every state may be followed by a failure; the stories have the failures that the machine itself can encounter."""
+    """Every state may be followed by a failure; the stories have those that the state machine itself can encounter."""
     with taken(FOLLOWED_EDGES) as steps:
         for tell, _, _ in STORIES.values():
             tell()

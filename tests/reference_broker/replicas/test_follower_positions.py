@@ -1,6 +1,6 @@
 """A leader knows the position of each follower, and when the follower was last caught up.
 
-Method: fetches with times; the tables have one row for each rule of Kafka's `ReplicaState`.
+Method: make fetches at given times; the tables have one row for each rule in Kafka's `ReplicaState`.
 """
 
 import pytest
@@ -70,12 +70,12 @@ def test_who_is_caught_up(is_in_sync, end_offset, after_ms, expected):
 
 
 def test_fetches_of_an_idle_follower_count():
-    """These fetches do not name the partition, and the leader does not read it; the session keeps the time."""
+    """These fetches do not contain the partition, and the leader does not read it; the session records the time."""
     position, session = begun(), Session(BEGUN_MS + 50_000)
     position.fetched(10, 0, 10, BEGUN_MS, 7, session)
     assert position.is_caught_up(11, BEGUN_MS + 80_000, LAG_MAX_MS)
     assert not position.is_caught_up(11, BEGUN_MS + 80_001, LAG_MAX_MS)
-    # The leader has appended; the next fetch is behind by less than one fetch.
+    # The leader has appended more; the next fetch is less than one fetch behind.
     position.fetched(10, 0, 12, BEGUN_MS + 50_100, 7, session)
     assert position.caught_up_ms == BEGUN_MS + 50_000
 
@@ -96,7 +96,7 @@ def test_a_new_term(is_in_sync, is_new_leader):
     assert (position.end_offset, position.start_offset, position.leader_end_offset, position.broker_epoch) == kept
     assert session.reads == (not is_new_leader)
     assert position.is_caught_up(16, BEGUN_MS + 70_000, LAG_MAX_MS) is is_in_sync
-    # A fetch from before the term proves nothing about a follower that is not in sync.
+    # A fetch from before the term proves nothing about an out-of-sync follower.
     position.fetched(15, 3, 16, BEGUN_MS + 41_000, 7)
     assert position.is_caught_up(17, BEGUN_MS + 41_000, LAG_MAX_MS) is is_in_sync
 

@@ -1,6 +1,6 @@
-"""A follower gets records up to the end of the log, an error, or the point where its log differs from the leader's.
+"""A follower gets records up to the end of the log, an error, or the point at which its log diverges from the leader's.
 
-Method: a leader with scripted followers; the order of the checks and the answers are those of Kafka's `Partition`.
+Method: use a leader with scripted followers; the answers and the order of the checks are those of Kafka's `Partition`.
 """
 
 import pytest
@@ -34,7 +34,7 @@ def grown():
 
 
 def end_known(bench):
-    """Return the end of follower 2's log, as known to the leader."""
+    """Return the end of follower 2's log, as far as the leader knows it."""
     position = bench.replica.position(2)
     assert position is not None
     return position.end_offset
@@ -77,7 +77,7 @@ def test_only_the_arrival_tells_where_a_follower_is():
 
 
 def test_a_follower_whose_fetch_was_not_noted_is_read_at_the_next_one():
-    """The partition cannot be read when the request arrives, but can when the request is answered."""
+    """The partition cannot be read when the request arrives, but can be read when it is answered."""
     bench = LeaderBench(isr=(1, 2)).lead()
     assert not bench.fetch(2, 0, arrives=False).is_at_end
     assert bench.fetch(2, 0).is_at_end
@@ -172,7 +172,7 @@ def test_divergence(offset, epoch, diverging):
     assert read.is_answer is (diverging is not None)
     if diverging is not None:
         assert (size_of(read.data), read.is_at_end) == (0, False)
-    # The offset of a differing log says nothing about the records that it has.
+    # The offset in a diverged log says nothing about the records that the log has.
     assert end_known(bench) == (offset if diverging is None else before)
 
 

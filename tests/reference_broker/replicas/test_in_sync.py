@@ -1,6 +1,6 @@
 """A leader knows the committed ISR, and the ISR that may result from the pending change.
 
-Method: one row for each answer of the controller in each state; the expected ISRs are written out.
+Method: check a table with one row for each answer of the controller in each state; the expected ISRs are spelled out.
 """
 
 import pytest

@@ -1,7 +1,7 @@
-"""ISR changes reach the controller whatever it answers, with one request in flight at a time.
+"""ISR changes reach the controller, whatever it answers, with one request in flight at a time.
 
-Method: a scripted controller; time moves only when the test moves it. Requests are encoded as they would be sent, to
-make sure that their fields fit their version.
+Method: use a scripted controller; time passes only when the test moves the clock. Encode requests as they would be
+sent, to make sure that their fields fit their version.
 """
 
 import pytest
@@ -160,7 +160,7 @@ def test_each_partition_has_its_answer():
         ("t", 2, ErrorCode.UNKNOWN_SERVER_ERROR),
         ("t", 3, ErrorCode.UNKNOWN_SERVER_ERROR),
     ]
-    # A change that is retried after an error waits for the end of a pause.
+    # A change that is retried after an error first waits for the end of a pause.
     bench.submit(1)
     assert bench.sent == []
     bench.pause()

@@ -1,7 +1,6 @@
 """The last stable offset follows the high watermark up to the oldest open transaction, and notifies its watchers.
 
-Method: a high watermark that the test moves; random transactions, with results compared to a computation over all
-batches.
+Method: move a high watermark; run random transactions, and compare the results with a computation over all batches.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ class Moving:
     """Both offsets of a partition, and the notifications of a watcher.
 
     Args:
-        offset: the initial value of both.
+        offset: the initial value of both offsets.
         unstable: the first offset of an earlier transaction.
     """
 
@@ -143,7 +142,7 @@ def test_truncation():
     assert moving.stable.offset == 2
     told: list[int] = []
     moving.stable.watch(told.append)
-    # The transaction is kept at first, then removed.
+    # The transaction is first kept, and then removed.
     moving.high.truncate(3, 3, BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, ""))
     moving.stable.truncate(3, 2)
     assert (moving.stable.offset, told) == (2, [COMPLETES_ANY_FETCH_BYTES])

@@ -1,6 +1,6 @@
 """A single broker leads the partitions that its metadata image assigns to it, and no others.
 
-Method: a directory on an in-memory disk, whose topics are changed by `LocalTopics`.
+Method: use a directory on an in-memory disk, and change its topics through `LocalTopics`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A consumer is sent to the follower in its rack that has the most records.
 
-Method: positions and racks in a table; the choices are those of Kafka's `RackAwareReplicaSelector`.
+Method: check a table of positions and racks; the choices are those of Kafka's `RackAwareReplicaSelector`.
 """
 
 import pytest

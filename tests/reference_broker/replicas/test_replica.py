@@ -1,6 +1,6 @@
 """A replica decides how much of its log is committed, notifies its watchers, and knows the leader epoch.
 
-Method: a log on an in-memory disk, whose background work the test holds back. See `test_roles.py` for roles.
+Method: use a log on an in-memory disk, and hold back its background work. See `test_roles.py` for roles.
 """
 
 import gc

@@ -1,7 +1,7 @@
-"""Replicas get roles by partition name; handlers find the replicas that lead, and listeners are told of each step.
+"""Replicas get their roles by partition name; handlers find leading replicas, and listeners are told of each step.
 
-Method: a directory on an in-memory disk, whose topics are changed by `LocalTopics`. See `test_local_roles.py` for the
-roles that a metadata image assigns.
+Method: use a directory on an in-memory disk, and change its topics through `LocalTopics`. See `test_local_roles.py` for
+the roles that a metadata image assigns.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def test_what_does_not_exist(hosted: Hosted, topic: str, number: int) -> None:
 
 
 def test_what_other_brokers_have(hosted: Hosted) -> None:
-    """Clients look elsewhere after NOT_LEADER_OR_FOLLOWER."""
+    """After NOT_LEADER_OR_FOLLOWER, clients look for another leader."""
     topic = hosted.topics.metadata.image.topics["old"]
     elsewhere = topic.partitions[0]._replace(replicas=(2,), leader=2)
     partitions = (*topic.partitions, elsewhere, UNKNOWN_PARTITION, elsewhere)
     hosted.topics.metadata.publish([topic._replace(partitions=partitions)])
     assert refusal(hosted, "old", 2) is ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert refusal(hosted, "old", 3) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "it is not known to be anywhere"
+    assert refusal(hosted, "old", 3) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no broker is known to have it"
     assert refusal(hosted, "old", 4) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 

@@ -1,8 +1,8 @@
 """Whatever happens to a partition on three brokers, no acknowledged record is lost, and leaders agree.
 
-Method: hypothesis, or a seed for longer histories, chooses fetches, lost responses, terms that brokers learn late,
-answers to AlterPartition with each code, deaths and the passing of time. Acknowledged records are in the log of every
-broker that the controller considers in sync, and a leader behaves like one rebuilt from the same records.
+Method: let hypothesis, or a seed for longer histories, choose fetches, lost responses, terms that brokers learn late,
+answers to AlterPartition with each code, deaths and the passing of time. Acknowledged records must be in the log of
+every broker that the controller considers in sync, and a leader must behave like one rebuilt from the same records.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.thorough import sampled
 FOLLOWERS = st.sampled_from([2, 3])
 ANY = st.sampled_from(BROKERS)
 
-#: Errors for the partition and for the whole request that the scripted controller never gives on its own.
+#: Errors for a partition or a whole request that the scripted controller never returns on its own.
 CODES = [
     ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.NOT_CONTROLLER,
@@ -37,7 +37,7 @@ WHOLE = [None, ErrorCode.STALE_BROKER_EPOCH, ErrorCode.CLUSTER_AUTHORIZATION_FAI
 
 
 class Cluster(RuleBasedStateMachine):
-    """The partition, and the events that may happen to it."""
+    """The partition, and the events that may affect it."""
 
     @initialize(min_insync_replicas=st.integers(1, 2))
     def begin(self, min_insync_replicas: int) -> None:
@@ -138,10 +138,10 @@ TestCluster = pytest.mark.thorough(Cluster.TestCase)
 
 
 class Chance:
-    """Random events: each history has its own weights, so that every rare event is frequent in some history.
+    """Random events: each history has its own weights, so every rare event is frequent in some history.
 
     Args:
-        seed: determines everything.
+        seed: determines all choices.
     """
 
     def __init__(self, seed: int) -> None:

@@ -1,6 +1,6 @@
-"""The rate of throttled replication is measured as Apache Kafka measures it, and only throttled replicas count.
+"""The rate of throttled replication is measured as by Apache Kafka, and includes only throttled replicas.
 
-Method: bytes at chosen times, with the default samples: eleven samples of one second.
+Method: record bytes at chosen times, with the default of eleven samples of one second each.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def test_the_rates_of_a_broker(
 
 @pytest.mark.parametrize("value", ["", "-1", "many"])
 def test_a_rate_that_is_none_has_no_effect(value: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Other programs may write anything to the registry."""
+    """Other programs may write any value to the registry."""
     quotas = ReplicationQuotas(1, 11, 1_000)
     quotas.configure_broker({LEADER: "3"}, {})
     quotas.configure_broker({LEADER: value, FOLLOWER: "4"}, {})

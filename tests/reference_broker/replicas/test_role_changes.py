@@ -1,6 +1,6 @@
-"""LeaderAndIsr and StopReplica are answered with the same codes as by Apache Kafka 3.9.1, before anything is changed.
+"""LeaderAndIsr and StopReplica are answered with Apache Kafka 3.9.1's codes before anything is changed.
 
-Method: tables of known states and requests.
+Method: check tables of known states and requests.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tests.reference_broker.replicas.controlled_broker import (
 )
 
 P0, P1 = ("t", 0), ("t", 1)
-#: In leader epoch 3, partition epoch 5.
+#: A replica known in leader epoch 3 and partition epoch 5.
 KNOWN = KnownReplica(leader_epoch=3, partition_epoch=5, topic_id=ID)
 OTHER_ID = b"o" * 16
 

@@ -1,6 +1,6 @@
-"""A replica takes every edge of its table and no other, and the operations that a role allows end with it.
+"""A replica takes every edge of its table and no other, and the operations that a role allows end when the role does.
 
-Method: a log on an in-memory disk, whose background work the test holds back, so that appends and syncs wait.
+Method: use a log on an in-memory disk, and hold back its background work to make appends and syncs wait.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def code(result: Appended | BrokerError) -> ErrorCode:
     return result.code if isinstance(result, BrokerError) else ErrorCode.NONE
 
 
-#: How a replica gets into each role, from any role that the table allows.
+#: The step that puts a replica into each role, from any role that the table allows.
 STEPS: dict[Role, Callable[[Bench], None]] = {
     Role.LEADER: Bench.lead,
     Role.PROMOTING: Bench.promote,
@@ -194,7 +194,7 @@ def test_only_a_leader_appends(role: Role, expected: ErrorCode) -> None:
     ],
 )
 def test_who_waits_for_a_leader_is_refused_when_it_leads_no_more(step: Role, expected: ErrorCode) -> None:
-    """Role listeners are called first: coordinators resign before the end of the role looks like a failed log."""
+    """Role listeners are called first: coordinators resign before the end of the role could look like a failed log."""
     bench = in_role(Role.LEADER)
     bench.append(b"x" * 500)
     bench.append(b"y" * 500, "waiting")  # waits for a new segment

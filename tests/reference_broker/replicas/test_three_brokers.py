@@ -1,6 +1,6 @@
 """Whatever happens to three brokers, no acknowledged record is lost, and all replicas end up in sync and identical.
 
-Method: histories chosen by seed (see `three_brokers`), each of which ends with a period without faults.
+Method: run histories determined by seeds (see `three_brokers`), each of which ends with a period without faults.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def test_what_was_acknowledged_is_never_lost(seed: int) -> None:
 
 
 def test_much_is_acknowledged_in_spite_of_everything() -> None:
-    """Otherwise the histories would prove less than they seem to."""
+    """Otherwise, the histories would prove less than they seem to."""
     brokers = ThreeBrokers(1)
     for _ in range(_STEPS):
         brokers.step()

@@ -1,7 +1,7 @@
 """Three brokers that replicate two partitions: real leaders, sessions, followers and logs, without sockets.
 
-Events are random: requests overtake one another, answers are lost, processes are killed, disks fail, and the power is
-cut if each record is synced. The controller is a few lines of code, and its answers may be lost as well.
+Events are random: requests overtake one another, answers are lost, processes are killed, and disks fail; if each record
+is synced, the power may be cut. The controller is a few lines of code, and its answers may be lost as well.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ PARTITIONS: tuple[int, ...] = (0, 1)
 _LAG_MAX_MS = 3_000
 _NEVER = str(2**63 - 1)
 
-#: The number of rounds of 50 ms after which everything has come to rest: a lost request takes the longest.
+#: The number of rounds of 50 ms after which everything must have come to rest; a lost request takes the longest.
 _ROUNDS = 120
 
 PartitionData = AlterPartitionResponse.PartitionData
@@ -53,7 +53,7 @@ _Outcome = Message | Exception
 
 
 class _Checkpoint(NamedTuple):
-    """The entries for a log in a broker's checkpoints."""
+    """A log's entries in its broker's checkpoints."""
 
     high_watermark: int = 0
     log_start_offset: int = 0
@@ -192,7 +192,7 @@ class _Broker:
 
 
 class _Sent(NamedTuple):
-    """A follower's request: the sender, the sender's life, and the content."""
+    """A follower's request: the sender, the run of the sender's process, and the content."""
 
     broker: _Broker
     epoch: int
@@ -204,11 +204,11 @@ class ThreeBrokers:
     """The brokers, their controller, and all messages in transit.
 
     Args:
-        seed: determines everything.
+        seed: determines all choices.
 
     Attributes:
-        acknowledged: the values acknowledged as being on all in-sync replicas, by partition and offset.
-        committed: the batches seen below any high watermark, by partition and base offset.
+        acknowledged: the values acknowledged as being on all in-sync replicas, keyed by partition and offset.
+        committed: the batches seen below any high watermark, keyed by partition and base offset.
     """
 
     def __init__(self, seed: int) -> None:
@@ -231,7 +231,7 @@ class ThreeBrokers:
         self.asked: list[tuple[AlterPartitionRequest, Callable[[_Outcome], None]]] = []
         self.answers: list[tuple[_Outcome, Callable[[_Outcome], None]]] = []
         self.requests: list[_Sent] = []
-        #: Requests that wait at a leader for records, with that leader.
+        #: Requests that wait for records at a leader, each with that leader.
         self.waiting: dict[DelayedOperation, tuple[_Sent, _Broker]] = {}
         self.responses: list[tuple[_Sent, _Outcome]] = []
         self.acknowledged: list[dict[int, bytes]] = [{} for _ in PARTITIONS]
@@ -278,7 +278,7 @@ class ThreeBrokers:
         replica.append(data, parse_header(data), self.now_ms, appended)
 
     def delete_records(self) -> None:
-        """Make a leader's log begin later, perhaps in the middle of a batch."""
+        """Make a leader's log begin at a later offset, perhaps in the middle of a batch."""
         broker = self._any()
         replica = broker.replicas[self.chance.choice(PARTITIONS)]
         log = replica.log
@@ -295,7 +295,7 @@ class ThreeBrokers:
                     self.requests.append(_Sent(broker, broker.epoch, fetcher, planned))
 
     def serve(self) -> None:
-        """Let a request arrive or be lost; its response may be lost as well."""
+        """Let a request arrive or get lost; its response may get lost as well."""
         if not self.requests:
             return
         sent = self.requests.pop(self.chance.randrange(len(self.requests)))
@@ -325,10 +325,10 @@ class ThreeBrokers:
             if sent.broker.is_alive and sent.broker.epoch == sent.epoch:
                 sent.fetcher.answered(outcome, self.now_ms)
 
-    # Time, and work in the background.
+    # Time and background work.
 
     def run(self) -> None:
-        """Do some of the background work."""
+        """Perform some of the background work."""
         for broker in self.brokers.values():
             if broker.is_alive:
                 broker.work.run(None if self.is_calm else self.chance.choice([0, 1, 3]))
@@ -350,7 +350,7 @@ class ThreeBrokers:
     # The controller.
 
     def control(self) -> None:
-        """Change ISRs and answer; requests and answers may be lost."""
+        """Change ISRs as requested, and answer; requests and answers may be lost."""
         if self.asked:
             request, done = self.asked.pop(0)
             lost = ConnectionLost("no answer from the controller")
@@ -423,7 +423,7 @@ class ThreeBrokers:
         broker.disks[self.chance.choice(PARTITIONS)].plan = plan
 
     def kill(self, broker: _Broker | None = None) -> None:
-        """Kill a process, or cut the power if nothing is acknowledged before it is synced."""
+        """Kill a process, or cut the power if records are acknowledged only after a sync."""
         broker = self._any() if broker is None else broker
         if not broker.is_alive:
             return
@@ -502,7 +502,7 @@ class ThreeBrokers:
         disk.plan = plan
 
     def settle(self) -> None:
-        """Let everything come to rest without further faults, after which all replicas are in sync and identical."""
+        """Let everything come to rest without further faults; then all replicas must be in sync and identical."""
         self.is_calm = True
         for broker in self.brokers.values():
             for disk in broker.disks.values():

@@ -1,6 +1,6 @@
 """Every resource in a request gets one result, and the response waits for all of them.
 
-Method: resources that are changed immediately, later, or not at all.
+Method: use resources that are changed immediately, later, or not at all.
 """
 
 from collections.abc import Callable
@@ -46,7 +46,7 @@ def test_each_resource_has_a_result_and_the_answer_waits_for_all() -> None:
         except StopIteration as end:
             results = end.value
             break
-    assert yields == 2 * len(names)  # one turn to count and one to change each resource
+    assert yields == 2 * len(names)  # each resource takes one turn to count and one to change
     answer = parts.respond(AlterConfigsResponse(responses=results))
     assert isinstance(answer, DelayedOperation)
     assert answer.response is None

@@ -1,7 +1,7 @@
-"""Every handler registers itself for existing versions, and the broker advertises no others.
+"""Every handler registers itself for existing versions, and the broker advertises no other versions.
 
-Method: the registry is loaded and compared with the modules of the package and with the table of APIs; valid and
-invalid handlers for the example's API are added to it.
+Method: load the registry, and compare it with the modules of the package and with the table of APIs; add valid and
+invalid handlers for the example's API to it.
 """
 
 import pkgutil
@@ -34,7 +34,7 @@ from kafkawire.sdk.protocol.versions import VersionRange
 
 GREET = OWN[OwnKey.GREET]
 
-#: Values for versions that a type checker would refuse.
+#: Values for versions that a type checker would reject.
 ANYTHING: list[Any] = ["0", "1"]
 
 
@@ -108,7 +108,7 @@ def test_handlers_of_every_form(function):
 
 
 def handle_of(call, request, *, groups, topics, more=()):
-    """Return the parts that the handler received."""
+    """Return the parts of the broker that the handler received."""
     return groups, topics, more
 
 
@@ -124,7 +124,7 @@ def test_a_broker_has_the_parts_that_handlers_may_name(bench):
 
 
 def handle_orders(call, request, *, control_requests):
-    """Return the part that the handler received."""
+    """Return the part of the broker that the handler received."""
     return control_requests
 
 
@@ -157,7 +157,7 @@ def test_own_handlers_stand_beside_the_brokers():
 
 @pytest.fixture
 def registered():
-    """Handlers with two scopes for APIs that have none yet; one of them only runs on a controller."""
+    """Handlers with two scopes, for APIs that have no handler; one of them runs only on a controller."""
     load()
     before = dict(REGISTERED)
     serves(ApiKey.ENVELOPE, scope=Scope.CLUSTER, only_on_controller=True)(handle)

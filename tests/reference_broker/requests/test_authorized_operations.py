@@ -1,7 +1,7 @@
-"""A client that asks for its authorized operations gets all of them.
+"""A client that asks for its authorized operations is told that it may perform all of them.
 
-Method: the numbers come from Apache Kafka 4.3.0 without an authorizer; the tests of Metadata, DescribeGroups and
-ConsumerGroupDescribe in `apis/` cover their place in responses.
+Method: compare with the numbers that Apache Kafka 4.3.0 returns without an authorizer; the tests of Metadata,
+DescribeGroups and ConsumerGroupDescribe in `apis/` cover their place in responses.
 """
 
 from kafkawire.reference_broker.requests.authorized_operations import (

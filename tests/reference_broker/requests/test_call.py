@@ -1,4 +1,4 @@
-"""A call contains the data of one request, and the parts that all requests share."""
+"""A call contains the data of one request, and the parts of the broker that all requests share."""
 
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.sdk.protocol.connection import Request

@@ -1,6 +1,6 @@
-"""A delayed operation completes once; a cancelled one releases what it holds.
+"""A delayed operation completes exactly once; a cancelled operation releases what it holds.
 
-Method: callbacks that record their arguments.
+Method: use callbacks that record their arguments.
 """
 
 from typing import Any
@@ -51,7 +51,7 @@ def test_a_completed_operation_cannot_be_cancelled():
 
 
 def completed_by_another():
-    """Return an operation whose work ends with an operation that is already completed."""
+    """Return an operation whose work ends by returning another operation, which is already completed."""
     other, waiting = DelayedOperation(), DelayedOperation()
     other.complete(FIRST)
     waiting.steps = made(other)
@@ -79,7 +79,7 @@ def cancelled():
 
 @pytest.mark.parametrize("make", [completed_by_another, completed, cancelled])
 def test_an_operation_that_has_ended_refers_to_nothing(make):
-    """Otherwise, a request with all its records would stay in memory for as long as the operation."""
+    """Otherwise, a request and all its records would stay in memory for as long as the operation does."""
     waiting = make()
     assert (waiting.on_cancel, waiting.steps, waiting._then, waiting._otherwise) == (None, None, None, None)
 

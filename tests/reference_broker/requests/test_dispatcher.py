@@ -1,6 +1,6 @@
-"""A request goes to the handler of its API, along with the parts of the broker that the handler asks for.
+"""A request is passed to the handler of its API, along with the parts of the broker that the handler asks for.
 
-Method: the example's API, served by handlers of the test.
+Method: serve the example's API with the test's own handlers.
 """
 
 from typing import Any
@@ -59,7 +59,7 @@ def test_what_takes_long_is_done_in_pieces(bench, entries):
 
 
 def test_some_apis_are_the_controllers(bench):
-    """The broker may become the controller, or stop being it, at any time; other APIs do not check this."""
+    """The broker may become the controller, or cease to be, at any time; other APIs do not check this."""
     asked = []
 
     def is_controller():

@@ -1,6 +1,6 @@
-"""Every API can report in every served version that a request has failed, with an error for each element.
+"""In every served version, every API can report that a request has failed, with an error for each element.
 
-Method: requests with two elements in each array are answered with an error; the response is encoded and decoded.
+Method: answer requests with two elements in each array with an error, and encode and decode the response.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _value(field):
 
 
 def codes(message: Message, version: int) -> list[int]:
-    """Return the error codes of a message; a structure with its own code stands for the structures inside it."""
+    """Return the error codes in a message; a structure's own code stands for those of the structures inside it."""
     fields = {field.name: field for field in message.FIELDS if version in field.versions}
     for name in ("error_code", "partition_error_code"):
         if name in fields:
@@ -131,7 +131,7 @@ response:
 
 
 def test_a_response_of_any_other_shape(bench, tmp_path):
-    """Codes in a separate structure, elements without a name: the response contains as much as it can."""
+    """If codes are in a separate structure or elements have no name, the response contains as much as it can."""
     with own_package(tmp_path, {"nest": OWN}) as (_, apis):
         api = apis.APIS[apis.ApiKey.NEST]
         request = api.request([1.5], ["a", "b"])

@@ -1,6 +1,6 @@
-"""A large request is handled in pieces, with turns for other connections in between; a small one, immediately.
+"""A large request is handled in steps, with turns for other connections in between; a small one is handled immediately.
 
-Method: the test's own handlers, one step at a time; connections that take turns through a list of deferred calls.
+Method: run the test's own handlers one step at a time; let connections take turns through a list of deferred calls.
 `apis/test_large_requests.py` covers large requests of each kind.
 """
 
@@ -31,14 +31,14 @@ FIRST = HeartbeatResponse(1)
 
 
 def working(entries: int, answer):
-    """Return the work generator of a handler."""
+    """Return the work generator of a handler of large requests."""
     for _ in range(entries):
         yield
     return answer
 
 
 def begun(work: Work[Any]) -> Any:
-    """Handle the first piece of a request; tests look at the type of the answer."""
+    """Handle the first step of a request; tests check the type of the answer."""
     return begin(work)
 
 

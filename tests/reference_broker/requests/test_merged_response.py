@@ -1,6 +1,6 @@
-"""A response is complete once all parts have arrived; it keeps their order, and repeats repeated names up to a limit.
+"""A response is complete once all parts have arrived; it keeps their order, and answers repeated names up to a limit.
 
-Method: parts added by hand; requests with repeated names, sent to a broker without sockets.
+Method: add parts directly; then send requests with repeated names to a broker without sockets.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def commit(bench, metadata=""):
 Group = OffsetFetchRequest.OffsetFetchRequestGroup
 Topics = OffsetFetchRequest.OffsetFetchRequestTopics
 
-#: These let each request name ten times as many entries as allowed.
+#: Constants that let each request name ten times as many entries as are allowed.
 METADATA = "m" * 4_000
 TOO_MANY = 16 * 1024 * 1024 // len(METADATA) + 1
 
@@ -159,7 +159,7 @@ def test_first_of_each_is_no_repetition(bench, monkeypatch):
 
 
 def test_each_entry_gives_way_whenever_it_is_looked_at(bench):
-    """That is when it is counted, when it is handled, when repetitions are counted, and when the response is filled."""
+    """A turn may end while entries are counted, handled, counted as repetitions, or filled into the response."""
 
     def respond(parts: list[HeartbeatResponse]) -> Message:
         return parts[-1]

@@ -1,4 +1,4 @@
-"""A peer's text contains everything that is known about it."""
+"""The text form of a peer contains everything that is known about it."""
 
 from kafkawire.reference_broker.config.endpoints import Listener
 from kafkawire.reference_broker.requests.peer import ANONYMOUS, Peer

@@ -1,6 +1,6 @@
-"""A request passes through the elements in order; a failure in a handler is answered, and logged once.
+"""A request passes through the elements of the path in order; a failure in a handler is answered, and logged once.
 
-Method: a broker without sockets, with replaced handlers or elements.
+Method: use a broker without sockets, with replaced handlers or elements.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ REQUEST = MetadataRequest([MetadataRequest.MetadataRequestTopic(name="t")])
 
 @dataclass
 class Asked:
-    """A broker that handles every request with a function of the test."""
+    """A broker that handles every request with a function supplied by the test."""
 
     bench: BrokerBench
 

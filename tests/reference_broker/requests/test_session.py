@@ -1,6 +1,6 @@
 """A session answers in order, one request at a time, pauses reading when requests queue up, and closes on errors.
 
-Method: a wire that records the written bytes, and a queue of deferred calls that the test runs.
+Method: use a wire that records the written bytes, and a queue of deferred calls, and run the calls.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tests.reference_broker.storage.produced_batches import produced, values_in
 
 
 class Client:
-    """A client, and the session on the other side."""
+    """A client, and the session on the broker's side."""
 
     def __init__(self, bench, **options) -> None:
         self.bench = bench
@@ -327,7 +327,7 @@ def test_quota_mutes_the_connection_after_the_response(client, monkeypatch):
     assert client.paused == [True]
     client.send(MetadataRequest(None), 12)
     assert [answer.throttle_time_ms for answer in client.answers()] == [500]
-    assert client.session.is_waiting, "the client waits for the broker, not the reverse"
+    assert client.session.is_waiting, "the client waits for the broker, and not the reverse"
     client.bench.advance(499)
     client.run_deferred()
     assert not client.answers()
@@ -359,7 +359,7 @@ def test_session_that_ends_takes_no_more_but_sends_what_is_delayed(client):
     assert not client.session.held_bytes
 
 
-#: A controller's requests, with the state of all partitions.
+#: The controller's requests, which may contain the state of all partitions.
 CONTROL = (ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA)
 
 

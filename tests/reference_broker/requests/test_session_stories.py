@@ -1,11 +1,12 @@
 """A session answers each request once and in order, and behaves like a new one after any trouble.
 
 Goal: a request is handled once the previous one has been answered, but not while the client leaves responses unread or
-a quota mutes it. Reading is paused for exactly as long as a request has to wait. A slow request, a quota, a slow client
-or an error leaves no trace afterwards.
+a quota mutes it. Reading is paused for exactly as long as a request has to wait. Slow requests, quotas, slow clients
+and errors leave no trace.
 
-Method: stories of requests (which the test's handler answers immediately, later, in pieces or never), deferred calls,
-time, and connections that end. Then the trouble ends, and the session runs one more story alongside a new one.
+Method: run stories of requests (which the test's handler answers immediately, later, in steps or never), deferred
+calls, passing time, and connections that end. Then end the trouble, and let the session run one more story alongside a
+new one.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Scene:
 
     Attributes:
         answered: the numbers of the requests whose responses the client has received, in order.
-        paused: the session's calls that pause (True) and resume (False) reading.
+        paused: the session's calls, in order, that pause (True) and resume (False) reading.
     """
 
     def __init__(self, bench: BrokerBench, now_ms: int) -> None:
@@ -175,7 +176,7 @@ class Scene:
             delayed.complete_by(fail)
 
     def _waiting(self) -> list[tuple[int, DelayedOperation]]:
-        """Return the requests that wait for completion: none or one."""
+        """Return the requests that wait for completion; there is at most one."""
         return [entry for entry in self.delayed.items() if self._is_unanswered(entry[0]) and entry[1].steps is None]
 
     def _turn(self) -> None:

@@ -1,4 +1,4 @@
-"""One run of a cluster without faults, which the tests of its clients inspect."""
+"""One run of a cluster without faults, for the tests of its clients to inspect."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafkawire.reference_broker.simulation.simulation import Simulation, quiet
 
 @pytest.fixture(scope="session")
 def calm() -> Simulation:
-    """A completed run in which nothing was broken."""
+    """A completed run without faults."""
     with quiet() as defects:
         simulation = Simulation(Plan(1, is_synced=False, steps=()), defects)
         simulation.run()

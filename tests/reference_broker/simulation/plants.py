@@ -1,4 +1,4 @@
-"""Faults that each break one behaviour of the broker, planted by name, which the simulation has to find."""
+"""Named faults, each of which breaks one behaviour of the broker; the simulation has to find them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kafkawire.sdk.protocol.tables.enums import Acks
 
 __all__ = ["PLANTS", "planted"]
 
-#: Named faults; each is a context manager.
+#: The faults, keyed by name; each is a context manager.
 PLANTS: dict[str, Callable[[], contextlib.AbstractContextManager[object]]] = {}
 
 
@@ -59,13 +59,13 @@ def _high_watermark_of_the_fastest_follower() -> Any:
 
 @_plant
 def _no_check_of_the_last_fetched_epoch() -> Any:
-    """Followers never truncate, so logs may differ where only one of them has records."""
+    """Followers never truncate, so logs may differ where only one of them has the right records."""
     return patch.object(follower_reads, "divergence", lambda log, wanted: None)
 
 
 @_plant
 def _truncation_to_the_high_watermark() -> Any:
-    """As before KIP-101: a follower begins by truncating to its high watermark."""
+    """As before KIP-101, a follower begins by truncating its log to its high watermark."""
 
     def begin(self: Any) -> None:
         self._truncate(min(self.replica.log.high_watermark, self.replica.log.next_offset))
@@ -121,7 +121,7 @@ def _uncommitted_transactions_are_read() -> Any:
 
 @_plant
 def _replies_of_coordinators_before_replication() -> Any:
-    """A coordinator says that an offset is committed when only its own log has it."""
+    """A coordinator reports that an offset is committed when only its own log has it."""
 
     def await_commit(self: Any, pending: Any) -> None:
         self._reply(pending, None)
@@ -131,7 +131,7 @@ def _replies_of_coordinators_before_replication() -> Any:
 
 @_plant
 def _markers_lost_with_their_coordinator() -> Any:
-    """The next coordinator does not end a transaction whose outcome was already decided."""
+    """The next coordinator does not end a transaction whose outcome has been decided."""
     real = TransactionShard.loaded
 
     def loaded(self: Any, now_ms: int) -> None:
@@ -159,7 +159,7 @@ def _no_new_epoch_for_a_producer() -> Any:
 
 @_plant
 def _producers_forgotten_by_new_leaders() -> Any:
-    """A follower that becomes the leader loses what it has learned about producers."""
+    """A follower that becomes the leader loses everything that it has learned about producers."""
     real = PartitionLog.lead
 
     def lead(self: Any, leader_epoch: int) -> None:
@@ -172,7 +172,7 @@ def _producers_forgotten_by_new_leaders() -> Any:
 
 @_plant
 def _no_repeated_sequences_noticed() -> Any:
-    """A batch that is resent is appended again."""
+    """A resent batch is appended again."""
     from kafkawire.reference_broker.storage.producers import producers
 
     stack = contextlib.ExitStack()

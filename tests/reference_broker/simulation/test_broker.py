@@ -1,6 +1,6 @@
-"""A broker in virtual time: its start, a start that fails, a stop and a kill.
+"""A broker in virtual time starts, fails to start, stops, and is killed.
 
-Method: one broker of a cluster, whose core and registry are inspected.
+Method: run one broker of a cluster, and inspect its core and its registry.
 """
 
 from __future__ import annotations

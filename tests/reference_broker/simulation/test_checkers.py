@@ -1,6 +1,6 @@
-"""Each checker notices the violation that it is meant to notice.
+"""Each checker detects the violation that it is meant to detect.
 
-Method: a cluster at rest, in which one thing is changed at a time.
+Method: change one thing at a time in a cluster at rest.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def replica_of(simulation: Simulation, broker_id: int) -> Replica:
 
 @pytest.fixture
 def checkers(calm: Simulation) -> Checkers:
-    """Checkers that have seen the cluster once."""
+    """Checkers that have checked the cluster once."""
     checkers = Checkers(calm.cluster)
     for broker in calm.cluster.brokers.values():
         checkers.check_broker(broker)

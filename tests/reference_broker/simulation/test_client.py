@@ -1,6 +1,6 @@
-"""The scripts of a client are sent responses and errors, and resume after pauses.
+"""A client's scripts are sent responses and errors, and resume after pauses.
 
-Method: scripts that record what they are sent, in a cluster of three brokers.
+Method: run scripts that record what they are sent, in a cluster of three brokers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A cluster in virtual time: however a broker dies, it restarts from the disk that it left behind.
+"""However a broker in virtual time dies, it restarts from the disk that it left behind.
 
-Method: three brokers without clients.
+Method: run three brokers without clients.
 """
 
 from __future__ import annotations

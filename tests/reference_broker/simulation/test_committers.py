@@ -1,6 +1,6 @@
-"""Committers in virtual time: the coordinator's offset is between the last one acknowledged and the last one sent.
+"""In virtual time, a coordinator's offset is between the last one acknowledged and the last one sent.
 
-Method: the committer of a run, and made-up answers.
+Method: use the committer of a run, and made-up answers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Consumers in virtual time read committed records, without aborted ones."""
+"""Consumers in virtual time read committed records, and no aborted ones."""
 
 from __future__ import annotations
 

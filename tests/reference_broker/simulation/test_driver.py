@@ -1,6 +1,6 @@
-"""The driver in virtual time: a request gets a response, or an error in its place, in time.
+"""With the driver in virtual time, a request gets a response, or an error in its place, in time.
 
-Method: a router with one call to a server that answers, is silent, or hangs up.
+Method: use a router with one call to a server that answers, is silent, or hangs up.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The error codes of coordinators' responses, including those of their parts; a table."""
+"""The error codes in coordinators' responses are found, including those of their parts."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Each fault does something, and a cluster survives it.
+"""Each fault has an effect, and a cluster survives it.
 
-Method: a run with one fault at a time; its trace says what has happened.
+Method: run a cluster with one fault at a time; the run's trace shows what has happened.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The network in virtual time: bytes in order, cuts, and breaks in the middle of a frame.
+"""The network in virtual time delivers bytes in order, and can be cut, or break in the middle of a frame.
 
-Method: two ends that record the frames they receive.
+Method: use two ends that record the frames they receive.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Bench:
         return self.ends[-1]
 
     def connect(self) -> tuple[End, End]:
-        """Return the near and the far end."""
+        """Open a connection; return its near and far ends."""
         self.network.listen(THERE, self.hosts[1], self.end)
         self.network.connect(self.hosts[0], THERE, self.end, self.failures.append)
         self.run()

@@ -1,6 +1,6 @@
 """Each administrative operation changes the cluster.
 
-Method: a run with operations and no faults, whose image is inspected.
+Method: run a cluster with operations but no faults, and inspect its image.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Plans are the same for the same seed and in order of time, and a few hundred seeds have every kind of fault."""
+"""Plans are reproducible and in chronological order, and a few hundred seeds include every kind of fault."""
 
 from __future__ import annotations
 

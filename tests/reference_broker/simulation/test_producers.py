@@ -1,4 +1,4 @@
-"""Producers in virtual time: each batch is stored once, and batches and requests are well formed."""
+"""Producers in virtual time have each batch stored once, and their batches and requests are well formed."""
 
 from __future__ import annotations
 

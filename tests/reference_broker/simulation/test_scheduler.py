@@ -1,6 +1,6 @@
-"""Virtual time: events happen in order of time, on computers that pause and end.
+"""In virtual time, events happen in chronological order, on computers that pause and end.
 
-Method: events that add their names to a list.
+Method: schedule events that add their names to a list.
 """
 
 from __future__ import annotations

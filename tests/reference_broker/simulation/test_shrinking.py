@@ -1,6 +1,6 @@
-"""Shrinking leaves out steps that are not needed for a failure.
+"""Shrinking removes steps that are not needed to reproduce a failure.
 
-Method: runs that fail if certain steps are in the plan.
+Method: shrink runs that fail if certain steps are in the plan.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A cluster of three brokers in virtual time: many histories, and faults planted in the broker.
+"""A cluster of three brokers in virtual time survives many histories, and faults planted in the broker are found.
 
-Method: each seed draws faults and operations; invariants are checked after each step (`checkers.py`). `python -m
-tools.simulate --seeds SEED` shrinks a failing seed and shows it.
+Method: draw faults and operations from each seed, and check invariants after each step (`checkers.py`). `python -m
+tools.simulate --seeds SEED` shrinks a failing seed's history and shows it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from kafkawire.reference_broker.simulation.plan import Plan, plan_of
 from kafkawire.reference_broker.simulation.simulation import simulate
 from tests.reference_broker.simulation.plants import PLANTS, planted
 
-#: The seeds in every test run.
+#: The seeds used in every test run.
 SEEDS = range(8)
 
-#: Every planted fault is found within this many seeds.
+#: The seeds within which every planted fault is found.
 PLANT_SEEDS = range(1_000)
 
 SHOW_DIGESTS = """

@@ -1,6 +1,6 @@
-"""The transformer in virtual time: the output has every input value once, in order.
+"""In virtual time, the transformer's output has every input value once, in order.
 
-Method: the transformer of a run without faults; the runs of `test_simulation.py` replace and pause it.
+Method: inspect the transformer of a run without faults; the runs in `test_simulation.py` replace and pause it.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def committed_in(records: Buffer, aborted: Iterable[Aborted], offset: int = 0) -
 
 
 def committed(log: PartitionLog, max_bytes: int = 2**20, offset: int = 0) -> Iterator[bytes]:
-    """Yield the values that a consumer of committed records reads, by fetches of one batch or up to `max_bytes`."""
+    """Yield the values that a consumer of committed records reads, in fetches of one batch or up to `max_bytes`."""
     while offset < log.last_stable_offset:
         size = max_bytes
         read = log.read(offset, size, at_least_one=True, is_committed=True)
@@ -68,7 +68,7 @@ def committed(log: PartitionLog, max_bytes: int = 2**20, offset: int = 0) -> Ite
 
 
 def _whole(content: bytes) -> bytes:
-    """Return the complete batches at the start of the bytes that were read."""
+    """Return the complete batches at the start of the given bytes."""
     end = 0
     while end + 12 <= len(content):
         size = 12 + int.from_bytes(content[end + 8 : end + 12], "big")

@@ -1,4 +1,4 @@
-"""Helpers that compact a log and return its contents."""
+"""Helpers that compact a log and return its content."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def compact(
     keys_bytes: int = 2**20,
     retired: list[str] | None = None,
 ) -> Compacted:
-    """Compact a log whose background work happens immediately; return the result, or raise the error."""
+    """Compact a log whose background work happens immediately; return the result or raise the error."""
     bounds = CompactionBounds(cleaned_to, log.log_start_offset, log.last_stable_offset, log.recovery_point)
     to_clean = log_to_clean(log.segments, log.config, bounds, now_ms)
     paths: list[str] = [] if retired is None else retired
@@ -63,6 +63,6 @@ def entries_of(log: PartitionLog) -> list[tuple[int, bytes | None, bytes | None]
 
 
 def latest_of(log: PartitionLog) -> dict[bytes, bytes]:
-    """Return the latest value of each key, without keys whose latest record is a tombstone."""
+    """Return the latest value of each key, leaving out keys whose latest record is a tombstone."""
     latest = {bytes(key or b""): value for key, value in records_in(log)}
     return {key: bytes(value) for key, value in latest.items() if value is not None}

@@ -51,7 +51,7 @@ def values(log):
 
 
 def batches_read(read):
-    """Return the batches in the result of a read, which must have at least one."""
+    """Return the batches in the result of a read; there must be at least one."""
     assert read.records is not None
     return list(walk(read.records.read()))
 

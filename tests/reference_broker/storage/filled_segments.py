@@ -1,4 +1,4 @@
-"""Segments of small batches with an index interval of 100 bytes, so that a few batches make several index entries."""
+"""Segments of small batches with an index interval of 100 bytes, so a few batches result in several index entries."""
 
 import dataclasses
 

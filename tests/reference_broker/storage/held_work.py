@@ -23,7 +23,7 @@ class HeldWork:
         self.pending.append((work, done))
 
     def run(self, count: int | None = None) -> None:
-        """Run this many pieces of work; None for all, including work requested by them."""
+        """Run a number of pieces of work; None for all, including the work that they request."""
         while self.pending and count != 0:
             work, done = self.pending.popleft()
             error = None
@@ -35,12 +35,12 @@ class HeldWork:
             count = None if count is None else count - 1
 
     def by_chance(self, chance: Random, counts: Sequence[int]) -> Callable[[bool], None]:
-        """Return a function that runs all of the work, or a number of pieces chosen from these."""
+        """Return a function that runs all of the work, or a number of pieces chosen at random from the given ones."""
         return lambda is_all: self.run(None if is_all else chance.choice(counts))
 
 
 class ShuffledWork:
-    """A `Background` that runs and reports work in any order, as several threads do.
+    """A `Background` that runs and reports work in any order, as several threads would.
 
     Args:
         seed: determines the order.
@@ -51,7 +51,7 @@ class ShuffledWork:
         self._random = Random(seed)
         self._threads = threads
         self._pending: deque[tuple[Callable[[], None], Callable[[Exception | None], None]]] = deque()
-        #: The pending reports on finished work.
+        #: The reports on finished work that have yet to be made.
         self._done: list[tuple[Callable[[Exception | None], None], Exception | None]] = []
 
     def __call__(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
@@ -78,6 +78,6 @@ class ShuffledWork:
         return True
 
     def run(self, count: int | None = None) -> None:
-        """Take this many steps; None for all."""
+        """Take a number of steps; None for all."""
         while count != 0 and self.step():
             count = None if count is None else count - 1

@@ -1,4 +1,4 @@
-"""Batches as producers send them, and values as consumers read them, for the tests of the log."""
+"""Batches as producers send them, and values as consumers read them, for testing the log."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def produced(
     base_sequence: int = NO_SEQUENCE,
     is_transactional: bool = False,
 ) -> bytearray:
-    """Return a batch of these values; timestamps are one millisecond apart unless given."""
+    """Return a batch of these values; unless given, timestamps are one millisecond apart."""
     builder = BatchBuilder(
         2**31 - 1,
         compression,

@@ -1,9 +1,8 @@
 """Batches that a broker must accept or refuse, and the answer of Apache Kafka 4.3 to each.
 
-The answers came from a real broker; `tests/kafka/test_produced_cases.py` asks it again. Ours differ in four cases:
+The answers came from a real broker; `tests/kafka/test_produced_cases.py` verifies them. Ours differ in four cases:
 Kafka never responds to a partition without records, fails on a number with too many bytes, and stores records that no
-reader can use, either because their offsets do not count from 0 or because their lengths in a compressed batch are
-wrong.
+reader can use, either because their offsets do not start at 0 or because their lengths in a compressed batch are wrong.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ __all__ = [
     "changed",
 ]
 
-#: Configurations of the topics for the cases.
+#: The configurations of the topics that the cases need.
 COMPACTED = {"cleanup.policy": "compact"}
 LOG_APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
 NEAR = {"message.timestamp.before.max.ms": "5000000", "message.timestamp.after.max.ms": "1000000"}
@@ -38,7 +37,7 @@ ANY_TIME = {"message.timestamp.after.max.ms": str(2**63 - 1)}
 SMALL = {"max.message.bytes": "300"}
 SMALL_SEGMENTS = {"segment.bytes": str(2**20), "max.message.bytes": str(2**22)}
 
-LATEST = ProduceRequest.SCHEMA.versions.last - 1  # the last version with topic names
+LATEST = ProduceRequest.SCHEMA.versions.last - 1  # the last version that has topic names
 _BEFORE_ZSTANDARD = 6
 
 _LENGTH = struct.Struct(">i")
@@ -60,7 +59,7 @@ _KINDS = {
 #: Timestamp, key and value of each record.
 Records = list[tuple[int, bytes | None, bytes | None]]
 
-#: The highest timestamp of a batch, its type, and (offset in the batch, timestamp) of each record.
+#: A batch's highest timestamp and timestamp type, and (offset in the batch, timestamp) of each record.
 Stored = tuple[int, TimestampType, tuple[tuple[int, int], ...]]
 
 
@@ -69,13 +68,13 @@ class Case(NamedTuple):
 
     Attributes:
         name: what is unusual about the batch.
-        records: the records field of the request.
+        records: the `records` field of the request.
         code: Kafka's answer; None if it never answers.
-        bad: the indexes of the records named in the answer.
+        bad: the indexes of the records that the answer names.
         config: the configuration of the topic.
         version: the version of the request.
-        stored: the batch as Kafka stores it, where that matters.
-        ours: the reference broker's answer, if different.
+        stored: the batch as Kafka stores it; None if that does not matter.
+        ours: the reference broker's answer, if it differs.
     """
 
     name: str
@@ -96,7 +95,7 @@ class Case(NamedTuple):
 
 
 def changed(data: bytes, **fields: int) -> bytes:
-    """Return a batch with other numbers in its header and a correct checksum."""
+    """Return a batch with changed numbers in its header and a correct checksum."""
     found = bytearray(data)
     for name, value in fields.items():
         struct.pack_into(f">{_KINDS[name]}", found, getattr(formats, f"BATCH_{name.upper()}_AT"), value)
@@ -106,14 +105,14 @@ def changed(data: bytes, **fields: int) -> bytes:
 
 
 def _with_payload(payload: bytes, count: int, now_ms: int, compression: Compression = Compression.NONE) -> bytes:
-    """Return a batch with these exact bytes after its header."""
+    """Return a batch with exactly these bytes after its header."""
     data = bytearray(_batch([(now_ms, b"k", b"v")])[: formats.BATCH_HEADER_BYTES]) + payload
     _LENGTH.pack_into(data, formats.BATCH_BATCH_LENGTH_AT, len(data) - formats.BATCH_BATCH_LENGTH_COUNTS_FROM)
     return changed(bytes(data), attributes=compression, records_count=count, last_offset_delta=count - 1)
 
 
 def _record(body: bytes, length: int | None = None) -> bytes:
-    """Return a short record after its length, which may be wrong."""
+    """Return a short record preceded by its length, which may be wrong."""
     return bytes([2 * (len(body) if length is None else length)]) + body
 
 
@@ -125,7 +124,7 @@ def _batch(records: Records, compression: Compression = Compression.NONE) -> byt
 
 
 def _with_offsets(offsets: list[int], now_ms: int, compression: Compression) -> bytes:
-    """Return a batch whose records have wrong offsets, although its header looks right."""
+    """Return a batch whose records have wrong offsets, although its header looks correct."""
     records = b"".join(_record(bytes([0, 0, 2 * offset, 1, 2, 65, 0])) for offset in offsets)
     payload = records if compression == Compression.NONE else bytes(compress(compression, records))
     return _with_payload(payload, len(offsets), now_ms, compression)
@@ -260,7 +259,7 @@ def _records(now_ms: int) -> list[Case]:
 
     def both(name: str, payload: bytes, code: ErrorCode, compressed: ErrorCode, count: int = 1) -> list[Case]:
         packed = _with_payload(bytes(compress(gzip, payload)), count, now_ms, gzip)
-        # A refused batch is refused in every form.
+        # A batch that is refused is refused in every form.
         ours = None if {code, compressed} == {ErrorCode.NONE} else invalid
         return [
             Case(name, _with_payload(payload, count, now_ms), code, ours=ours),

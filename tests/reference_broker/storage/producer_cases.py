@@ -1,4 +1,4 @@
-"""Batches of idempotent producers, a log that has only their headers, and the answer to each batch."""
+"""Batches from idempotent producers, a log that keeps only their headers, and the answer to each batch."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Sent(NamedTuple):
         return self._replace(producer=self.producer + by)
 
 
-#: The batches already appended, the batch to send, and its offset or error.
+#: The batches that have been appended, the batch to send, and its offset or error.
 CASES: list[tuple[list[Sent], Sent, int | ErrorCode]] = [
     ([], Sent(0), 0),
     ([], Sent(7, epoch=3), 0),
@@ -92,7 +92,7 @@ CASES: list[tuple[list[Sent], Sent, int | ErrorCode]] = [
 
 
 class Log:
-    """Producers, and the offsets that a log would assign."""
+    """The producer state, and the offsets that a log would assign."""
 
     def __init__(self) -> None:
         self.producers = Producers()

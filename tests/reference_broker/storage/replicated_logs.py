@@ -20,7 +20,7 @@ __all__ = ["CONFIG", "FOLDER", "SMALL", "Replica", "batches_of", "fetched", "fil
 
 FOLDER = "t-0"
 CONFIG = log_config({})
-#: A few batches in each segment, and an index entry for every other batch.
+#: A configuration with a few batches per segment, and an index entry for every other batch.
 SMALL = dataclasses.replace(CONFIG, segment_bytes=600, index_interval_bytes=100)
 
 
@@ -33,7 +33,7 @@ class Replica:
         background: see `Background`.
 
     Attributes:
-        config: see above.
+        config: the configuration of the log, see above.
         disk: see above.
         log: the log.
         recovery_point: as in the checkpoint.
@@ -119,7 +119,7 @@ class Replica:
         log = self.log
         if log.next_offset < leader.log_start_offset:
             self.start_at(leader.log_start_offset)
-        self.truncate_to(log.next_offset)  # drops epochs without records
+        self.truncate_to(log.next_offset)  # this drops epochs without records
         while log.leader_epoch >= 0:
             found, end_offset = leader.end_of_epoch(log.leader_epoch)
             if found < 0:
@@ -138,29 +138,29 @@ class Replica:
 
 
 def fetched(leader: PartitionLog, offset: int, max_bytes: int = 2**20) -> bytes:
-    """Return what a follower fetches."""
+    """Return the batches that a follower fetches."""
     read = leader.read(offset, max_bytes, at_least_one=True, up_to=leader.next_offset)
     return b"" if read.records is None else read.records.read()
 
 
 def placed(data: bytearray, offset: int, epoch: int = 0) -> bytes:
-    """Return a batch as a leader has stored it."""
+    """Return a batch as a leader stores it."""
     place(data, offset, epoch)
     return bytes(data)
 
 
 def batches_of(log: PartitionLog) -> dict[int, bytes]:
-    """Return the batches of a log by base offset."""
+    """Return the batches of a log, keyed by base offset."""
     return {header.base_offset: file.read(header.position, header.size_bytes) for file, header in log.headers()}
 
 
 def files_of(disk: Disk, suffix: str = LOG_SUFFIX) -> dict[str, bytes]:
-    """Return the content of a log's files by name."""
+    """Return the content of a log's files, keyed by name."""
     return {name: read_file(disk, f"{FOLDER}/{name}") or b"" for name in disk.names(FOLDER) if name.endswith(suffix)}
 
 
 def rebuilt(replica: Replica) -> PartitionLog:
-    """Return a log built only from the batches of another."""
+    """Return a log built only from the batches of another log."""
     disk = MemoryDisk()
     disk.make_folder(FOLDER)
     for name, content in files_of(replica.disk).items():

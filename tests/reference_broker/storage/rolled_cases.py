@@ -1,6 +1,6 @@
-"""Cases in which a log rolls by age or by the size of its indexes; `test_rolling.py` checks them on Apache Kafka 4.3.0.
+"""Cases in which a log rolls by age or index size; `test_rolling.py` checks them on Apache Kafka 4.3.0.
 
-Method: for each topic configuration, the timestamps of the records of each batch, and the resulting segments.
+Method: list, for each topic configuration, the timestamps of the records in each batch and the resulting segments.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ __all__ = ["CASES", "START_MS", "Rolled"]
 
 START_MS = 1_700_000_000_000
 
-#: Timestamps may be any time in the future.
+#: A configuration that allows any timestamp in the future.
 _FUTURE = {"message.timestamp.after.max.ms": str(2**63 - 1)}
 _BY_AGE = {"segment.ms": "100000", **_FUTURE}
 _BY_APPEND_TIME = {**_BY_AGE, "message.timestamp.type": "LogAppendTime"}
@@ -19,11 +19,11 @@ _BY_INDEX = {"index.interval.bytes": "0", **_FUTURE}
 
 
 class Rolled(NamedTuple):
-    """Batches that arrive within a moment, and the resulting segments.
+    """Batches that arrive within a short time, and the resulting segments.
 
     Attributes:
         configs: the configurations of the topic.
-        batches: the timestamps of the records of each batch.
+        batches: the timestamps of the records in each batch.
         bases: the base offsets of the segments.
     """
 
@@ -33,7 +33,7 @@ class Rolled(NamedTuple):
 
 
 def _at(*after_ms: int | tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    """Return batches at times after the start: a number is a batch of one record, a tuple a batch of several."""
+    """Return batches with times after the start: a number stands for a batch of one record, a tuple for more."""
     batches = (each if isinstance(each, tuple) else (each,) for each in after_ms)
     return tuple(tuple(START_MS + ms for ms in batch) for batch in batches)
 

@@ -1,4 +1,4 @@
-"""A log on an in-memory disk, whose background work the test holds back."""
+"""A log on an in-memory disk; the test holds back its background work."""
 
 import dataclasses
 
@@ -13,7 +13,7 @@ from tests.reference_broker.storage.produced_batches import NOW_MS, produced, va
 
 __all__ = ["ROLLING", "SYNCING", "Bench"]
 
-#: Rolls after every fourth batch.
+#: A configuration that rolls after every fourth batch.
 ROLLING = dataclasses.replace(log_config({}), index_interval_bytes=0, segment_bytes=4 * len(produced(b"v")))
 SYNCING = dataclasses.replace(log_config({}), flush_messages=1)
 

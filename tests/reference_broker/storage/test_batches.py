@@ -1,6 +1,6 @@
-"""Headers are read from files without the records, up to the first bad batch.
+"""Batch headers are read from files without the records, up to the first bad batch.
 
-Method: batches made by the record engine; files with batches, cut and damaged.
+Method: read batches made by the record engine, and files in which batches are cut off or damaged.
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
 """Small files on a disk are read as they were written, and damaged files are not treated as missing.
 
-Method: an in-memory disk.
+Method: use an in-memory disk.
 """
 
 import pytest

@@ -1,7 +1,8 @@
 """A process with too many open files refuses requests for a while, but loses nothing, and no log goes offline.
 
-Method: a log on an in-memory disk that runs out of file descriptors for a while, starting at each call that needs one;
-afterwards everything works, and acknowledged records survive a power cut. Also, this process's descriptors are counted.
+Method: use a log on an in-memory disk that runs out of file descriptors for a while, starting at each call that needs
+one; afterwards, everything must work, and acknowledged records must survive a power cut. Also count this process's
+descriptors.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from tests.reference_broker.storage.produced_batches import NOW_MS, produced, re
 
 BATCH_BYTES = len(produced(b"00", producer_id=7, producer_epoch=0, base_sequence=0))
 
-#: Rolls after every second batch, and syncs each.
+#: A configuration that rolls after every second batch, and syncs each batch.
 CONFIG = dataclasses.replace(log_config({}), segment_bytes=2 * BATCH_BYTES, flush_messages=1)
 
 #: The calls that need a descriptor.
@@ -39,10 +40,10 @@ OPENING = ("open", "create", "names", "sync_folder")
 
 
 class Shortage:
-    """A plan for a disk: from one of the calls that need a descriptor on, there are none, until the shortage ends.
+    """A plan for a disk: starting with one of the calls that need a descriptor, there are none until the shortage ends.
 
     Attributes:
-        is_on: whether there is a shortage.
+        is_on: whether there is currently a shortage.
     """
 
     def __init__(self, first: int) -> None:
@@ -194,7 +195,7 @@ def test_files_are_open_only_while_they_are_needed(tmp_path):
             left.append((open_descriptors() or 0) - before)
 
     store.directory.close(each)
-    assert left == list(range(19, -1, -1)), "a stop needs descriptors, which it gets by closing the first logs"
+    assert left == list(range(19, -1, -1)), "stopping needs descriptors, which it gets by closing the first logs"
     store = on(MachineDisk(tmp_path))
     assert open_descriptors() == before
     assert [len(list(records_in(log))) for log in store.directory.of("t").values()] == [1] * 20

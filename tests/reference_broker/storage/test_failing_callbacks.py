@@ -1,6 +1,6 @@
-"""A failing callback of a log is logged, and does not hold up other callbacks.
+"""If a callback of a log fails, this is logged, and other callbacks are not held up.
 
-Method: as in `test_log_state.py`.
+Method: proceed as in `test_log_state.py`.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""The services that logs need, and the answers to clients after a disk failure."""
+"""Logs get default services, and a disk failure becomes a storage error that says what failed."""
 
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 from kafkawire.reference_broker.storage.services import LogServices, storage_error

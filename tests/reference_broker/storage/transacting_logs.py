@@ -30,7 +30,7 @@ class Transactions:
 
     Attributes:
         log: the log.
-        sequences: the next sequence number by producer and epoch.
+        sequences: the next sequence number, keyed by producer and epoch.
     """
 
     def __init__(self, log: PartitionLog) -> None:
@@ -111,24 +111,24 @@ class TransactingLog(Transactions):
         super().__init__(self.opened(is_clean=True))
 
     def opened(self, *, is_clean: bool, disk: Disk | None = None, recovery_point: int = 0) -> PartitionLog:
-        """Return the log, reopened."""
+        """Reopen the log, and return it."""
         services = LogServices(disk or self.disk, self.background)
         return PartitionLog(services, FOLDER, self.config, is_clean=is_clean, recovery_point=recovery_point)
 
     def closed(self) -> PartitionLog:
-        """Close the log, and return it reopened."""
+        """Close the log, reopen it, and return it."""
         self.log.close()
         return self.opened(is_clean=True, recovery_point=self.log.recovery_point)
 
 
 def aborted_in(log: PartitionLog) -> dict[int, list[AbortedTransaction]]:
-    """Return the entries of the transaction indexes by base offset, without segments that have none."""
+    """Return the entries in the transaction indexes, keyed by base offset; segments without entries are left out."""
     entries = {segment.base_offset: list(segment.transactions) for segment in log.segments}
     return {base_offset: found for base_offset, found in entries.items() if found}
 
 
 def index_files(disk: Disk) -> dict[int, bytes]:
-    """Return the content of the `.txnindex` files by base offset."""
+    """Return the content of the `.txnindex` files, keyed by base offset."""
     names = [name for name in disk.names(FOLDER) if name.endswith(TRANSACTION_INDEX_SUFFIX)]
     return {int(name.partition(".")[0]): read_file(disk, f"{FOLDER}/{name}") or b"" for name in names}
 

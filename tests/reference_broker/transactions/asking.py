@@ -1,4 +1,4 @@
-"""A sequence's requests as sent over the wire, and the relevant parts of their responses."""
+"""A sequence's requests as sent over the wire, and the parts of their responses that are compared."""
 
 from __future__ import annotations
 
@@ -39,21 +39,22 @@ __all__ = ["Names", "Requested", "codes_of", "message", "shape", "version_of"]
 
 TIMEOUT_MS = 30_000
 
-#: The producer to name in a request for a new id.
+#: The producer in a request for a new id.
 NOBODY = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
-#: Any request of a sequence.
+#: Any request in a sequence.
 Requested = Initialize | AddPartitions | AddOffsets | Commit | Produce | End | Mark | Delete
 
 
 @dataclass
 class Names:
-    """One broker's names for the names in a sequence.
+    """One broker's equivalents of the names in a sequence.
 
     Attributes:
         prefix: the prefix of topics, groups and transactional ids.
         now_ms: the timestamp of records.
-        producer_ids: the broker's own ids, by the ids in the sequence; an id that is missing is the same on both sides.
+        producer_ids: the broker's own ids, keyed by the ids in the sequence; an id that is missing is the same on both
+            sides.
     """
 
     prefix: str = ""
@@ -79,7 +80,7 @@ def version_of(asked: Requested) -> int:
 
 
 def message(asked: Requested, names: Names) -> Message:
-    """Return the message for a request, with a broker's names."""
+    """Return the message for a request, with the broker's own names."""
     if isinstance(asked, Delete):
         return DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState(names.name(asked.topic))], timeout_ms=60_000)
     if isinstance(asked, Mark):
@@ -141,7 +142,7 @@ def _by_topic(partitions: tuple[Partition, ...]) -> Mapping[str, list[int]]:
 
 
 def shape(response: Message, names: Names) -> object:
-    """Return the relevant parts of a response: codes, and producers under the sequence's names."""
+    """Return the parts of a response that are compared: codes, and producers under the sequence's names."""
     match response:
         case InitProducerIdResponse():
             return response.error_code, names.producer_id(response.producer_id), response.producer_epoch

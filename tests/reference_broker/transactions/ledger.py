@@ -1,9 +1,9 @@
-"""The answers to producers, and which records and offsets must therefore be readable, or must never be.
+"""The answers to producers, and the records and offsets that must therefore be readable, or must never be.
 
-An item is a record or a committed offset; its name is the record's value, or a text for the offset. The ledger claims
-nothing where a producer cannot know: for a request without an answer; for one sent while another was in flight, after
-the end of the transaction but before its markers, or after an end with an unknown result; and for an end whose next
-epoch another client had guessed, since the answer may then belong to the guesser's end.
+An item is a record or a committed offset; its name is the record's value, or a text for the offset. The ledger makes no
+claim about results that a producer cannot know: those of a request without an answer; of a request sent while another
+was in flight, after the end of the transaction but before its markers, or after an end with an unknown result; and of
+an end whose next epoch another client had guessed, since the answer may then belong to that client's end.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Item:
     Attributes:
         transactional_id: None for a record outside transactions.
         producer: the producer that sent it.
-        partition: the partition of the record, or the one that the offset belongs to.
+        partition: the partition of the record, or that to which the offset belongs.
         progress: see `Progress`.
     """
 
@@ -63,8 +63,8 @@ class Ledger:
     """The requests and answers.
 
     Attributes:
-        items: the items by name.
-        believes: whether answers determine the result of transactions; false if another client writes markers.
+        items: the items, keyed by name.
+        believes: whether answers determine the results of transactions; false if another client writes markers.
     """
 
     def __init__(self, *, believes: bool) -> None:
@@ -72,12 +72,12 @@ class Ledger:
         self.believes = believes
         #: The transactional id of each producer id.
         self._owners: dict[int, str | None] = {}
-        #: By producer, partition, sequence and length of a batch, since duplicates are not stored.
+        #: Batches, keyed by producer, partition, sequence and length, since duplicates are not stored.
         self._batches: dict[tuple[ProducerIdAndEpoch, Partition, int, int], list[bytes]] = {}
         #: The items that the EndTxn requests in flight would end.
         self._ending: dict[int, list[Item]] = {}
         self._under_way: dict[int, ProducerIdAndEpoch] = {}
-        #: Producers that do not know whether their transaction has ended: the broker may still end it.
+        #: Producers that do not know whether their transaction has ended; the broker may yet end it.
         self._in_doubt: set[ProducerIdAndEpoch] = set()
         #: The producers that have sent anything, whether or not the broker has assigned their epoch.
         self._seen: set[ProducerIdAndEpoch] = set()
@@ -88,7 +88,7 @@ class Ledger:
         Args:
             number: the number of the request.
             asked: the request.
-            may_be_prepared: whether the previous transaction's markers may still be unwritten.
+            may_be_prepared: whether the previous transaction's markers may not have been written yet.
         """
         if isinstance(asked, Produce | Commit | End):
             self._seen.add(asked.producer)
@@ -110,7 +110,7 @@ class Ledger:
             self._under_way[number] = asked.producer
 
     def _is_repeated(self, asked: Produce | Commit) -> bool:
-        """Return whether a batch takes the place of another: if one batch overtakes the other, either may be stored."""
+        """Return whether a batch can replace another: if one of them overtakes the other, either may be stored."""
         if isinstance(asked, Commit):
             return False
         batch = asked.producer, asked.partition, asked.sequence, len(asked.values)
@@ -197,7 +197,7 @@ class Ledger:
             item.progress = Progress.UNKNOWN
 
     def check(self, stored: Collection[bytes], visible: Collection[bytes], *, is_over: bool) -> None:
-        """Compare with the contents of the logs.
+        """Compare the claims with the content of the logs.
 
         Args:
             stored: the names of all items in a log.

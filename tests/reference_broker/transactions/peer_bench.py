@@ -1,4 +1,4 @@
-"""Scripted brokers of a cluster: the test decides which broker leads, when time passes, and what the answers are."""
+"""Scripted brokers in a cluster: the test decides which broker leads, when time passes, and what the answers are."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Asked:
         self._done: list[Done] = [done]
 
     def end(self, outcome: Message | Exception) -> None:
-        """Report the outcome once; a response passes through the codec of its highest stable version."""
+        """Report the outcome exactly once; a response passes through the codec of its highest stable version."""
         if isinstance(outcome, Message):
             version = outcome.SCHEMA.versions.last
             outcome, _ = program(type(outcome), version).decode(program(type(outcome), version).encode(outcome))
@@ -51,7 +51,7 @@ class PeerBench:
     """Brokers 1 (this one), 2 and 3.
 
     Attributes:
-        leaders: the leader of each partition; -1 for none; other partitions do not exist.
+        leaders: the leader of each partition, or -1 for none; other partitions do not exist.
         alive: the reachable brokers.
         asked: the requests in flight.
     """
@@ -87,7 +87,7 @@ class PeerBench:
         return self.timers.at(self.now_ms + delay_ms, lambda now_ms: action()).cancel
 
     def turn(self) -> None:
-        """Run everything posted to the next turn of the loop."""
+        """Run everything scheduled for the next turn of the loop."""
         posted = list(self._posted)
         self._posted.clear()
         for step in posted:
@@ -104,7 +104,7 @@ class PeerBench:
         self.now_ms = end_ms
 
     def take(self, broker_id: int | None = None) -> Asked:
-        """Return the only request in flight, to a given broker or to any, after a turn of the loop."""
+        """Return the only request in flight, to a given broker or to any broker, after a turn of the loop."""
         self.turn()
         (found,) = [each for each in self.asked if broker_id in (None, each.broker_id)]
         self.asked.remove(found)
@@ -129,7 +129,7 @@ class PeerBench:
         version: int | None = None,
         retries: bool = False,
     ) -> Cancel:
-        """Send a request; a broker gets one per purpose at a time, in the highest version that both know."""
+        """Send a request; a broker gets one at a time for each purpose, in the highest version that both know."""
         assert isinstance(target, Node)
         assert (timeout_ms, version, retries) == (TIMEOUT_MS, None, False)
         assert not [each for each in self.asked if (each.broker_id, each.purpose) == (target.node_id, purpose)]

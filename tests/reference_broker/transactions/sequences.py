@@ -1,8 +1,8 @@
 """Random sequences of transactional requests, for the broker alone and alongside Apache Kafka.
 
 A `Script` chooses each request based on the earlier answers: usually one that a producer would send next, sometimes one
-that it should not send. Two transactional ids have several producers each, with both versions of the protocol.
-Everything is derived from a single seed.
+that it should not send. Two transactional ids have several producers each, with both versions of the protocol. All
+choices are derived from a single seed.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ __all__ = [
 TRANSACTIONAL_IDS = ("x", "y")
 GROUP = "g"
 
-#: Topics with their number of partitions.
+#: Topics, each with its number of partitions.
 TOPICS = {"a": 2, "b": 1}
 PARTITIONS: tuple[Partition, ...] = tuple((topic, number) for topic, count in TOPICS.items() for number in range(count))
 
 #: A timeout short enough to wait for.
 SHORT_MS = 200
 
-#: No producer has this id.
+#: An id and epoch that no producer has.
 STRANGER = ProducerIdAndEpoch(999_999, 0)
 
 
 class Initialize(NamedTuple):
-    """InitProducerId; a request with a `producer` only raises its epoch."""
+    """InitProducerId; a request with a `producer` merely raises its epoch."""
 
     transactional_id: str | None
     timeout_ms: int
@@ -128,7 +128,7 @@ class Delete(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """No request: time passes until a transaction with a timeout of `SHORT_MS` is aborted."""
+    """Not a request: time passes until a transaction with a timeout of `SHORT_MS` is aborted."""
 
     transactional_id: str
 
@@ -138,14 +138,14 @@ Asked = Initialize | AddPartitions | AddOffsets | Commit | Produce | End | Mark 
 
 @dataclass
 class Known:
-    """A producer's knowledge of itself.
+    """A producer's knowledge of its own state.
 
     Attributes:
         transactional_id: None for a producer that is only idempotent.
         producer: the producer's id and epoch.
-        is_tv_2: whether it uses version 2 of transactions.
+        is_tv_2: whether it uses transaction version 2.
         added: the partitions that it has added to its transaction.
-        has_added_offsets: whether it has added its group.
+        has_added_offsets: whether it has added its group's offsets.
     """
 
     transactional_id: str | None
@@ -178,10 +178,10 @@ class Script:
         timeouts_ms: valid transaction timeouts.
         wrong_timeouts_ms: invalid transaction timeouts.
         share: see `Share`.
-        known: producers from answers, oldest first.
-        sequences: the next sequence number by producer and partition.
+        known: the producers learned from answers, oldest first.
+        sequences: the next sequence number, keyed by producer and partition.
         made: the number of values and offsets used so far.
-        plan: the next requests, which come before random ones.
+        plan: the planned requests, which come before random ones.
     """
 
     random: Random
@@ -351,8 +351,8 @@ class Script:
         return [one for one in self.known if one.producer == producer]
 
     def _somebody(self) -> Known:
-        """Return a producer, sometimes one that never existed, or an old epoch of one."""
-        # The most recent ones can still make valid requests.
+        """Return a producer, or sometimes one that never existed, or an old epoch of one."""
+        # The most recent producers are preferred, since they can still make valid requests.
         weights = [4**number for number in range(len(self.known))]
         one = self.random.choices(self.known, weights)[0]
         if self._happens(0.02):

@@ -1,11 +1,12 @@
-"""A whole broker under a random sequence of transactional requests, with a disk that is slow and loses power.
+"""A whole simulated broker, which gets a random sequence of transactional requests; its disk is slow and loses power.
 
     python -m tests.reference_broker.transactions.simulation SEQUENCES [SEED]
 
-Checked on the way: high watermarks and last stable offsets only grow; `read_committed` consumers see the records that
-the batches and markers in the log define, in order; the coordinators agree with their logs; a fenced producer appends
-nothing; no producer id and epoch is assigned twice; every request is answered once, and in time. At the end, every
-transaction ends, the visibility of acknowledged items agrees with the answers, and a new producer succeeds.
+Along the way, it checks that high watermarks and last stable offsets only increase; `read_committed` consumers see the
+records that the batches and markers in the log define, in order; the coordinators agree with their logs; a fenced
+producer appends nothing; no producer id and epoch is assigned twice; and every request is answered once, and in time.
+At the end, it checks that every transaction ends, the visibility of acknowledged items agrees with the answers, and a
+new producer succeeds.
 """
 
 from __future__ import annotations
@@ -56,18 +57,18 @@ from tests.reference_broker.transactions.stored_logs import committed_offsets, s
 
 __all__ = ["Simulation", "run"]
 
-#: Timeouts of honest clients and of malicious ones.
+#: The timeouts of honest and of malicious clients.
 HONEST_TIMEOUTS_MS = (60_000, 900_000)
 TIMEOUTS_MS = (1, 2, 1_000, 60_000, 900_000)
 WRONG_TIMEOUTS_MS = (0, -1, -(2**31), 900_001, 2**31 - 1)
 
-#: Steps of time: none, a little, about a timeout, longer than an id is kept.
+#: The steps by which time advances: none, a little, about a timeout, longer than an id is kept.
 TIMES_MS = (0, 0, 1, 19, 99, 1_000, 10_001, 61_000, 1_000_000, 4_000_000)
 HONEST_TIMES_MS = (0, 1, 19, 99, 3_000)
 
 ABORT_INTERVAL_MS = 10_000
 
-#: The longest time until a request is answered if the disk works.
+#: The maximum time until a request is answered if the disk works.
 ANSWER_MS = 6_000
 
 _STEPS = 40
@@ -83,7 +84,7 @@ _OPTIONS = {
     "transaction_abort_timed_out_transaction_cleanup_interval_ms": ABORT_INTERVAL_MS,
 }
 
-#: Every log starts a new segment after a few batches.
+#: Options with which every log starts a new segment after a few batches.
 _ROLLING = {"log_index_interval_bytes": 0, "log_index_size_max_bytes": 24}
 
 
@@ -91,7 +92,7 @@ class Simulation:
     """One sequence.
 
     Args:
-        seed: the seed of every choice.
+        seed: the seed for every choice.
     """
 
     def __init__(self, seed: int) -> None:
@@ -118,7 +119,7 @@ class Simulation:
             **(_OPTIONS | (_ROLLING if random.random() < 0.4 else {})),
         )
         self.names = Names()
-        #: Unanswered requests, with the time when they were sent.
+        #: Unanswered requests, each with the time at which it was sent.
         self.waiting: dict[int, int] = {}
         self.numbers = 0
         self.codes: dict[int, ErrorCode] = {}
@@ -173,7 +174,7 @@ class Simulation:
         self.advance(self.random.choice(self.times_ms))
 
     def hold(self) -> None:
-        """Make the disk slow, or fast again: from then on, waiting requests are answered in time."""
+        """Make the disk slow, or fast again, in which case waiting requests are answered in time from then on."""
         self.is_held = not self.is_held
         self.waiting = dict.fromkeys(self.waiting, self.bench.now_ms)
 
@@ -182,7 +183,7 @@ class Simulation:
         self.bench.core.unload()
 
     def load(self) -> None:
-        """Let the coordinators start loading their lost partitions."""
+        """Let the coordinators start to load their lost partitions."""
         self.bench.elect()
 
     def restart(self) -> None:
@@ -199,7 +200,7 @@ class Simulation:
         """Cut the power, and start the broker on the remaining files."""
         self._restart(self.disk.crash(self.random.getrandbits(32)))
         if not self.is_synced:
-            # Kafka's default settings make no promises for this case.
+            # Kafka's default settings promise nothing in this case.
             self.may_hang = True
             self.ledger.doubt()
             self.fences.clear()
@@ -234,7 +235,7 @@ class Simulation:
             if not self.is_held:
                 self.work.run()
         else:
-            raise AssertionError(f"{_TIMERS_MAX} timers have fired in {milliseconds} ms")
+            raise AssertionError(f"{_TIMERS_MAX} timers fired within {milliseconds} ms")
         bench.now_ms = end_ms
 
     # Requests.
@@ -283,13 +284,13 @@ class Simulation:
         self.script.answered(asked, response)
         if isinstance(asked, Initialize) and producer is not None:
             if asked.producer is None:
-                assert producer not in self.given, f"{producer} was given before"
+                assert producer not in self.given, f"{producer} had been assigned before"
             if asked.transactional_id is not None:
                 self.fences[producer.producer_id] = max(self.fences.get(producer.producer_id, 0), producer.epoch)
         if producer is not None:
             self.given.add(producer)
         if isinstance(asked, Produce | Commit) and is_fenced and not self.may_hang:
-            assert code is not ErrorCode.NONE, f"{asked} of a fenced producer was stored"
+            assert code is not ErrorCode.NONE, f"{asked} from a fenced producer was stored"
 
     def note(self, check: Callable[[], None]) -> None:
         """Run a check inside the broker, which would otherwise treat a failure as its own defect."""
@@ -301,7 +302,7 @@ class Simulation:
     # Invariants.
 
     def logs(self) -> Iterator[tuple[str, int, bytes, PartitionLog]]:
-        """Yield every log with topic, partition and the topic's id."""
+        """Yield every log with its topic, its partition and the topic's id."""
         for topic in self.bench.store.topics.values():
             for number, log in self.bench.core.directory.of(topic.name).items():
                 yield topic.name, number, topic.topic_id, log
@@ -332,7 +333,7 @@ class Simulation:
             assert not self._late(), f"{self._late()} were not answered"
 
     def _late(self) -> list[int]:
-        """Return the requests that have been waiting too long; requests may do so while the disk is slow."""
+        """Return the requests that have been waiting too long, which they may do while the disk is slow."""
         return [number for number, asked_ms in self.waiting.items() if asked_ms < self.bench.now_ms - ANSWER_MS]
 
     def check_logs(self, *, is_over: bool = False) -> None:
@@ -397,7 +398,7 @@ class Simulation:
         for name, number, _, log in self.logs():
             assert log.last_stable_offset == log.high_watermark == log.next_offset, f"{name}-{number} is unstable"
         self.check_logs(is_over=True)
-        # The logs may still remember epochs that the coordinator has forgotten, and refuse them.
+        # The logs may remember epochs that the coordinator has forgotten, and refuse producers with lower ones.
         for transactional_id in ("new",) if self.may_hang else TRANSACTIONAL_IDS:
             self.transact(transactional_id)
         self.check()

@@ -1,6 +1,6 @@
-"""The contents of a broker's logs, read batch by batch, without indexes and without the coordinators.
+"""The content of a broker's logs, read batch by batch, without indexes and without the coordinators.
 
-Records and committed offsets are listed by name, in log order, with those committed according to the markers.
+Records and committed offsets are listed by name, in log order, along with those committed according to the markers.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class Entry(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """The contents of a log.
+    """The content of a log.
 
     Attributes:
         entries: all records except markers, in order.
-        committed: the records that are committed or not in a transaction.
+        committed: the records that are committed or are not in a transaction.
         last_stable_offset: the first offset of an open transaction, or the high watermark.
     """
 
@@ -59,7 +59,7 @@ class Stored(NamedTuple):
 
 
 def stored_in(log: PartitionLog) -> Stored:
-    """Return the contents of a log below the high watermark."""
+    """Return the content of a log below the high watermark."""
     entries: list[Entry] = []
     undecided: dict[int, list[Entry]] = {}
     starts: dict[int, int] = {}
@@ -110,7 +110,7 @@ def stored_transactions(log: PartitionLog) -> dict[str, Transaction]:
 
 
 def committed_offsets(entries: list[Entry]) -> list[tuple[Partition, int | None]]:
-    """Return the offsets in entries of `__consumer_offsets`; None for a deleted one."""
+    """Return the offsets in entries of `__consumer_offsets`; None for a deleted offset."""
     found: list[tuple[Partition, int | None]] = []
     for entry in entries:
         record = decode(GROUP_RECORD_TYPES, entry.key, entry.value)

@@ -1,6 +1,6 @@
 """The coordinator fences producers, ends transactions in both versions, and finishes them after a restart.
 
-Method: a coordinator over an in-memory log; the test records, delays or refuses markers.
+Method: use a coordinator with an in-memory log; the test records, delays or refuses markers.
 """
 
 from __future__ import annotations
@@ -263,7 +263,7 @@ def test_idle_ids_expire():
     assert [found.transactional_id for found in bench.transactions.transactions()] == ["open", "other"]
     again = bench.loaded()
     assert sorted(found.transactional_id for found in again.transactions.transactions()) == ["open", "other"]
-    assert codes(bench.init(other, transactional_id="t")) == [ErrorCode.NONE], "as if it were new"
+    assert codes(bench.init(other, transactional_id="t")) == [ErrorCode.NONE], "the id is treated as a new one"
 
 
 # Logs.
@@ -298,7 +298,7 @@ def test_while_loading_nobody_is_coordinated():
 
 
 def two_partitions(**limits):
-    """Return a coordinator of two partitions, and a transactional id for each."""
+    """Return a coordinator with two partitions, and a transactional id for each."""
     bench = TransactionBench(**limits)
     bench.transactions.unload()
     bench.logs.append(MemoryLog())
@@ -381,7 +381,7 @@ def test_resignation_answers_what_is_not_committed(request_of):
 @pytest.mark.parametrize("is_unloaded", [False, True])
 @pytest.mark.parametrize("is_complete", [False, True])
 def test_resignation_ends_steps_that_are_taken_again(is_complete, is_unloaded):
-    """The step either writes the markers, or records that they have been written."""
+    """The repeated step either writes the markers or records that they have been written."""
     bench = TransactionBench()
     producer = bench.producer()
     bench.add(producer, ("a", 0))
@@ -439,7 +439,7 @@ def test_a_restart_finishes_what_is_prepared(is_commit):
     assert [(partition, marker[1:]) for partition, marker, _ in again.markers] == [
         (("a", 0), (1, is_commit, 7)),
         (("b", 0), (1, is_commit, 7)),
-    ], "written again, to all"
+    ], "the markers are written again, to all partitions"
     assert again.transaction.is_prepared is False
     assert again.end(producer, is_commit) == [(1000, 1)]
 
@@ -457,7 +457,7 @@ def elected_before_the_image(log):
 
 
 def test_what_is_prepared_ends_although_the_image_lacks_the_topic():
-    """A controller sends LeaderAndIsr before UpdateMetadata."""
+    """This happens because a controller sends LeaderAndIsr before UpdateMetadata."""
     before = TransactionBench()
     producer = before.producer()
     before.add(producer, ("a", 0))
@@ -478,7 +478,7 @@ def test_late_transactions_are_aborted_although_the_image_lacks_the_topic():
 
 
 def test_a_deleted_topic_that_is_created_again_is_served():
-    """The image loses the topic before the replicas are stopped; a new topic starts with epoch 0."""
+    """The topic disappears from the image before the replicas are stopped; a new topic starts with epoch 0."""
     log = MemoryLog()
     bench = elected_before_the_image(log)
     bench.logs = [log]
@@ -565,7 +565,7 @@ def test_a_log_that_fails_unloads_the_partition():
 
 
 def test_a_step_that_is_tried_again_does_not_complete_the_next_transaction():
-    """In version 1, the next transaction has the same epoch, and its markers are yet to be written."""
+    """In version 1, the next transaction has the same epoch, and its markers have yet to be written."""
     bench = TransactionBench()
     producer = bench.producer()
     bench.add(producer, version=0)

@@ -1,6 +1,6 @@
-"""The limits of transactions follow the broker's options, and default to Kafka's.
+"""The limits for transactions follow the broker's options, and default to Kafka's.
 
-Method: options with distinct values, checked by name.
+Method: set options to distinct values, and check each by name.
 """
 
 from __future__ import annotations

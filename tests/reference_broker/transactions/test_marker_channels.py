@@ -1,7 +1,7 @@
 """Every marker has exactly one outcome, from its partition's current leader, whatever fails on the way.
 
-Method: a scripted cluster; the test answers requests, moves leaders and lets time pass. Sequences of random events end
-with a working cluster.
+Method: use a scripted cluster; the test answers requests, moves leaders and lets time pass. Sequences of random events
+end with a working cluster.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ UNEXPECTED = [ErrorCode.CORRUPT_MESSAGE, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.
 
 
 def response(asked: Asked, codes: Any = None) -> WriteTxnMarkersResponse:
-    """Return the response to a request, with the codes of some partitions."""
+    """Return the response to a request, with given codes for some partitions."""
     return WriteTxnMarkersResponse(
         [
             MarkerResult(
@@ -71,7 +71,7 @@ def response(asked: Asked, codes: Any = None) -> WriteTxnMarkersResponse:
 
 
 def sent(asked: Asked) -> list[tuple[Marker, tuple[str, int]]]:
-    """Return the markers and partitions of a request."""
+    """Return the markers and partitions in a request."""
     return [
         (
             Marker(each.producer_id, each.producer_epoch, each.transaction_result, each.coordinator_epoch),
@@ -121,7 +121,7 @@ class Bench(PeerBench):
 
     @property
     def codes(self) -> list[ErrorCode | None]:
-        """The outcome of each marker, or None while there is none."""
+        """The outcome of each marker, or None if there is none yet."""
         assert all(len(each) <= 1 for each in self.outcomes)
         return [each[0] if each else None for each in self.outcomes]
 
@@ -157,7 +157,7 @@ def test_markers_that_come_meanwhile_share_the_next_request(monkeypatch):
     for number in range(1, 8):
         bench.write(("a", number))
     bench.write(B)
-    assert partitions(bench.take(3)) == [B], "other brokers do not wait"
+    assert partitions(bench.take(3)) == [B], "other brokers are not kept waiting"
     bench.turn()
     assert bench.asked == []
     for numbers in ([1, 2, 3], [4, 5, 6], [7]):
@@ -255,7 +255,7 @@ def test_own_markers_may_be_refused(code):
 
 
 def test_deleted_partitions_need_no_marker():
-    """The partitions are deleted beforehand, while the marker waits, or while it is retried."""
+    """The partitions are deleted beforehand, while the marker is waiting, or while it is being retried."""
     bench = Bench()
     del bench.leaders[B]
     bench.write(B)
@@ -278,7 +278,7 @@ def test_deleted_partitions_need_no_marker():
 
 
 def test_markers_wait_for_the_image():
-    """After a whole cluster restarts, a coordinator is elected before its image contains any topic."""
+    """After a restart of the whole cluster, a coordinator is elected before its image contains any topic."""
     bench = Bench(leaders={})
     bench.write(A)
     bench.advance(10_000 * ABSENCES_MAX)
@@ -338,7 +338,7 @@ def test_waiting_markers_follow_the_leader():
 
 
 def test_one_transaction_of_a_producer_in_a_request():
-    """A response names only producers: the second transaction has to wait, and others may overtake it."""
+    """A response identifies only producers, so the second transaction has to wait, and others may overtake it."""
     bench = Bench()
     later, other = MARKER._replace(coordinator_epoch=6), MARKER._replace(producer_id=8)
     for marker in (MARKER, later, other):

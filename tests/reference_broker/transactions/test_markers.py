@@ -1,6 +1,6 @@
-"""Markers reach every partition as soon as it is available, whatever fails on the way; impossible ones are abandoned.
+"""Markers reach every partition as soon as it is available, whatever fails on the way; hopeless ones are abandoned.
 
-Method: partitions whose outcomes the test plans; the test sets the time.
+Method: plan the outcomes of partitions, and set the time.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def test_many_markers_are_written_in_steps(monkeypatch):
 
 
 def test_the_next_transaction_may_end_as_soon_as_this_one_has():
-    """The coordinator continues in the callback; the markers of the next transaction are separate ones."""
+    """The coordinator continues in the callback; the next transaction has its own markers."""
     bench = Bench()
     bench.next_partitions = [A]
     bench.send(B)

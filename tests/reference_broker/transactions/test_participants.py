@@ -1,6 +1,6 @@
 """Markers and verifications reach the logs and groups of the same broker.
 
-Method: a broker without sockets; the test reads its logs.
+Method: use a broker without sockets, and read its logs.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def test_what_is_not_there(bench, partition):
 
 
 def test_markers_need_enough_replicas_in_sync():
-    """A coordinator keeps resending its marker, and each attempt would lengthen the log."""
+    """A coordinator keeps resending its marker, and each attempt would make the log longer."""
     leader = LeaderBench(isr=(1,), min_insync_replicas="2").lead()
     replicas, outcomes = Mock(Replicas), []
     replicas.get.return_value = leader.replica

@@ -1,6 +1,6 @@
-"""The leader of a partition is known or not reachable, or the partition does not exist.
+"""A partition's leader is known, or is not reachable, or the partition does not exist.
 
-Method: a scripted cluster.
+Method: look up leaders in a scripted cluster.
 """
 
 from __future__ import annotations

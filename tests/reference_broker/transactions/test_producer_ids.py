@@ -1,6 +1,6 @@
 """Producer ids are assigned once, from blocks that are reserved in advance.
 
-Method: reservations that the test completes or makes fail.
+Method: complete reservations, or make them fail.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ class Bench:
 
     Attributes:
         next_id: the first id of the next block.
-        asked: reservations that are waiting for the test.
-        given: the ids and errors that were passed on.
+        asked: the reservations that are waiting for the test.
+        given: the ids and errors that callers were given.
     """
 
     def __init__(self, block_ids: int = BLOCK_IDS) -> None:

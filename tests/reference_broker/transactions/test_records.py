@@ -1,6 +1,6 @@
-"""Transaction records are decoded as they were encoded, in the version of Kafka 4.3.
+"""Transaction records are decoded as they were encoded, in Kafka 4.3's version.
 
-Method: transactions with and without partitions, encoded and decoded.
+Method: encode and decode transactions with and without partitions.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A shard changes once its records are in the log, loads the records that it wrote, and reports work to do outside.
+"""A shard changes its state once its records are in the log, loads the records that it wrote, and reports outside work.
 
-Method: a shard alone, whose records the test replays; timers are set in a list.
+Method: test a shard alone, and replay its records; its timers are kept in a list.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ def test_transaction_that_was_followed_by_another_is_not_aborted_in_its_stead(be
 
 
 def test_an_id_in_a_state_that_is_never_stored_is_refused_alone(bench):
-    """As in Kafka, which treats this as a defect; the partition answers UNKNOWN_SERVER_ERROR."""
+    """As in Kafka, this is treated as a defect; the partition answers UNKNOWN_SERVER_ERROR."""
     for state in (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE):
         bench.shard.replay(transaction_record(Transaction("t", 5, epoch=0, state=state)))
         with pytest.raises(RefusedEdge, match=f"a transactional id cannot become EMPTY while it is {state.name}"):

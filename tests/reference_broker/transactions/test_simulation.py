@@ -1,6 +1,6 @@
-"""Transactions end as producers were told, even under random requests, timeouts, restarts and power cuts.
+"""Transactions end as producers were told, even with random requests, timeouts, restarts and power cuts.
 
-Method: seeded sequences, checked step by step (`simulation.py`); a failure prints its seed.
+Method: run seeded sequences, and check each step (`simulation.py`); a failure prints its seed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import pytest
 from tests.reference_broker.transactions.simulation import run
 from tests.thorough import sampled
 
-#: In blocks, so that several processes can share them.
+#: The sequences are split into blocks, which several processes can share.
 SEQUENCES, BLOCK = 160, 40
 
 

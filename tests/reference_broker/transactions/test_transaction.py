@@ -1,6 +1,6 @@
-"""The transitions of a transaction, by state and by requesting producer, in both versions of the protocol.
+"""A transaction's transitions depend on its state and on the requesting producer, in both versions of the protocol.
 
-Method: tables over every state; `test_coordinator.py` covers whole transactions.
+Method: check tables that cover every state; `test_coordinator.py` covers whole transactions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ State = TransactionState
 
 BASE = Transaction("t", 5, epoch=3, previous_producer_id=5, timeout_ms=1_000, start_ms=0)
 
-#: The result of an end: a state, or None if nothing changes, or an error.
+#: The result of an EndTxn: a state, None if nothing changes, or an error.
 INVALID, CONCURRENT, FENCED = (
     ErrorCode.INVALID_TXN_STATE,
     ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -163,7 +163,7 @@ def committed(transaction):
     return prepared
 
 
-#: The step that leads to each state from any other; only a commit is checked first.
+#: The step that leads to each state from any other state; only a commit is checked first.
 STEPS = {
     State.EMPTY: lambda transaction: transaction.initialized(1, None, None, 0),
     State.ONGOING: lambda transaction: transaction.with_partitions([("a", 0)], 2, 0),
@@ -182,7 +182,7 @@ def test_every_edge(before, after):
 @pytest.mark.parametrize("before", State)
 @pytest.mark.parametrize("after", STEPS)
 def test_no_other_edge(before, after):
-    """As in Kafka, a state that is never stored allows no step if it is nevertheless read from a log."""
+    """As in Kafka, if a state that is never stored is nevertheless read from a log, it allows no step."""
     found = None
     with suppress(RefusedEdge):
         found = STEPS[after](replace(BASE, state=before)).state

@@ -1,6 +1,6 @@
-"""A batch starts a transaction in its partition only if the coordinator agrees; its errors become Produce errors.
+"""A batch starts a transaction in its partition only if the coordinator agrees; its errors turn into Produce errors.
 
-Method: in-memory logs, and a coordinator whose answers the test chooses.
+Method: use in-memory logs, and a coordinator whose answers the test chooses.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ID, PRODUCER, EPOCH = "id", 7, 3
 
 
 class Partitions:
-    """Some partitions, and the results of the batches that were sent to them."""
+    """Partitions, and the results of the batches that were sent to them."""
 
     def __init__(self, *numbers: int) -> None:
         self.logs = {number: TransactingLog() for number in numbers}

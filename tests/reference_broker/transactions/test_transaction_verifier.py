@@ -1,7 +1,7 @@
-"""Every question about a transaction has exactly one answer, from its current coordinator.
+"""Every question about a transaction gets exactly one answer, from its current coordinator.
 
-Method: a scripted cluster; the test answers requests, moves coordinators and lets time pass. Sequences of random events
-end with a working cluster.
+Method: use a scripted cluster; the test answers requests, moves coordinators and lets time pass. Sequences of random
+events end with a working cluster.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.reference_broker.transactions.peer_bench import OWN, Asked, PeerBench
 from tests.sdk.stories import Kinds, Step, run_stories, steps
 
 SIZE = 3
-#: A transactional id for each partition of the topic; brokers 2 and 3 lead the first two, and this broker the last.
+#: A transactional id for each partition of the topic; brokers 2 and 3 lead the first two; this broker leads the last.
 X, Y, OURS = (next(each for each in map(str, range(99)) if partition_of(each, SIZE) == number) for number in range(3))
 A, B = ("a", 0), ("b", 1)
 
@@ -33,7 +33,7 @@ PartitionResult = AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult
 
 
 def response(asked: Asked, codes: Any = None, error_code: int = 0) -> AddPartitionsToTxnResponse:
-    """Return the response to a request, with the codes of some partitions."""
+    """Return the response to a request, with given codes for some partitions."""
     results = [
         Result(
             transaction.transactional_id,
@@ -62,7 +62,7 @@ class Bench(PeerBench):
 
     Attributes:
         own: the questions that this broker's coordinator received.
-        answers: the answers to each question, in the order of the `ask_about` calls: codes by partition.
+        answers: the answers to each question, in the order of the `ask_about` calls: the codes, keyed by partition.
     """
 
     def __init__(self) -> None:
@@ -181,7 +181,7 @@ def test_lost_requests(error):
 
 
 def test_coordinator_without_the_version_is_not_asked(caplog):
-    """The links report this: a Kafka 3.4 broker has no version that names several transactions."""
+    """The links report this: a Kafka 3.4 broker has no version that can contain several transactions."""
     bench = Bench()
     answers = bench.ask_about()
     asked = bench.take()
@@ -227,7 +227,7 @@ def test_questions_that_come_meanwhile_share_the_next_request(monkeypatch):
     for each in of_first[1:6]:
         bench.ask_about(each)
     bench.ask_about(Y)
-    assert ids(bench.take(3)) == [Y], "other brokers do not wait"
+    assert ids(bench.take(3)) == [Y], "other brokers are not kept waiting"
     bench.turn()
     assert bench.asked == []
     for expected in (of_first[1:4], of_first[4:6]):

@@ -1,4 +1,4 @@
-"""A transaction coordinator over an in-memory log, with shortcuts for requests, for transaction tests."""
+"""A transaction coordinator with an in-memory log, and shortcuts for requests, for transaction tests."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ def code_of(outcome: object) -> ErrorCode:
 
 
 class TransactionBench:
-    """A coordinator of transactions; the transactional id is `t` unless a test says otherwise.
+    """A transaction coordinator; the transactional id is `t` unless a test specifies another.
 
     Args:
-        log: the log with the records.
+        log: the log that contains the records.
         leader_epoch: the epoch in which the broker leads its partition.
-        limits: the limits of transactions.
+        limits: the limits for transactions.
 
     Attributes:
-        markers: the written markers: partition, marker, transaction version.
+        markers: the written markers: partition, marker and transaction version.
         held: markers that wait for the test; None to write them immediately.
-        failing: the errors of markers by partition.
+        failing: the errors that markers fail with, keyed by partition.
         no_ids: whether no producer id can be reserved.
         held_work: reservations of producer ids that wait for the test; None to complete them immediately.
     """
@@ -122,7 +122,7 @@ class TransactionBench:
             self.timers.fire(self.now_ms)
         self.now_ms = end_ms
 
-    # Requests; each returns the list of answers, which stays empty while they are delayed.
+    # Requests; each returns the list of answers, which is empty while they are delayed.
 
     def init(
         self, expected: tuple[int, int] | None = None, *, transactional_id: str = "t", timeout_ms: int = TIMEOUT_MS
@@ -159,7 +159,7 @@ class TransactionBench:
         return answers
 
     def ensure(self, producer: tuple[int, int], *partitions: Partition, version: int = 2) -> list[Any]:
-        """Verify that partitions are in the transaction; the answers are codes by partition."""
+        """Verify that partitions are in the transaction; the answers are codes, keyed by partition."""
         answers: list[Any] = []
         self.transactions.ensure_partitions(
             "t",

@@ -1,6 +1,6 @@
 """Steps of a BackgroundQueue run one after another, in order, and a failed step does not hold up the next.
 
-Method: background work that the test releases.
+Method: release background work step by step.
 """
 
 from kafkawire.reference_broker.work.background_queue import BackgroundQueue

@@ -1,6 +1,6 @@
-"""A handler may raise anything without ending the broker; a `BrokerEnd` passes through all code that catches errors.
+"""No exception from a handler ends the broker, except for `BrokerEnd`, which no code that catches errors stops.
 
-Method: `BrokerEnd` is raised in every place that calls a handler's code.
+Method: raise `BrokerEnd` in every place that calls a handler's code.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Long computations take turns, one slice at a time, until they are done or cancelled.
 
-Method: computations that record their slices; the test fires the timers.
+Method: run computations that record their slices, and fire the timers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kafkawire.reference_broker.work.timers import Timers
 
 
 class Bench:
-    """Computations by name, with their slices in order."""
+    """Computations, keyed by name, with their slices in order."""
 
     def __init__(self) -> None:
         self.timers = Timers()

@@ -1,4 +1,4 @@
-"""Work yields after each entry, and a piece ends when it has its maximum number of entries."""
+"""Work yields after each entry, and a piece of work ends when it has handled its maximum number of entries."""
 
 from kafkawire.reference_broker.work.pieces import Pieces, counted, each
 
@@ -6,7 +6,7 @@ MANY = 1_000
 
 
 def result(work):
-    """Return the result of the work, and how often it yielded before."""
+    """Run the work to its end; return its result and the number of times that it yielded."""
     turns = 0
     while True:
         try:

@@ -3,7 +3,7 @@
 Goal: this holds when the clock jumps, when timers are cancelled, when actions fail or set further timers, and when
 work waits for its turn.
 
-Method: stories alongside a model that knows when each timer is due by a clock that never jumps.
+Method: run stories alongside a model that knows when each timer is due according to a clock that never jumps.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Scene:
 
     Attributes:
         called: the numbers of the timers that have fired, in order.
-        due_ms: the due time of each pending timer by the clock that never jumps, and the timer's number.
+        due_ms: the due time of each pending timer, according to the clock that never jumps, and the timer's number.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Scene:
         self._timers: dict[int, Timer] = {}
         self._turns = 0
         self._turns_taken: list[int] = []
-        #: The clock's jump before the last pause, as seen by a caller that read the clock then.
+        #: The clock's jump before the last pause, as seen by a caller that had read the clock before it.
         self._earlier_jumps = 0
 
     @property
@@ -61,7 +61,7 @@ class Scene:
     def check(self) -> None:
         earliest_ms = min(self.due_ms)[0] + self.jumped_ms if self.due_ms else None
         found_ms = self.timers.next_deadline_ms
-        # Turns, taken or not, have a separate timer.
+        # Turns have a separate timer, whether or not they are taken.
         is_turn = self._turns > 0 and found_ms is not None and (earliest_ms is None or found_ms <= earliest_ms)
         assert found_ms == earliest_ms or is_turn
         assert {number for _, number in self.due_ms} == {n for n, timer in self._timers.items() if timer.is_pending}
@@ -78,7 +78,7 @@ class Scene:
         self.due_ms.append((self.lived_ms + delay_ms, number))
         if jumped_ms is None:
             self._timers[number] = self.timers.at(self.now_ms + delay_ms, called)
-        else:  # the caller read the clock before the jump
+        else:  # the caller had read the clock before the jump
             before_ms = self.lived_ms + jumped_ms + delay_ms
             self.timers.as_of(jumped_ms, lambda: self._timers.setdefault(number, self.timers.at(before_ms, called)))
 

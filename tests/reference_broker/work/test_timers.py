@@ -1,6 +1,6 @@
-"""Timers fire in order, once, and not when cancelled; the next deadline is always known.
+"""Timers fire in order, once, and not if they were cancelled; the next deadline is always known.
 
-Method: the test sets the time.
+Method: set the time, and fire the timers.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ def test_cancelled_timers_do_not_count():
 
 
 def test_cancelled_timers_are_forgotten_now_and_then(monkeypatch):
-    """The other timers stay in order, and adding a timer does not search them, no matter how many are pending."""
+    """The other timers stay in order, and adding a timer does not search them, however many are pending."""
     monkeypatch.setattr(module, "_SIZE_MIN", 8)
     forget, looked_through, fired = Timers._forget_cancelled, [], []
     monkeypatch.setattr(Timers, "_forget_cancelled", lambda timers: looked_through.append(None) or forget(timers))

@@ -45,7 +45,7 @@ const scenarios = {
     const brokerConfigured = (configEntries) => ({
       resources: [{ type: ConfigResourceTypes.BROKER, name: '1', configEntries }],
     })
-    // Kafka's broker learns of a change a moment after the controller has made it.
+    // Kafka's broker learns of a change a moment after the controller made it.
     const awaitBroker = async () => {
       for (;;) {
         const described = await admin.describeConfigs(brokerOnly)
@@ -108,7 +108,7 @@ const scenarios = {
     }))
     const answers = await producer.send({ topic, messages, compression })
     await producer.disconnect()
-    // One response per partition, which does not say where each record is.
+    // There is one response for each partition; it does not say where each record is.
     return { bases: answers.map((each) => [each.partition, Number(each.baseOffset)]) }
   },
 
@@ -120,7 +120,7 @@ const scenarios = {
     await new Promise((resolve, reject) => {
       consumer.on(consumer.events.CRASH, (event) => reject(event.payload.error))
       const eachMessage = async ({ partition, message }) => {
-        // Records after the last one are not committed.
+        // Records after the last expected one are not committed.
         if (records.length < count) {
           records.push([partition, Number(message.offset), message.key.toString(), message.value.toString()])
         }

@@ -133,7 +133,7 @@ def group(bootstrap: str, topic: str, protocol: str, count: str) -> None:
     records: list[list[Any]] = []
     while len(records) < int(count):
         message = consumer.poll(TIMEOUT_SECONDS)
-        assert message is not None, f"nothing came after {len(records)} records"
+        assert message is not None, f"no further record arrived after {len(records)}"
         assert message.error() is None, message.error()
         place = [message.partition(), message.offset()]
         records.append([*place, message.key().decode(), message.value().decode()])
@@ -169,7 +169,7 @@ def follow(bootstrap: str, topic: str, count: str) -> dict[str, Any]:
     found: list[int] = []
     while len(set(found)) < int(count):
         message = consumer.poll(LONG_TIMEOUT_SECONDS)
-        assert message is not None, f"nothing came after {len(found)} records"
+        assert message is not None, f"no further record arrived after {len(found)}"
         assert message.error() is None, message.error()
         found.append(int(message.value()))
     consumer.close()

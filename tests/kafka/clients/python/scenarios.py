@@ -25,7 +25,8 @@ __all__ = [
 RECORDS = 200
 TIMEOUT_SECONDS = 50
 
-#: How many records to store for each line of standard input, and how long a scenario with failing brokers may take.
+#: The number of records to store for each line of standard input, and the time limit of a scenario with failing
+#: brokers.
 RECORDS_OF_A_LINE = 500
 LONG_TIMEOUT_SECONDS = 280
 
@@ -64,7 +65,7 @@ def plain(value: Any) -> Any:
 
 
 def run(*scenarios: Any) -> None:
-    """Run the function or coroutine function that the command line names."""
+    """Run the function or coroutine function named on the command line."""
     bootstrap, name, *arguments = sys.argv[1:]
     (scenario,) = (each for each in scenarios if each.__name__ == name)
     seen = scenario(bootstrap, *arguments)

@@ -35,7 +35,7 @@ public final class Administration {
         }
     }
 
-    /** Kafka's broker learns of a change a moment after the controller has made it. */
+    /** Kafka's broker learns of a change a moment after the controller made it. */
     private static TopicDescription awaitPartitions(String topic, int count) {
         while (true) {
             try {
@@ -44,7 +44,7 @@ public final class Administration {
                     return found;
                 }
             } catch (RuntimeException error) {
-                // not there yet
+                // the topic does not exist yet
             }
         }
     }

@@ -1,7 +1,7 @@
-"""A cluster for tests of the controller: an in-memory registry, scripted brokers, timers fired by hand.
+"""A cluster for testing the controller: an in-memory registry, scripted brokers, and manually fired timers.
 
-Nothing runs on its own: `settle` performs the waiting work until none is left. A registry can be stopped after any
-operation, as if its program had died there.
+Nothing runs on its own: `settle` performs the pending work until none is left. A registry can be stopped after any
+operation, as if its program had died at that point.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Tree:
         return MemoryRegistry(self)
 
     def settle(self) -> None:
-        """Perform all waiting work."""
+        """Perform all pending work."""
         for _ in range(1_000_000):
             if not self.loop:
                 return
@@ -185,9 +185,9 @@ class MemoryRegistry:
         self.listeners: list[SessionListener] = []
         self.session_id = 0
         self.is_dead = False
-        #: The program dies after this many operations; None for never.
+        #: The program dies after the given number of operations; None for never.
         self.operations_left: int | None = None
-        #: Returns the error with which an operation fails, or None to carry it out.
+        #: Returns the error with which an operation fails, or None to perform it.
         self.error_of: Callable[[Operation], RegistryCode | None] = lambda _: None
         self.writes = 0
         self.open()
@@ -222,7 +222,7 @@ class MemoryRegistry:
         return "memory"
 
     def start(self) -> None:
-        """Do nothing: the session exists."""
+        """Do nothing; the session already exists."""
 
     def add_listener(self, listener: SessionListener) -> None:
         self.listeners.append(listener)
@@ -308,7 +308,7 @@ class EmbeddedTree:
         return {node.path: node for node in self.embedded.tree.nodes()}
 
     def settle(self) -> None:
-        """Perform all waiting work."""
+        """Perform all pending work."""
         for _ in range(1_000_000):
             if not self.loop:
                 return
@@ -454,7 +454,7 @@ class Cluster:
         self.brokers: dict[int, Broker] = {}
         self.timers: list[tuple[int, Callable[[], None]]] = []
         self.unreachable: set[int] = set()
-        #: Channel methods that raise.
+        #: The channel methods that raise an error.
         self.broken: set[str] = set()
         self.topic_count = 0
         self.uncleanly = False
@@ -523,7 +523,7 @@ class Cluster:
         return TOPIC.decode(self.tree.nodes[TOPIC.path(topic)].data)
 
     def alter_request(self, topic: str, isr: Sequence[int], partition: int = 0) -> AlterPartitionRequest:
-        """Return a partition leader's request for an ISR."""
+        """Return a partition leader's request for a new ISR."""
         state = self.state(topic, partition)
         leader = self.brokers[state.leader]
         data = AlterPartitionRequest.PartitionData(
@@ -537,7 +537,7 @@ class Cluster:
         return AlterPartitionRequest(leader.broker_id, leader.epoch, topics)
 
     def alter(self, topic: str, isr: Sequence[int], partition: int = 0) -> AlterPartitionResponse:
-        """Have a partition's leader request an ISR."""
+        """Have a partition's leader request a new ISR."""
         responses: list[AlterPartitionResponse] = []
         self.controller.alter_partitions(self.alter_request(topic, isr, partition), 3, responses.append)
         self.settle()
@@ -545,7 +545,7 @@ class Cluster:
         return response
 
     def sync(self, topic: str, *, shrinks: bool = False) -> None:
-        """Have the leaders of a topic request the largest possible ISR, or the smallest."""
+        """Have the leaders of a topic request the largest or the smallest possible ISR."""
         for number in sorted(self.assignment(topic).partitions):
             if PARTITION_STATE.path(topic, number) in self.tree.nodes:
                 leader = self.state(topic, number).leader
@@ -575,7 +575,7 @@ class Cluster:
         self.tree.settle()
 
     def do(self, registry: Registry, steps: Steps[T]) -> T:
-        """Carry out steps to the end; return their result or raise their error."""
+        """Perform steps until they end; return their result or raise their error."""
         results: list[T] = []
         errors: list[Exception] = []
         run(registry, steps, results.append, errors.append)
@@ -596,7 +596,7 @@ class _Channels:
         assert broker.endpoint("PLAINTEXT") is not None
 
     def disconnect(self, broker_id: int) -> None:
-        """Do nothing: a late response is still delivered, and must be ignored."""
+        """Do nothing: a late response is nevertheless delivered, and must be ignored."""
         self._fail_if("disconnect")
 
     def _fail_if(self, method: str) -> None:
@@ -619,7 +619,7 @@ class _Channels:
 
 
 def scenario(cluster: Cluster) -> None:
-    """Make the controller do everything: creation, failure, reassignment, deletion, election."""
+    """Make the controller do everything that it can: creation, failover, reassignment, deletion, election."""
     cluster.create("t", (0, 1), (1, 2))
     cluster.create("gone", (0, 1, 2))
     cluster.kill(2)
@@ -632,7 +632,7 @@ def scenario(cluster: Cluster) -> None:
 
 
 def check(cluster: Cluster) -> None:
-    """Assert everything that must hold whenever the cluster is at rest."""
+    """Assert all invariants of a cluster at rest."""
     context = cluster.controller.context
     assert sorted(context.brokers) == sorted(cluster.brokers)
     for partition in context.partitions():

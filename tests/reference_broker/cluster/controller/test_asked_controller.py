@@ -1,4 +1,4 @@
-"""The controller has every method of the handlers' interface."""
+"""The controller has every method of the interface that the handlers use."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Brokers join, leave, restart, change and shut down; failed log directories are noticed.
+"""The controller handles brokers that join, leave, restart, change and shut down, and failed log directories.
 
-Method: a scripted cluster.
+Method: change the brokers of a scripted cluster.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def test_a_restarted_broker_is_told_everything_again() -> None:
 
 
 def test_a_broker_has_its_replicas_before_it_leads() -> None:
-    """As in Kafka, brokers are first told the state in which they left."""
+    """As in Kafka, brokers are first told the state that their replicas had when they left."""
     cluster = Cluster(0, 1)
     cluster.create("t", (1,))
     cluster.kill(1)

@@ -1,6 +1,6 @@
-"""Requests to brokers carry the known state, wait in order, and are resent until they are answered.
+"""Requests to brokers carry the known state, are queued in order, and are resent until they are answered.
 
-Method: batches built from a context, and a scripted cluster.
+Method: build batches from a context; then use a scripted cluster.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def test_requests_are_those_of_kafka() -> None:
     assert metadata.live_brokers[0].endpoints == [endpoint]
 
 
-#: The version, and the requests that stop one partition and delete another.
+#: For each version, the requests that stop one partition and delete another.
 STOPS = [
     (4, [(False, {("t", 0, False), ("t", 1, True)})]),
     (2, [(True, {("t", 1)}), (False, {("t", 0)})]),
@@ -101,11 +101,11 @@ def test_too_many_waiting_requests_end_the_controller(monkeypatch: pytest.Monkey
 
 
 class Waiting:
-    """A controller's requests to broker 0, which are answered when the test says so.
+    """A controller's requests to broker 0, which are answered when the test does so.
 
     Attributes:
-        context: holds the number of partitions of the cluster.
-        overflows: how many requests did not fit in the queue.
+        context: holds the number of partitions in the cluster.
+        overflows: how many requests did not fit into the queue.
     """
 
     def __init__(self) -> None:
@@ -149,7 +149,7 @@ def test_requests_that_name_too_many_partitions(monkeypatch: pytest.MonkeyPatch,
     assert waiting.overflows == 1
     waiting.sent[0](StopReplicaResponse())
     waiting.stop(6, 7, 8, version=version)
-    assert waiting.overflows == 1, "answered requests do not count"
+    assert waiting.overflows == 1, "answered requests are not counted"
 
 
 def test_the_partitions_of_the_cluster_count(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
 """Damaged brokers and topics are left out; others are not affected.
 
-Method: a scripted cluster whose registry has hostile content.
+Method: use a scripted cluster whose registry has hostile content.
 """
 
 from __future__ import annotations

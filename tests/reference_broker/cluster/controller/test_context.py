@@ -1,6 +1,6 @@
-"""The context's answers reflect what was put into it.
+"""A context's answers reflect the state that was put into it.
 
-Method: small contexts.
+Method: query small contexts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The controller drives a cluster through all of Kafka's events, and another controller completes what it started.
+"""The controller guides a cluster through all of Kafka's events, and another controller can complete what it started.
 
-Method: scripted brokers and an in-memory registry; a program can be stopped after any of its operations.
+Method: use scripted brokers and an in-memory registry; a program can be stopped after any of its operations.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def test_a_controller_that_lost_its_office_resigns() -> None:
 
 
 def test_a_controller_resigns_before_another_can_be_elected() -> None:
-    """It resigns when too many requests are waiting for a broker."""
+    """The controller resigns when too many requests are waiting for a broker."""
     cluster = Cluster(0, 1)
     cluster.create("t", (0, 1))
     controller = cluster.controller
@@ -220,13 +220,13 @@ def test_a_controller_that_is_gone_before_it_is_noticed() -> None:
     cluster = Cluster(0)
     registry = cluster.brokers[0].registry
     cluster.tree.change(Delete(CONTROLLER.path()), 0)
-    # Both changes happen before the broker has read anything; it is notified only of the first.
+    # Both changes happen before the broker has read anything; the broker is notified only of the first.
     registry.error_of = lambda _: None
     cluster.tree.change(Create(CONTROLLER.path(), CONTROLLER.encode(ControllerRegistration(7, 0))), 0)
     cluster.settle()
     assert cluster.brokers[0].controller.controller_id == 7  # type: ignore[union-attr]  # each broker has one
     cluster.tree.change(Delete(CONTROLLER.path()), 0)
-    cluster.tree.loop.clear()  # the broker has not looked again since
+    cluster.tree.loop.clear()  # the broker has not checked again since
     cluster.do(registry, stat_of(CONTROLLER.path(), cluster.brokers[0].controller._watched))  # type: ignore[union-attr]  # each broker has one
     cluster.tree.change(Create(CONTROLLER.path(), CONTROLLER.encode(ControllerRegistration(7, 0))), 0)
     cluster.tree.change(Delete(CONTROLLER.path()), 0)
@@ -253,7 +253,7 @@ def test_an_election_that_was_lost_to_a_controller_that_is_gone(monkeypatch: pyt
 
 
 def test_the_office_of_another_broker_is_not_ended() -> None:
-    """A broker cleans up after a failed term, while an operator deletes the node and another broker is elected."""
+    """While a broker cleans up after a failed term, an operator deletes the node and another broker is elected."""
     cluster = Cluster(0, 1)
     registry = cluster.brokers[0].registry
     other = CONTROLLER.encode(ControllerRegistration(7, 0))
@@ -278,7 +278,7 @@ def test_the_office_of_another_broker_is_not_ended() -> None:
 
 
 def finish(cluster: Cluster) -> None:
-    """Run a cluster to the end, and assert that the whole scenario took place."""
+    """Run a cluster to the end of the scenario, and assert that the whole scenario took place."""
     cluster.fire(REELECTION_DELAY_MS)
     cluster.sync("t")
     check(cluster)
@@ -321,12 +321,12 @@ def test_another_controller_elects_leaders_before_it_completes_a_move(caplog: py
 
 @pytest.mark.parametrize("fault", sampled(Fault, 4))
 def test_a_fault_at_any_operation(fault: Fault) -> None:
-    """The connection or the session is lost at each operation in turn, before or after the operation takes effect."""
+    """At each operation in turn, the connection or the session is lost before or after the operation takes effect."""
     count = 0
     is_over = False
     while not is_over:
         tree = EmbeddedTree()
-        cluster = Cluster(0, 1, 2, tree=cast(Tree, tree))  # it has what a cluster uses
+        cluster = Cluster(0, 1, 2, tree=cast(Tree, tree))  # it has everything that a cluster uses
         controller = cluster.brokers[0].registry.session_id
         left = count
 

@@ -1,7 +1,7 @@
-"""No node's content and no operation's error ends a controller, and others can take over.
+"""Neither damaged nodes nor failed operations end a controller, and others can take over.
 
-Method: hypothesis damages any node of a cluster, as a whole or in one value of its JSON; then each operation of a
-scenario fails in turn. Requests to brokers are encoded.
+Method: let hypothesis damage any node of a cluster, as a whole or in one value of its JSON; then make each operation of
+a scenario fail in turn. Requests to brokers are encoded.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from kafkawire.sdk.routing.partitions import TopicPartition
 from tests.reference_broker.cluster.controller.scripted_cluster import Cluster, check, scenario
 from tests.thorough import IS_SAMPLE
 
-#: The cluster's nodes, except those of the topic that stays intact, with valid content.
+#: The cluster's nodes and their valid content, except for the topic that stays intact.
 NODES: dict[str, bytes] = {
     BROKER.path(2): b'{"features":{},"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT"},"endpoints":'
     b'["PLAINTEXT://host2:9092"],"jmx_port":-1,"port":9092,"host":"host2","version":5,"timestamp":"1"}',
@@ -59,7 +59,7 @@ NODES: dict[str, bytes] = {
     PREFERRED_REPLICA_ELECTION.path(): b'{"version":1,"partitions":[{"topic":"t","partition":0}]}',
 }
 
-#: JSON that may replace another value.
+#: JSON values that may replace any other value.
 VALUES = st.sampled_from(
     [
         None,
@@ -118,7 +118,7 @@ def put(cluster: Cluster, path: str, data: bytes) -> None:
 
 
 def is_in_office(cluster: Cluster) -> bool:
-    """Return whether the first controller has never resigned."""
+    """Return whether the first controller is still in its first term."""
     controller = cluster.brokers[0].controller
     assert controller is not None
     return controller.is_active and controller.context.epoch == 1
@@ -155,7 +155,7 @@ def test_damage(damaged: list[tuple[str, bytes]], is_before: bool, data: st.Data
 
 
 def test_text_that_no_request_can_carry() -> None:
-    """A rack that contains half of a surrogate pair reaches the other brokers as Kafka sends it."""
+    """A rack that contains half of a surrogate pair is sent to the other brokers as Kafka sends it."""
     cluster = Cluster(0, 1, 2)
     cluster.create("t", (1, 0, 2))
     put(cluster, BROKER.path(8), NODES[BROKER.path(8)].replace(b'"rack":"r"', b'"rack":"r\\ud800"'))

@@ -1,6 +1,6 @@
 """A broker is elected if, and only if, its session creates `/controller`.
 
-Method: the steps run on a tree in various situations.
+Method: run the steps on a tree in various situations.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def test_a_registration_of_an_expired_session_does_not_count() -> None:
 
 
 class _Twice(MemoryRegistry):
-    """Carries out each transaction twice, and returns the second outcome, as if the first had been lost."""
+    """Performs each transaction twice, and returns the second outcome, as if the first had been lost."""
 
     def _outcome(self, operation: Operation) -> Outcome:
         if isinstance(operation, Transaction):

@@ -1,6 +1,6 @@
 """Events are processed one at a time, and each client is answered exactly once.
 
-Method: events with steps over an in-memory registry, covering every way in which an event can end.
+Method: process events with steps on an in-memory registry; they cover every way in which an event can end.
 """
 
 from __future__ import annotations

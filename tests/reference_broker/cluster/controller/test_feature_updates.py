@@ -1,6 +1,6 @@
-"""A failed write of the features affects the features that would have changed, and no others.
+"""If the features cannot be written, the update fails for those that would have changed, and for no others.
 
-Method: a scripted cluster whose registry refuses to write the features.
+Method: use a scripted cluster whose registry refuses to write the features.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""AlterPartition is checked as in Apache Kafka, and announcements from leaders running old releases are read.
+"""AlterPartition is checked as in Apache Kafka, and announcements by leaders that run old releases are read.
 
-Method: a table of requests for a single partition; a scripted cluster.
+Method: send a table of requests for a single partition; then use a scripted cluster.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def ask(cluster: Cluster, request: AlterPartitionRequest, version: int) -> Alter
     return response
 
 
-#: The changes to a valid request, the version, and the error.
+#: The changes to a valid request, its version, and the resulting error.
 CASES: list[tuple[dict[str, Any], int, ErrorCode]] = [
     ({}, 3, ErrorCode.NONE),
     ({}, 2, ErrorCode.NONE),
@@ -158,7 +158,7 @@ def test_leaders_change_the_isr() -> None:
 
 @pytest.mark.parametrize(("isr", "expected"), [([0, 2], ErrorCode.NONE), ([0], ErrorCode.INVALID_UPDATE_VERSION)])
 def test_a_write_whose_outcome_was_lost(cluster: Cluster, isr: list[int], expected: ErrorCode) -> None:
-    """The write was carried out and resent, or another program wrote something else."""
+    """The write took effect and was resent, or another program wrote something else."""
     epoch = cluster.controller.context.epoch
     request = cluster.alter_request("t", [0, 2])
     stored = cluster.state("t")._replace(isr=tuple(isr), controller_epoch=epoch)

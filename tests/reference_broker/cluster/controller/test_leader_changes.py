@@ -1,6 +1,6 @@
-"""Requested elections take place, or the response says why not; unbalanced leaders move back.
+"""Requested elections take place, or the response says why not; leadership returns to preferred replicas.
 
-Method: a scripted cluster.
+Method: elect leaders in a scripted cluster.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def test_unbalanced_leaders_move_back() -> None:
     assert results == [{T0: refusal_of(ErrorCode.ELECTION_NOT_NEEDED)}]
 
 
-#: For each kind of election, the results of four partitions.
+#: For each kind of election, the results for four partitions.
 RESULTS = {
     ElectionType.PREFERRED: [
         ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
@@ -147,7 +147,7 @@ def test_few_other_leaders_stay() -> None:
 
 
 def test_each_order_in_the_registry_is_noticed() -> None:
-    """The node is watched again when it does not exist, and when another order follows immediately."""
+    """The node is watched again even if it does not exist or another order follows immediately."""
     cluster = Cluster(0, 1)
     cluster.create("t", (0, 1), (0, 1))
     for _ in range(3):

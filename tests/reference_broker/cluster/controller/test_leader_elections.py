@@ -1,6 +1,6 @@
 """Elections choose the same leader, ISR and recipients as Apache Kafka.
 
-Method: tables of cases; each raises the leader epoch by one.
+Method: run tables of cases, each of which raises the leader epoch by one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def led(leader: int, isr: Ids, recovery_state: int = 0) -> Leadership:
     return Leadership(leader, isr, 6, recovery_state, 7, 3)
 
 
-#: ISR, replicas, online replicas, whether unclean leaders are allowed; leader, ISR, recovery state, recipients.
+#: ISR, replicas, online replicas, whether unclean elections are allowed; leader, ISR, recovery state, recipients.
 OFFLINE = [
     ((1, 2), (1, 2, 3), (2, 3), False, (2, (2,), 0, (2, 3))),
     ((2, 1), (1, 2), (1, 2), False, (1, (2, 1), 0, (1, 2))),

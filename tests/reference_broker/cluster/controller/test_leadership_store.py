@@ -1,6 +1,6 @@
-"""Leaderships are read and written with their epochs; stale ones and damaged ones are distinguished.
+"""Partition leadership is read and written with its epochs; stale and damaged state are distinguished.
 
-Method: a scripted cluster.
+Method: read and write the nodes of a scripted cluster.
 """
 
 from __future__ import annotations

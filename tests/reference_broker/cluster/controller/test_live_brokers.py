@@ -1,6 +1,6 @@
-"""A registration of any version becomes a broker with endpoints; the error for a damaged registration names the field.
+"""A registration of any version is read as a broker with endpoints; the error for a damaged one names the field.
 
-Method: a table of registrations.
+Method: read a table of registrations.
 """
 
 from __future__ import annotations

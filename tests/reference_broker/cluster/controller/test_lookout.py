@@ -1,6 +1,6 @@
 """An error that concerns one node is logged; an error that concerns all nodes is raised.
 
-Method: an in-memory registry that refuses operations on one node.
+Method: use an in-memory registry that refuses operations on one node.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def test_what_was_read_is_watched() -> None:
     assert [each.path for each in bench.watched] == ["/a", "/c"]
 
 
-#: The refused node, the error, whether all nodes are gone, and the remaining nodes.
+#: The node whose deletion is refused, the error, whether all nodes are gone, and the remaining nodes.
 DELETIONS = [
     ("", RegistryCode.NO_AUTH, True, []),
     ("/c", RegistryCode.NO_AUTH, False, ["/c"]),

@@ -1,6 +1,6 @@
-"""Topics and partitions in the registry are noticed no matter which program wrote them.
+"""The controller notices topics and partitions in the registry, no matter which program wrote them.
 
-Method: a scripted cluster.
+Method: write topics to the registry of a scripted cluster.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Exceptions from outside are logged, and a request that cannot be sent is treated as one that got no response.
+"""Exceptions raised by outside code are logged, and a request that cannot be sent is treated as unanswered.
 
-Method: callables and channels that raise.
+Method: use callables and channels that raise errors.
 """
 
 from __future__ import annotations

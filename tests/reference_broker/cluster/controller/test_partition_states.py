@@ -1,6 +1,6 @@
-"""Partitions get leaders as far as their replicas allow; stored leaderships are kept.
+"""Partitions get leaders if their replicas allow it; stored leaders are kept.
 
-Method: a scripted cluster.
+Method: change the states of partitions in a scripted cluster.
 """
 
 from __future__ import annotations

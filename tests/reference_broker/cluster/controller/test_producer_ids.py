@@ -1,6 +1,6 @@
-"""Blocks of producer ids are consecutive, stored as Apache Kafka stores them, and refused to unknown brokers.
+"""Blocks of producer ids are consecutive, are stored as Apache Kafka stores them, and are refused to unknown brokers.
 
-Method: requests to the controller of a scripted cluster.
+Method: send requests to the controller of a scripted cluster.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Whatever happens to a cluster, each leader is in its ISR, the brokers are informed, and no debris is left behind.
+"""Whatever happens to a cluster, each leader is in its ISR, the brokers are informed, and nothing is left behind.
 
-Method: a stateful test; brokers join, leave and bounce, sessions expire, topics are created, extended, moved and
-deleted. After each step the cluster comes to rest, and the registry is compared with what the brokers were told.
+Method: run a stateful test in which brokers join, leave and bounce, sessions expire, and topics are created, extended,
+moved and deleted. After each step, let the cluster come to rest, and compare the registry with what the brokers were
+told.
 """
 
 from __future__ import annotations
@@ -163,7 +164,7 @@ class RandomCluster(RuleBasedStateMachine):
             assert (told.leader, told.leader_epoch, tuple(told.isr)) == (state.leader, state.leader_epoch, state.isr)
 
     def teardown(self) -> None:
-        """With all brokers alive and in sync, every deletion and every move finishes."""
+        """Once all brokers are alive and in sync, every deletion and every move must finish."""
         if not hasattr(self, "cluster"):
             return
         for broker_id in IDS:

@@ -1,6 +1,6 @@
 """A partition moves by adding, syncing and removing replicas; requested moves are checked.
 
-Method: a scripted cluster; the stored assignment is compared after each phase.
+Method: move partitions in a scripted cluster, and compare the stored assignment after each phase.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def test_damaged_orders_are_removed(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def trips_of(cluster: Cluster, act: Callable[[], object]) -> int:
-    """Return how many times the controller waits for the registry during an action."""
+    """Return the number of times that the controller waits for the registry during an action."""
     registry = cluster.brokers[0].registry
     submit, trips = registry.submit, []
 
@@ -158,7 +158,7 @@ def trips_of(cluster: Cluster, act: Callable[[], object]) -> int:
 
 
 def trips_to_move(topics: int, partitions: int) -> tuple[int, int]:
-    """Return the number of round trips for starting this many moves together, and for cancelling them."""
+    """Return the number of round trips for starting a number of moves together, and for cancelling them."""
     cluster = Cluster(0, 1, 2)
     names = [f"t{number}" for number in range(topics)]
     for name in names:
@@ -200,7 +200,7 @@ def test_partitions_end_their_moves_side_by_side() -> None:
 
 
 def fails(cluster: Cluster, path: str) -> None:
-    """Make writes of a node fail."""
+    """Make writes to a node fail."""
     cluster.brokers[0].registry.error_of = lambda operation: (
         RegistryCode.NO_AUTH if isinstance(operation, SetData) and operation.path == path else None
     )
@@ -247,14 +247,14 @@ def test_a_move_that_cannot_end_is_tried_again(path: str) -> None:
 
 
 def order(cluster: Cluster, kind: type[Create | SetData], *moves: PartitionReplicas) -> None:
-    """Write orders as old tools do."""
+    """Write reassignment orders as old tools do."""
     content = PARTITION_REASSIGNMENTS.encode(PartitionReassignments(moves))
     cluster.tree.change(kind(PARTITION_REASSIGNMENTS.path(), content), 0)
     cluster.settle()
 
 
 def test_each_order_in_the_registry_is_noticed() -> None:
-    """The node is watched again while it contains orders, and when it does not exist."""
+    """The node is watched again, whether it contains orders or does not exist."""
     cluster = Cluster(0, 1)
     cluster.create("t", (0,), (0,))
     first, second = PartitionReplicas("t", 0, (1,)), PartitionReplicas("t", 1, (1,))
@@ -272,7 +272,7 @@ def test_each_order_in_the_registry_is_noticed() -> None:
 
 
 def test_a_topic_is_written_with_its_version() -> None:
-    """Another program adds a partition that the controller does not yet know about when it stores a move."""
+    """Another program adds a partition, which the controller does not yet know about when it stores a move."""
     cluster = Cluster(0, 1)
     cluster.create("t", (0,))
     added = cluster.assignment("t")._replace(partitions={0: (0,), 1: (1,)})

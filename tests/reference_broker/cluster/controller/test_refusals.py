@@ -1,4 +1,4 @@
-"""An error carries the result that a client gets."""
+"""A refusal is an exception that carries the result for the client."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Replicas are spread, and manual assignments checked, as in Kafka's `AdminUtils`.
+"""Replicas are spread, and manual assignments are checked, as in Kafka's `AdminUtils`.
 
-Method: examples from Apache Kafka's documentation of the algorithm, and hypothesis for general properties.
+Method: use examples from Apache Kafka's documentation of the algorithm, and hypothesis for general properties.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def test_a_topic_without_partition_0_gets_no_others() -> None:
 
 
 INVALID = ErrorCode.INVALID_REPLICA_ASSIGNMENT
-#: The assignments, the replication factor of the existing partitions, the error.
+#: The assignments, the replication factor of the existing partitions, and the error.
 MANUAL = [
     ({0: (0, 1), 1: (1, 2)}, None, None),
     ({0: (9,)}, None, None),

@@ -1,6 +1,6 @@
-"""Replicas start, stop and leave the ISR, and their brokers are told.
+"""Replicas start, stop and leave the ISR, and the brokers are informed.
 
-Method: a scripted cluster.
+Method: change the states of replicas in a scripted cluster.
 """
 
 from __future__ import annotations

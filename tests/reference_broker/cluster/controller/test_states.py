@@ -9,7 +9,7 @@ from kafkawire.reference_broker.cluster.controller.states import (
     ReplicaState,
 )
 
-#: For each state, the states that may precede it.
+#: The states that may precede each state.
 PARTITIONS = {
     "NEW": {"NON_EXISTENT"},
     "ONLINE": {"NEW", "ONLINE", "OFFLINE"},

@@ -1,7 +1,7 @@
 """Admin requests write the same nodes as Apache Kafka, in the same order.
 
-Method: the writes of a recorded cluster (one topic with a config, a second partition, a changed config, a deletion) are
-made again and compared node by node.
+Method: repeat the changes made to a recorded cluster (a topic with a config, a second partition, a changed config, a
+deletion), and compare the writes node by node.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def test_refused(
 
 @pytest.mark.parametrize("is_own", [True, False])
 def test_added_partitions_whose_outcome_was_lost(cluster: Cluster, is_own: bool) -> None:
-    """The write was carried out and resent, or another program wrote the topic in the meantime."""
+    """The write took effect and was resent, or another program wrote the topic in the meantime."""
     cluster.create("t", (0,))
     registry = MemoryRegistry(cluster.tree)
 

@@ -1,6 +1,6 @@
-"""A topic is deleted on every broker, then in the registry; obstacles only delay this.
+"""A topic is deleted on every broker and then in the registry; obstacles merely delay the deletion.
 
-Method: a scripted cluster.
+Method: delete topics in a scripted cluster.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def test_a_marked_topic_is_deleted() -> None:
 
 
 def trips_to_delete(count: int) -> int:
-    """Return how many times the controller waits for the registry to delete this many topics."""
+    """Return how many times the controller waits for the registry while it deletes a number of topics."""
     cluster = Cluster(0, 1)
     names = [f"t{number}" for number in range(count)]
     for name in names:
@@ -125,7 +125,7 @@ def test_a_deletion_waits_for_a_reassignment() -> None:
 
 
 def test_a_deletion_still_waits_for_a_reassignment_to_a_broker_that_starts() -> None:
-    """Otherwise, the order for the move would outlive the topic, and block later orders."""
+    """Otherwise, the reassignment order would outlive the topic and block later orders."""
     cluster = Cluster(0, 1)
     cluster.create("t", (0,))
     path = PARTITION_REASSIGNMENTS.path()

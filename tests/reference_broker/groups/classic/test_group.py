@@ -1,6 +1,6 @@
 """A group tracks its members, its leader, and the protocol that all members support.
 
-Method: members are added and removed directly; other modules test state transitions.
+Method: add and remove members directly; other modules test state transitions.
 """
 
 import pytest

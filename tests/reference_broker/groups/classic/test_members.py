@@ -1,6 +1,6 @@
 """Members of classic groups get Kafka's answers to joins, syncs, heartbeats, commits and leaves, including every error.
 
-Method: as in `test_rebalances.py`.
+Method: proceed as in `test_rebalances.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Rebalances of classic groups end as in Kafka: members, leader, assignments, and the effect of a failed write.
+"""Rebalances of classic groups end as in Kafka, with the same members, leader, assignments and failed writes.
 
-Method: a coordinator over an in-memory log, explicit times; answers are collected in lists.
+Method: use a coordinator with an in-memory log and explicit times, and collect answers in lists.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ def test_initial_delay_gathers_members():
     assert not first
     second = bench.join(now=2_000)
     bench.timers.fire(3_000)
-    assert not first, "a member joined meanwhile, so the delay starts again"
+    assert not first, "a member joined in the meantime, so the delay starts again"
     bench.timers.fire(6_000)
     assert only(first).generation_id == only(second).generation_id == 1
     assert len(only(first).members) == 2
-    assert not only(second).members, "only the leader is told the members"
+    assert not only(second).members, "only the leader is sent the members"
 
 
 def test_most_wanted_common_protocol_is_selected():
@@ -109,7 +109,7 @@ def test_each_generation_has_its_own_time_to_sync():
 
 
 def test_static_member_that_neither_joins_again_nor_syncs_is_out_after_both_timeouts():
-    """Its long session keeps its place while other members join, but not while they sync."""
+    """Because its session is long, it keeps its place while other members join, but not while they sync."""
     bench = GroupBench()
     long: dict[str, Any] = {"session_timeout_ms": 10 * REBALANCE_MS}
     silent = only(bench.join(instance="a", **long)).member_id
@@ -140,7 +140,7 @@ def test_last_member_leaves_an_empty_group_behind():
 
 
 def test_group_knows_since_when_it_is_empty():
-    """The group's offsets expire after the retention time, even if the broker restarts."""
+    """The group's offsets expire after the retention time, even if the broker is restarted."""
     bench = GroupBench()
     member = only(bench.join()).member_id
     bench.leave(member, now=200)

@@ -1,6 +1,6 @@
 """Members' sessions expire when they should, and only then.
 
-Method: as in `test_rebalances.py`.
+Method: proceed as in `test_rebalances.py`.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def test_ids_handed_out_are_limited(monkeypatch):
 
 @pytest.mark.parametrize("jump_ms", [3_600_000, -3_600_000, 1])
 def test_session_lasts_as_long_when_the_clock_jumps(jump_ms):
-    """A suspended machine neither causes a member to be removed early nor keeps it for another hour."""
+    """If the machine was suspended, a member is neither removed early nor kept for another hour."""
     bench = GroupBench()
     member = only(bench.join()).member_id
     bench.sync(member, 1, {})

@@ -1,6 +1,6 @@
 """Groups that hold only a pending member id are dropped when there are too many, unless they are used in the meantime.
 
-Method: as in `test_rebalances.py`.
+Method: proceed as in `test_rebalances.py`.
 """
 
 from __future__ import annotations

@@ -21,5 +21,5 @@ def partitions(assignment: Mapping[str, Partitions]) -> list[tuple[bytes, int]]:
 
 
 def size(owned: Partitions) -> int:
-    """Return the number of partitions."""
+    """Return the number of assigned partitions."""
     return sum(len(numbers) for numbers in owned.values())

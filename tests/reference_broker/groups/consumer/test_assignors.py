@@ -1,6 +1,6 @@
-"""Assignors give every subscribed partition to one member, evenly; range assigns consecutive numbers.
+"""Assignors give each subscribed partition to one member, and share them evenly; range assigns consecutive numbers.
 
-Method: tables, and random groups generated from seeds.
+Method: check tables, and random groups generated from seeds.
 """
 
 from __future__ import annotations

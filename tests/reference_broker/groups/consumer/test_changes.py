@@ -1,6 +1,6 @@
-"""The effect of member changes on a group: its epoch, its target assignment, its preferred assignor.
+"""Changes to members change the group's epoch, its target assignment and its preferred assignor.
 
-Method: a coordinator over an in-memory log.
+Method: use a coordinator with an in-memory log.
 """
 
 from __future__ import annotations

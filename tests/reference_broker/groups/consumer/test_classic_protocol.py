@@ -1,6 +1,6 @@
 """Members that use the classic protocol share a consumer group with members that use KIP-848.
 
-Method: a coordinator over an in-memory log; a second one reads the log.
+Method: use a coordinator with an in-memory log; a second one reads the log.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def mixed(**limits):
 
 
 def hand_over(bench, classic, epoch):
-    """Let the classic member revoke partitions as requested, and let both members take their target assignments."""
+    """Let the classic member revoke partitions as requested, and let both members adopt their target assignments."""
     assert bench.heartbeat(classic, epoch - 1) is ErrorCode.REBALANCE_IN_PROGRESS
     first = only(bench.join_classic(classic, (0, 1, 2, 3)))
     assert (first.generation_id, first.leader, first.protocol_name) == (epoch - 1, "", "cooperative-sticky")
@@ -74,7 +74,7 @@ def test_a_waiting_member_rejoins_once_its_partitions_are_free():
     hand_over(bench, classic, 2)
     held = tuple(numbers(bench.beat("new", 2)))
     late = only(bench.join_classic("late")).generation_id
-    assert late == 3, "any id will do"
+    assert late == 3, "any id is accepted"
     assert bench.sync_classic("late", 3) == []
     assert bench.heartbeat("late", 3) is ErrorCode.NONE, "the member's partitions are not free yet"
     told = bench.beat("new", 2, held)

@@ -1,6 +1,6 @@
 """Members that miss a deadline are fenced, and members that have left have no deadlines.
 
-Method: deadlines on a shard's timers, which the test fires.
+Method: set deadlines on a shard's timers, and fire them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A group tracks its members, the owner of each partition and its own state, and decides which members may commit.
 
-Method: members added by hand.
+Method: add members directly.
 """
 
 from __future__ import annotations

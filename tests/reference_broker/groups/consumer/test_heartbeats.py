@@ -1,6 +1,6 @@
 """Members of KIP-848 groups join, share and hand over partitions, leave, and are fenced when they fall silent.
 
-Method: a coordinator over an in-memory log; a second one reads the log.
+Method: use a coordinator with an in-memory log; a second one reads the log.
 """
 
 from __future__ import annotations
@@ -340,7 +340,7 @@ def test_a_member_of_an_unknown_state_is_fenced_and_its_partition_of_the_log_is_
 
 
 class Unwalked(dict):
-    """Members that allow look-ups but no iteration: a group may have thousands, each sending frequent heartbeats."""
+    """Members that allow lookups but no iteration: a group may have thousands, each sending frequent heartbeats."""
 
     def __iter__(self):
         raise AssertionError("the code iterated over all members")

@@ -1,7 +1,7 @@
-"""A member revokes before taking over, moves to the target epoch when allowed, and waits for partitions owned by
-others.
+"""A member revokes partitions before it takes over others, moves to the target epoch when allowed, and waits for
+partitions that others own.
 
-Method: steps from given states.
+Method: take steps from given states.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def test_member_of_an_unknown_state_begins_anew():
 
 @pytest.mark.parametrize("before", MemberState)
 def test_every_edge(before):
-    """A member owns 1 and is revoking 2; the target is different, and other members own some or none of it."""
+    """A member owns 1 and is revoking 2; its target is different, and other members own some or none of the target."""
     revoking = owned(2) if before is MemberState.UNREVOKED_PARTITIONS else {}
     member = ConsumerMember("m", epoch=4, state=before, assigned=owned(1), revoking=revoking)
     found = set()

@@ -1,6 +1,6 @@
-"""Records of consumer groups survive encoding and decoding, and tombstones remove what they should.
+"""Records of consumer groups survive encoding and decoding, and tombstones remove the right state.
 
-Method: records are encoded, decoded and replayed into an empty dictionary of groups.
+Method: encode records, decode them, and replay them into an empty dictionary of groups.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Regular expressions are resolved outside heartbeats; the matching topics are written, and read back from the log.
 
-Method: a coordinator over an in-memory log; time is a number, and nothing is resolved unless the test fires the timers.
-The answers and records match Apache Kafka's.
+Method: use a coordinator with an in-memory log; time is a number, and nothing is resolved unless the test fires the
+timers. The answers and records match Apache Kafka's.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def put(bench, name, partitions=1):
 
 
 def join(bench, member_id="m", regex="[tu]", now=0, **changes):
-    """Join a member with an expression; return the answer."""
+    """Let a member with an expression join; return the answer."""
     return bench.beat(member_id, now=now, **{"topics": None, "regex": regex, **changes})
 
 
@@ -157,7 +157,7 @@ def test_a_topic_that_goes_and_comes_again_keeps_its_place():
     bench.resolve()
     bench.beat("m", 1)
     del bench.topics["t"]
-    assert numbers(bench.beat("m", 2)) == [0], "that of u"
+    assert numbers(bench.beat("m", 2)) == [0], "the expression that matches u"
     assert topics(bench) == {"[tu]": {"t", "u"}}
     assert bench.beat("m", 2, owned={b"u" * 16: frozenset({0})}).member_epoch == 3
     bench.topics["t"] = TopicFacts(b"n" * 16, 2)
@@ -186,7 +186,7 @@ def test_a_member_that_takes_another_expression_gives_up_what_the_first_stood_fo
     assert kinds(bench, batches) == [[5, -16, 8]]
     assert bench.beat("m", 2, said=()).member_epoch == 2
     bench.resolve()
-    assert topics(bench) == {"u": {"u"}}, "nothing less than ten seconds old was left"
+    assert topics(bench) == {"u": {"u"}}, "no resolution was less than ten seconds old"
     assert numbers(bench.beat("m", 2)) == [0]
 
 
@@ -233,7 +233,7 @@ def test_it_is_taken_over_from_the_log():
     assert kinds(again, batches) == []
     again.beat("m", 2, now=AGAIN_MS)
     again.resolve(AGAIN_MS)
-    assert kinds(again, batches) == [[16]], "topics may have been added meanwhile"
+    assert kinds(again, batches) == [[16]], "topics may have been added in the meantime"
 
 
 def test_what_apache_kafka_has_found_is_used_although_its_expression_is_too_large_here(caplog):
@@ -253,7 +253,7 @@ def test_what_apache_kafka_has_found_is_used_although_its_expression_is_too_larg
 
 
 class Unwalked(ChangingTopics):
-    """Topics that allow look-ups but no iteration."""
+    """Topics that allow lookups but no iteration."""
 
     def __iter__(self):
         raise AssertionError("the code iterated over all topics")
@@ -284,7 +284,7 @@ HARD = "(.?){490}t"
 
 
 def hard(bench):
-    """Join a member with an expression that is slow to resolve, and let the resolution run for a while."""
+    """Let a member with an expression that is slow to resolve join, and let the resolution run for a while."""
     for number in range(4):
         put(bench, f"{number:02}" * 124)
     join(bench, regex=HARD)

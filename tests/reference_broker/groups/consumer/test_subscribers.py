@@ -1,4 +1,4 @@
-"""The facts that assignors get about members: ids, which of their topics exist, and previous targets."""
+"""Assignors learn the members' ids, which of their topics exist, and the previous target assignment."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The uniform assignor is even, moves few partitions, and levels the loads of members that want different topics.
+"""The uniform assignor assigns evenly, moves few partitions, and balances members that want different topics.
 
-Method: tables; `tests/kafka/test_mixed_group_sequences.py` compares its choices with Apache Kafka's.
+Method: check tables; `tests/kafka/test_mixed_group_sequences.py` compares its choices with Apache Kafka's.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def test_what_nobody_may_have_is_taken_back(same):
 
 @pytest.mark.parametrize(("others", "keeps_last"), [(10, True), (11, False)])
 def test_partitions_are_kept_in_the_order_of_a_table_of_java(others, keeps_last):
-    """`new HashSet<>(List.of(0, ..., 16))` has 16 right after 0 as long as 16 buckets are enough."""
+    """`new HashSet<>(List.of(0, ..., 16))` yields 16 right after 0 as long as the table has 16 buckets."""
     current = frozenset({*range(others), 16})
     members = {"a": subscriber(T, current={T: current}), "b": subscriber(T)}
     kept = uniform_assignment(members, {T: 17}, is_homogeneous=True)["a"][T]
@@ -75,7 +75,7 @@ def test_members_without_topics_get_nothing():
 
 
 def drawn(chance):
-    """Return members with topics and assignments, partition counts, and whether all have the same topics."""
+    """Return members with topics and assignments, partition counts, and whether all members have the same topics."""
     topics = [bytes([chance.randrange(256) for _ in range(16)]) for _ in range(1 + chance.randrange(4))]
     counts = {topic_id: 1 + chance.randrange(9) for topic_id in topics}
     free = {topic_id: list(range(count + chance.randrange(2))) for topic_id, count in counts.items()}
@@ -91,7 +91,7 @@ def drawn(chance):
 
 
 def test_choices_stay_as_they_are():
-    """Random sequences compare the choices with Apache Kafka's; this test notices changed choices without Kafka."""
+    """Random sequences compare the choices with Apache Kafka's; this test detects changed choices without Kafka."""
     chance, digest = Random(1), 0
     for _ in range(400):
         members, counts, same = drawn(chance)

@@ -1,6 +1,6 @@
 """`BackgroundJobs` run one at a time, wait without blocking, and fail without affecting each other.
 
-Method: jobs that record their steps; background work that the test releases, or that happens immediately.
+Method: use jobs that record their steps, and background work that the test releases or that happens immediately.
 """
 
 import pytest

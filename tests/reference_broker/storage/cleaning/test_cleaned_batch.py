@@ -1,6 +1,6 @@
-"""Compaction keeps a whole batch, only its latest records, only its header if that is needed, or nothing.
+"""Compaction keeps a whole batch, only its latest records, only its header if the header is needed, or nothing.
 
-Method: hand-made batches, with the latest offsets of their keys.
+Method: clean handmade batches, given the latest offsets of their keys.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ HORIZON_MS = NOW_MS + RETENTION_MS
 
 
 def batch_of(*entries, **options):
-    """Return a batch of keys and values from offset 10 on."""
+    """Return a batch of keys and values that begins at offset 10."""
     builder = BatchBuilder(2**20, options.pop("compression", Compression.NONE), base_offset=10, **options)
     for number, (key, value) in enumerate(entries):
         builder.append(NOW_MS - 100 + number, key, value, [("h", b"1")])
@@ -97,7 +97,7 @@ def test_tombstones_get_a_horizon_and_go_after_it():
     assert first.delete_horizon_ms == HORIZON_MS
     assert keys_in(first) == [(10, b"a"), (11, b"b")]
     assert [record.timestamp_ms for record in first.records()] == [NOW_MS - 100, NOW_MS - 99]
-    assert bytes(left_of(first, now_ms=HORIZON_MS - 1).data) == bytes(first.data), "set once"
+    assert bytes(left_of(first, now_ms=HORIZON_MS - 1).data) == bytes(first.data), "the horizon is set only once"
     after = left_of(first, now_ms=HORIZON_MS)
     assert keys_in(after) == [(11, b"b")]
     assert after.delete_horizon_ms == HORIZON_MS

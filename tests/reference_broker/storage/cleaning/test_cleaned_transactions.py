@@ -1,6 +1,6 @@
 """Compaction knows which batches were aborted, and which markers are still needed.
 
-Method: a log with interleaved transactions; all or some of its batches are passed in order.
+Method: create a log with interleaved transactions, and pass all or some of its batches in order.
 """
 
 from collections.abc import Collection

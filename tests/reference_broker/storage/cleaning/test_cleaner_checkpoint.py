@@ -1,6 +1,6 @@
-"""The progress of compaction is written to Kafka's checkpoint file, for existing logs only.
+"""The progress of compaction is written to Kafka's checkpoint file, but only for existing logs.
 
-Method: a directory on an in-memory disk.
+Method: use a directory on an in-memory disk.
 """
 
 from kafkawire.reference_broker.metadata.topic_store import open_alone

@@ -1,7 +1,7 @@
-"""A compacted log still has the latest record of each key, and no reader loses its place.
+"""A compacted log has the latest record of each key, and no reader loses its place.
 
-Method: logs of random records and transactions on an in-memory disk, compacted repeatedly and reopened; a power cut and
-a disk failure at every disk call of a compaction.
+Method: write random records and transactions to logs on an in-memory disk, compact them repeatedly and reopen them; cut
+the power, or let the disk fail, at every disk call of a compaction.
 """
 
 import dataclasses
@@ -55,7 +55,7 @@ class Bench:
         return compact(self.log, self.services, **options)
 
     def again(self, *, is_clean=True):
-        """Return the log, reopened."""
+        """Reopen the log, and return it."""
         if is_clean:
             self.log.close()
         disk = self.disk.crash()
@@ -173,7 +173,7 @@ def test_what_was_aborted_takes_no_room_for_keys():
 
 
 def test_what_a_producer_commits_after_an_abort_that_is_clean_replaces_what_was_before():
-    """There is no second abort marker, so no later batch may be mistaken for one of that transaction."""
+    """There is no second abort marker, so no later batch may be mistaken for a part of the aborted transaction."""
     log = TransactingLog(CONFIG)
     services = LogServices(log.disk)
 
@@ -221,7 +221,7 @@ def test_segment_whose_last_records_have_gone_is_done_with():
     assert bench.log.segments.base_offsets == bases == [0, 2, 3]
     assert [offset for offset, _, _ in entries_of(bench.log)] == [0, 2, 3]
     bench.log.config = dataclasses.replace(bench.log.config, min_compaction_lag_ms=1_000)
-    assert bench.compact().end_offset == 2, "it would be found dirty again"
+    assert bench.compact().end_offset == 2, "otherwise, it would be found dirty again"
 
 
 def test_open_transaction_ends_what_is_compacted():
@@ -239,7 +239,7 @@ def test_open_transaction_ends_what_is_compacted():
 
 
 def random_history(seed):
-    """Return a log with random records and transactions, all of them decided."""
+    """Return a log with random records and transactions; all transactions are decided."""
     chance = random.Random(seed)
     log = TransactingLog(CONFIG)
     is_open = dict.fromkeys((1, 2, 3), False)
@@ -287,7 +287,7 @@ def state_of(log):
 
 @pytest.mark.parametrize("seed", sampled(range(25), 3))
 def test_random_histories(seed):
-    """The last committed records stay, aborted records never come back, and producer state is unchanged."""
+    """The last committed records stay, aborted records never reappear, and producer state is unchanged."""
     log, chance = random_history(seed)
     memory = log.disk
     assert isinstance(memory, MemoryDisk)
@@ -309,7 +309,7 @@ def test_random_histories(seed):
         assert encode_snapshot(producer_state_entries(crashed.producers)) == producers
         assert aborted_in(crashed) == aborted_in(log.log)
         now_ms += 600
-    # Without snapshots, producer state is rebuilt from the remaining batches.
+    # If there are no snapshots, producer state is rebuilt from the remaining batches.
     disk = memory.crash()
     for name in [name for name in disk.names("t-0") if name.endswith((".snapshot", ".txnindex"))]:
         disk.remove(f"t-0/{name}")
@@ -350,7 +350,7 @@ def test_power_goes_at_every_call():
 
 @pytest.mark.parametrize("is_full", [False, True])
 def test_disk_fails_at_every_call(is_full):
-    """A failure before segments are swapped changes nothing; a later one takes the log offline until a restart."""
+    """A failure before segments are swapped changes nothing; a later failure takes the log offline until a restart."""
     number, is_done, outcomes = 0, False, set()
     while not is_done:
         number += 1
@@ -473,7 +473,7 @@ def test_work_is_done_in_pieces(monkeypatch):
 
 @pytest.mark.parametrize("end", [3, 30, 55, 100])
 def test_truncation_in_the_meantime(end):
-    """Whatever is truncated at any time during a compaction, the files are those of the log."""
+    """Whatever is truncated at any time during a compaction, the files match the log."""
     outcomes = set()
     for pieces in range(0, 60, 3):
         bench = filled()

@@ -1,6 +1,6 @@
-"""The map has the latest offset of each key, and takes as many keys as fit.
+"""The map has the latest offset of each key, and accepts as many keys as fit.
 
-Method: keys of all lengths, and limits of a few entries.
+Method: add keys of all lengths, with limits of a few entries.
 """
 
 from kafkawire.reference_broker.storage.cleaning.key_offsets import KeyOffsets

@@ -1,6 +1,6 @@
-"""Logs are compacted from the end of the last compaction to the first uncleanable offset, if enough is dirty.
+"""Logs are compacted from the end of the last compaction to the first uncleanable offset if they are dirty enough.
 
-Method: logs with four batches of known size and time in each segment.
+Method: use logs with four batches of known size and time in each segment.
 """
 
 import dataclasses

@@ -1,6 +1,6 @@
-"""Old segments leave the log immediately and the folder later; a power cut at any time removes nothing else.
+"""Old segments are removed from the log at once, from the folder later; a power cut at any time removes nothing else.
 
-Method: a directory on an in-memory disk with a log of many segments; the power is cut at every call of a removal.
+Method: use a directory on an in-memory disk with a log of many segments, and cut the power at every call of a removal.
 """
 
 import dataclasses
@@ -147,7 +147,7 @@ def test_roll_waits_for_the_sync_and_meets_appends():
 
 
 def test_segments_go_once_a_sync_has_stored_their_indexes():
-    """A sync after the removal of the files would write an index without a segment."""
+    """If a sync came after the removal of the files, it would write an index without a segment."""
     disk, work = MemoryDisk(), HeldWork()
     filled(disk)[0].close()
     directory = opened(disk, work)
@@ -268,7 +268,7 @@ def test_no_offset_before_the_start_of_a_log_is_given_again(seed):
     append(log, b"b")
     log.begin_at(2)
     store.directory.checkpoint()
-    disk = disk.crash(seed)  # the records had not been synced, but the start of the log had
+    disk = disk.crash(seed)  # the records had not been synced, but the log's start offset had
     (log,) = opened(disk).of("t").values()
     assert (log.log_start_offset, log.next_offset) == (2, 2)
     append(log, b"c")
@@ -278,7 +278,7 @@ def test_no_offset_before_the_start_of_a_log_is_given_again(seed):
 
 @pytest.mark.parametrize("end", [2, 9, 15, 40])
 def test_truncation_in_the_meantime(end):
-    """Whatever is truncated while segments are being removed, the files are those of the log, and nothing fails."""
+    """Whatever is truncated while segments are being removed, the files match the log, and nothing fails."""
     for pieces in range(12):
         disk = MemoryDisk()
         filled(disk)[0].close()

@@ -1,6 +1,6 @@
 """Segments are removed by log start, size and age, oldest first, and never past the high watermark.
 
-Method: logs with four batches of known size and time in each segment.
+Method: use logs with four batches of known size and time in each segment.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ from tests.reference_broker.storage.produced_batches import NOW_MS, produced
 
 BATCH_BYTES = len(produced(b"v"))
 
-#: Rolls after every fourth batch.
+#: A configuration that rolls after every fourth batch.
 CONFIG = dataclasses.replace(log_config({"retention.ms": "-1"}), segment_bytes=4 * BATCH_BYTES)
 
 
@@ -101,7 +101,7 @@ def test_sealed_segments_tell_their_age_from_the_file_on_the_disk():
 
 
 def test_segments_without_timestamps_are_looked_at_once():
-    """For records without timestamps, each check once read all later segments of every segment."""
+    """For records without timestamps, each check once read, for every segment, all later segments."""
     log = log_of(400, lambda number: -1 if number < 390 else NOW_MS)
     again = PartitionLog(LogServices(log._services.disk), "t-0", CONFIG)
     calls = []

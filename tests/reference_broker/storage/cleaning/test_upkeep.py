@@ -1,6 +1,6 @@
-"""The upkeep checks all logs periodically, works in the background, and ends on request.
+"""Upkeep checks all logs periodically, works in the background, and ends on request.
 
-Method: a broker without sockets on an in-memory disk, and time that the test lets pass.
+Method: use a broker without sockets on an in-memory disk, and let time pass.
 """
 
 import logging
@@ -16,7 +16,7 @@ from tests.reference_broker.broker_bench import NOW_MS, BrokerBench
 from tests.reference_broker.storage.held_work import HeldWork
 from tests.reference_broker.storage.produced_batches import produced, records_in
 
-#: Rolls after every batch.
+#: A configuration that rolls after every batch.
 ROLLING: Any = {"index_interval_bytes": "0", "segment_index_bytes": "24"}
 FIRST_MS = 30_000
 CHECK_MS = 300_000
@@ -156,7 +156,7 @@ def test_dirty_logs_are_compacted():
     assert values(bench) == before
     bench.produce(produced(b"x", key=b"k0"))
     bench.advance(BACKOFF_MS)
-    assert values(bench) == [*before, b"x"], "not worth it yet"
+    assert values(bench) == [*before, b"x"], "a compaction is not worth it yet"
     fill_compacted(bench, records=10)
     bench.advance(BACKOFF_MS)
     assert len(values(bench)) < 6

@@ -1,7 +1,7 @@
 """Upkeep never removes data that must stay, no matter which disk call fails or when the power is cut.
 
-Method: a scripted workload (`upkeep_workload.py`) on an in-memory disk, as in `test_disk_failures.py`: once for each
-disk call, that call fails, or the power is cut during it; then a broker starts on the remaining files.
+Method: as in `test_disk_failures.py`, run a scripted workload (`upkeep_workload.py`) on an in-memory disk once for each
+disk call; let that call fail, or cut the power during it, and then start a broker on the remaining files.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from tests.reference_broker.storage.cleaning.upkeep_workload import UpkeepWorklo
 from tests.reference_broker.storage.held_work import HeldWork
 from tests.thorough import sampled
 
-#: Each case takes every n-th call, so that together they cover all calls; `make test` runs one case.
+#: Each case takes every n-th call, so together the cases cover all calls; `make test` runs one case.
 SHARES = 16
 
-#: How many pieces of background work run at a time.
+#: The number of pieces of background work that run at a time.
 PIECES = (0, 1, 3, 10)
 
 
@@ -95,7 +95,7 @@ def test_every_call_fails(code, share):
 
 @pytest.mark.parametrize("share", sampled(range(SHARES), SHARES))
 def test_power_goes_while_much_is_in_flight(share):
-    """The same holds when background work is randomly late."""
+    """The guarantees also hold when background work is randomly delayed."""
     for seed in range(share, 120, SHARES):
         chance = random.Random(seed)
         disk, workload, work = prepared(), UpkeepWorkload(), HeldWork()

@@ -1,6 +1,6 @@
 """A scripted workload of retention, DeleteRecords and compaction, and a check of the data after a failure.
 
-Every topic syncs each batch, so acknowledged records must survive unless the upkeep may have removed them.
+Every topic syncs each batch, so acknowledged records must survive unless upkeep may have removed them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.reference_broker.storage.produced_batches import produced
 
 __all__ = ["UpkeepWorkload"]
 
-#: Rolls after every second batch, and syncs each.
+#: A configuration that rolls after every second batch, and syncs each batch.
 _SMALL: dict[str, Any] = {"index_interval_bytes": "0", "segment_index_bytes": "24", "flush_messages": "1"}
 
 _TOPICS: dict[str, dict[str, Any]] = {
@@ -29,7 +29,7 @@ _TOPICS: dict[str, dict[str, Any]] = {
 _OPTIONS = {"log_retention_check_interval_ms": 15_000, "log_cleaner_backoff_ms": 15_000}
 _KEYS = 3
 
-#: Runs some of the background work, or all of it.
+#: A function that runs some of the background work, or all of it.
 Settle = Callable[[bool], None]
 
 
@@ -37,11 +37,11 @@ class UpkeepWorkload:
     """The requests to a broker, and its answers.
 
     Attributes:
-        sent: the key and value of each sent record, for each topic.
-        acknowledged: the acknowledged records by offset, for each topic.
+        sent: the key and value of each record sent to each topic.
+        acknowledged: the acknowledged records of each topic, keyed by offset.
         refused: the refused values.
-        deleted_to: the end offset of the acknowledged deletions.
-        asked_to: the end offset of the requested deletions.
+        deleted_to: the offset up to which deletions were acknowledged.
+        asked_to: the offset up to which deletions were requested.
     """
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class UpkeepWorkload:
     # The script.
 
     def run(self, bench: BrokerBench, settle: Settle = lambda is_all: None) -> None:
-        """Produce, delete records, and let time pass for the upkeep, with restarts in between."""
+        """Produce, delete records, and let time pass for upkeep, with restarts in between."""
         for number in range(6):
             self._produce_all(bench, number)
             settle(False)
@@ -131,7 +131,7 @@ class UpkeepWorkload:
     # The check.
 
     def check(self, disk: Disk, *, may_keep_refused: bool = False) -> tuple[int, ...]:
-        """Start a broker on the remaining files, check it, and return the number of records of each topic."""
+        """Start a broker on the remaining files, check it, and return the number of records in each topic."""
         bench = self.bench(disk)
         counts = []
         for name in _TOPICS:
@@ -141,7 +141,7 @@ class UpkeepWorkload:
             counts.append(self._check_log(name, log, may_keep_refused=may_keep_refused))
             leftovers = (".deleted", ".cleaned", ".swap")
             assert not [entry for entry in disk.names(log.folder) if entry.endswith(leftovers)]
-        # The broker works, and the next upkeep finds nothing wrong.
+        # The broker works, and the next run of upkeep finds nothing wrong.
         bench.advance(30_000)
         for name in _TOPICS:
             log = bench.core.directory.log(name, 0)

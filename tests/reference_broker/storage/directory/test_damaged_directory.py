@@ -1,6 +1,6 @@
-"""A startup reports damaged files in the data directory and repairs what it can; no partition affects another.
+"""Startup reports damaged files in the data directory, and repairs them if it can; no partition affects another.
 
-Method: directories on real files or in memory, damaged while they are closed.
+Method: damage directories, on real files or in memory, while they are closed.
 """
 
 from __future__ import annotations

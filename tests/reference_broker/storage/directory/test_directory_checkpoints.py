@@ -1,6 +1,6 @@
 """The checkpoints of a directory are correct, even for offline logs, and do not mention deleted topics.
 
-Method: a directory on an in-memory disk, closed or abandoned as in a crash.
+Method: use a directory on an in-memory disk, and close it, or abandon it as in a crash.
 """
 
 import errno
@@ -43,7 +43,7 @@ def test_offline_log_keeps_its_place_in_the_checkpoints():
 
 
 def test_no_checkpoint_passes_indexes_that_are_not_durable():
-    """Otherwise, the next startup would trust old files, and retention would take a segment's age from them."""
+    """Otherwise, the next startup would trust old files, and retention would derive a segment's age from them."""
     disk, configs = MemoryDisk(), {"flush.messages": "1", "retention.ms": "1000"}
     store = on(disk)
     append(create_logs(store, "t", 1, configs)[0], b"old")
@@ -135,13 +135,13 @@ def test_entries_that_could_not_be_dropped_go_before_a_topic_of_their_name_comes
     store.delete(store.topics["t"], told.append)
     assert (told, path in entries(disk)) == ([None], True)
     assert "checkpoints still have entries of deleted topics: [Errno 28] No space" in caplog.text
-    assert not [name for name in disk.names("") if name.startswith("t-")], "files are removed, which makes room"
+    assert not [name for name in disk.names("") if name.startswith("t-")], "files are removed, which frees space"
     store.create("t", 1, {}, told.append)
     assert told[1].code == ErrorCode.KAFKA_STORAGE_ERROR
     append(create_logs(store, "other")[0], b"another name")
     store.directory.abandon()
     store = on(disk)
-    assert store.topics.keys() == {"other"}, "no reason not to start"
+    assert store.topics.keys() == {"other"}, "this does not prevent startup"
     disk.plan = None
     create(store, "t")
     assert (entries(disk), store.directory.checkpoints.recovery_points.get(("t", 0))) == ([], None)
@@ -153,7 +153,7 @@ def test_entries_that_could_not_be_dropped_go_before_a_topic_of_their_name_comes
 @pytest.mark.parametrize("path", FILES)
 @pytest.mark.parametrize("is_written", [False, True])
 def test_write_of_which_nobody_knows_whether_it_is_durable_is_repeated(path, is_written):
-    """The new file was renamed, but the sync failed, so a power cut may bring back the old file."""
+    """The new file was renamed, but the sync failed, so a power cut may restore the old file."""
     disk = MemoryDisk()
     store = with_entries(disk)
     renamed = []
@@ -223,7 +223,7 @@ def with_a_gap(disk):
     """Return a directory with a compacted log in which a segment begins after a gap."""
     store = on(disk)
     configs = {"cleanup.policy": "compact", "flush.messages": "1"}
-    small = {"segment.index.bytes": "12", "index.interval.bytes": "0"}  # or the remaining batches become one segment
+    small = {"segment.index.bytes": "12", "index.interval.bytes": "0"}  # else the remaining batches become one segment
     log = create_logs(store, "t", 1, configs | small)[0]
     for key in (b"a", b"b"):
         data = produced(b"v", key=key)
@@ -284,7 +284,7 @@ def test_gaps_outlive_lost_recovery_points_of_a_log_that_is_offline():
 
 @pytest.mark.parametrize("is_lost", [False, True])
 def test_log_that_no_checkpoint_names_was_not_compacted(is_lost):
-    """A gap in such a log is damage, as in any other log, unless the checkpoint file is gone."""
+    """A gap in such a log is damage, as in any other log, unless the checkpoint file is missing."""
     disk = MemoryDisk()
     store = on(disk)
     log = create_logs(store, "t", 1, {"cleanup.policy": "compact"})[0]
@@ -323,7 +323,7 @@ def test_new_directory_has_a_checkpoint_at_once():
 
 @pytest.mark.parametrize("name", ["log-start-offset-checkpoint", "recovery-point-offset-checkpoint"])
 def test_offset_that_no_log_has_does_not_empty_it(name, caplog):
-    """Such a log was once deleted, and restarted in a file whose name had 21 digits."""
+    """Such a log used to be deleted and restarted in a file whose name had 21 digits."""
     disk = MemoryDisk()
     store = on(disk)
     append(create_logs(store, "t")[0], b"x")
@@ -378,7 +378,7 @@ def test_a_data_directory_of_its_own_has_no_strays(caplog):
 
 
 def clustered(disk, work=at_once):
-    """Return the topics of a broker whose logs are replicas, as if they were in a single broker's store."""
+    """Return the topics of a cluster broker, whose logs are replicas, as if they were in a single broker's store."""
     services = LogServices(disk, work)
     lock = lock_directory(disk)
     identity = take_identity_alone(disk, 1, lambda: ZERO_UUID)

@@ -1,6 +1,6 @@
 """A data directory belongs to one broker, whose identity is written last and survives any crash.
 
-Method: only the file, on an in-memory disk; `test_log_directory.py` tests complete startups.
+Method: test the file alone, on an in-memory disk; `test_log_directory.py` tests complete startups.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A data directory opens, creates and drops the logs of its partitions, and cleans up after crashes.
 
-Method: directories that are created, closed, tampered with and reopened, and background work that the test holds back.
+Method: create directories, close them, tamper with them and reopen them; hold back background work.
 """
 
 import os
@@ -84,7 +84,7 @@ def test_damaged_recovery_points_let_everything_be_checked(content, caplog):
 
 
 def test_mark_of_a_clean_shutdown_is_gone_before_anything_is_written():
-    """Otherwise a later power cut would leave torn files that seem to have been closed cleanly."""
+    """Otherwise, a later power cut would leave torn files that seem to have been closed cleanly."""
     disk = MemoryDisk()
     store = on(disk)
     create(store, "t")
@@ -203,11 +203,11 @@ def test_checkpoints_are_not_queued_up():
     while work.pending:
         work.run(1)
         count += 1
-    assert count == 2, "one in flight, and one for everything that arrived meanwhile"
+    assert count == 2, "one in flight, and one for everything that arrived in the meantime"
 
 
 def test_restart_needs_no_more_descriptors_than_running(tmp_path):
-    """A broker with 300 partitions and 400 descriptors once ran, but failed to restart."""
+    """A broker with 300 partitions and 400 descriptors could once run, but not restart."""
 
     def descriptors():
         links = (f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd"))
@@ -229,7 +229,7 @@ def test_restart_needs_no_more_descriptors_than_running(tmp_path):
     again.directory.abandon()
 
 
-# Single partitions, as on a broker in a cluster.
+# Individual partitions, as on a broker in a cluster.
 
 FIRST, SECOND = b"1" * 16, b"2" * 16
 CONFIG = log_config({"flush.messages": "1"})
@@ -241,7 +241,7 @@ def place(number, topic_id=FIRST, topic="t"):
 
 
 def opened(disk, work=at_once, expected=None):
-    """Open a directory with the partitions `expected`, or if None, with every partition that has valid metadata."""
+    """Open a directory with the partitions `expected`; None stands for every partition with valid metadata."""
     if expected is None:
         found = PartitionFolders(disk).found().items()
         expected = [LogPlace(*partition, topic_id, CONFIG) for partition, topic_id in found if topic_id is not None]
@@ -408,7 +408,7 @@ def test_folder_whose_metadata_cannot_be_read_is_not_set_aside():
 
 
 def test_folder_that_is_used_again_has_its_checkpoints():
-    """Opening without it keeps its checkpoints: a follower may lead immediately, and must not begin at 0."""
+    """Opening without the folder keeps its checkpoints: a follower may lead immediately, and must not begin at 0."""
     disk = MemoryDisk()
     directory = created(disk, place(0), place(1))
     for log in directory.of("t").values():

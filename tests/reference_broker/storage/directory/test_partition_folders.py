@@ -1,6 +1,6 @@
 """Partition folders are created, recognised by their topic id, set aside and removed.
 
-Method: only folders and metadata, on an in-memory disk; one file per partition stands in for its records.
+Method: test folders and metadata alone, on an in-memory disk; one file per partition stands in for its records.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def test_folder_of_a_log_is_retired_whatever_its_metadata_say(content: bytes, na
 
 @pytest.mark.parametrize("place", [("../t", 0), ("t-", -1), ("t\0", 0)])
 def test_no_other_folder_is_retired(tmp_path: Path, place: tuple[str, int]) -> None:
-    """A hostile controller may name something that is not a partition: `t--1` is partition 1 of topic `t-`."""
+    """A hostile controller may name a partition that cannot exist: `t--1` belongs to partition 1 of topic `t-`."""
     data = tmp_path / "data"
     folders = {tmp_path / "t-0", data, data / "t--1"}
     for folder in sorted(folders):

@@ -1,6 +1,7 @@
 """Producer ids are reserved durably; if the file is lost, they continue far after those in the logs.
 
-Method: only the file, on an in-memory disk; `test_damaged_directory.py` tests damaged files in a complete directory.
+Method: test the file alone, on an in-memory disk; `test_damaged_directory.py` tests damaged files in a complete
+directory.
 """
 
 from __future__ import annotations

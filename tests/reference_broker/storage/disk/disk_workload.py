@@ -18,7 +18,7 @@ from tests.reference_broker.storage.produced_batches import produced, values_in
 
 __all__ = ["SYNCED", "Ledger", "Sent", "run"]
 
-#: Rolls after every fourth batch.
+#: A configuration that rolls after every fourth batch.
 _ROLLING = {"index.interval.bytes": "0", "segment.index.bytes": "36"}
 _SYNCING = {"flush.messages": "1"}
 SYNCED = "synced"
@@ -26,10 +26,10 @@ SYNCED = "synced"
 #: The topics and their configurations.
 _TOPICS = {"fast": _ROLLING, SYNCED: {**_ROLLING, **_SYNCING}, "timed": {"flush.ms": "10"}}
 
-#: The space that a startup needs on a full disk.
+#: The space that startup needs on a full disk.
 _ROOM_BYTES = 1000
 
-#: Runs some of the background work, or all of it.
+#: A function that runs some of the background work, or all of it.
 Settle = Callable[[bool], None]
 
 
@@ -49,7 +49,7 @@ class Ledger:
     """The requests to a broker, and its answers.
 
     Attributes:
-        topics: the name of each created topic, by id.
+        topics: the name of each created topic, keyed by id.
         deleted: the ids of topics whose deletion was acknowledged.
         maybe_deleted: the ids of topics whose deletion was requested.
         refused_topics: the names of topics whose creation was refused.
@@ -73,7 +73,7 @@ class Ledger:
 
         Args:
             disk: the disk after the failure.
-            loses_unsynced: whether the power was cut, so that unsynced data may be gone.
+            loses_unsynced: whether the power was cut, in which case unsynced data may be gone.
             may_keep_refused: whether refused records may exist because the sync failed, not the write.
         """
         bench = BrokerBench(disk)
@@ -81,18 +81,18 @@ class Ledger:
         found = 0
         for topic_id, name in self.topics.items():
             if topic_id in self.deleted:
-                assert topic_id not in store.topics_by_id, f"{name} came back"
+                assert topic_id not in store.topics_by_id, f"{name} reappeared"
             elif topic_id not in self.maybe_deleted:
                 assert topic_id in store.topics_by_id, f"{name} is gone"
         for topic in store.topics.values():
             present = [Sent(value, topic.topic_id) for value in values_of(bench, topic.name)]
             found += len(present)
             sent = [sent for sent in self.sent if sent.topic_id == topic.topic_id]
-            assert len(set(present)) == len(present), f"{topic.name}: a record is there twice"
+            assert len(set(present)) == len(present), f"{topic.name}: a record is present twice"
             assert set(present) <= set(sent), f"{topic.name}: {set(present) - set(sent)} were sent elsewhere"
-            assert present == [entry for entry in sent if entry in set(present)], f"{topic.name}: not in order"
+            assert present == [entry for entry in sent if entry in set(present)], f"{topic.name}: records out of order"
             if not may_keep_refused:
-                assert not set(present) & self.refused, f"{topic.name}: refused, but there"
+                assert not set(present) & self.refused, f"{topic.name}: refused records are present"
             acknowledged = [entry for entry in sent if entry in self.acknowledged]
             if loses_unsynced:
                 assert {entry for entry in sent if entry in self.synced} <= set(present), f"{topic.name}: synced, gone"
@@ -114,7 +114,7 @@ def run(bench: BrokerBench, ledger: Ledger, settle: Settle = lambda is_all: None
 
     Args:
         bench: the broker.
-        ledger: keeps all requests and answers.
+        ledger: records all requests and answers.
         settle: runs some of the background work, or all of it.
     """
     for name, configs in _TOPICS.items():
@@ -145,7 +145,7 @@ def _restart(bench: BrokerBench) -> None:
     try:
         bench.restart()
     except OSError as error:
-        # The operator makes room on the full disk, and restarts the broker.
+        # The operator frees space on the full disk, and restarts the broker.
         disk = bench.disk
         if error.errno == errno.ENOSPC and isinstance(disk, MemoryDisk) and disk.capacity_bytes is not None:
             disk.capacity_bytes += _ROOM_BYTES
@@ -221,7 +221,7 @@ def values_of(bench: BrokerBench, name: str) -> Iterator[bytes]:
         (data,) = _fetch(bench, name, offset)
         assert not data.error_code, f"{name} at {offset}: {data.error_code}"
         values = values_in(data.records)
-        assert values, f"{name}: nothing at {offset}"
+        assert values, f"{name}: there is no record at {offset}"
         yield from values
         offset += len(values)
 

@@ -1,6 +1,6 @@
 """Both disks honour the same contract, and replace a small file atomically.
 
-Method: one suite, run on the machine's disk and on the in-memory disk.
+Method: run one suite on the machine's disk and on the in-memory disk.
 """
 
 import errno
@@ -107,8 +107,8 @@ def test_rename_replaces_a_file_but_no_full_folder(disk):
     assert caught.value.errno == errno.ENOTEMPTY
 
 
-#: Calls that fail, given a file `a`, an empty folder `e`, and a folder `f` with a file `x`; each with its error and the
-#: path in the error.
+#: Calls that fail, given a file `a`, an empty folder `e`, and a folder `f` with a file `x`; each comes with its error
+#: and the path in the error.
 REFUSED = [
     (lambda disk: disk.open("none"), errno.ENOENT, "none"),
     (lambda disk: disk.open("none/a", create=True), errno.ENOENT, "none/a"),
@@ -210,7 +210,7 @@ def test_truncation_beyond_the_end_fills_with_zeros(disk):
 
 
 def test_open_file_knows_the_length_that_it_was_told(disk):
-    """Bytes appended through another handle in the meantime are not read; bytes cut off through another are gone."""
+    """Bytes appended through another handle in the meantime are not read; bytes cut off through one are gone."""
     first, second = disk.open("a", create=True), disk.open("a")
     first.append(b"abc")
     assert (second.size_bytes, second.read(0, 9), disk.size_of("a")) == (0, b"", 3)

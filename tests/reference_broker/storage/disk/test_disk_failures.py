@@ -1,8 +1,8 @@
 """Acknowledged and synced records survive, no matter which disk call fails or when the power is cut.
 
-Method: a scripted workload (`disk_workload.py`) on an in-memory disk; once for each disk call, that call fails, or the
-power is cut during it. Then a broker starts on the remaining files, as after a crash of the process and after power
-cuts with several seeds, and its data is compared with the acknowledged, refused and deleted records.
+Method: run a scripted workload (`disk_workload.py`) on an in-memory disk once for each disk call; let that call fail,
+or cut the power during it. Then start a broker on the remaining files, as after a crash of the process and after power
+cuts with several seeds, and compare its data with the acknowledged, refused and deleted records.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from tests.thorough import sampled
 #: The number of power cuts to try at each call.
 SEEDS = range(2)
 
-#: Each case takes every n-th call, so that together they cover all calls; `make test` runs one case.
+#: Each case takes every n-th call, so together the cases cover all calls; `make test` runs one case.
 SHARES = 16
 
 #: The same for random seeds.
 SEED_SHARES = 8
 
-#: How many pieces of background work run at a time.
+#: The number of pieces of background work that run at a time.
 PIECES = (0, 0, 1, 3)
 
 
@@ -85,7 +85,7 @@ def test_every_call_fails(share, code):
         try:
             bench = BrokerBench(disk)
         except OSError:
-            # The broker does not start; the operator tries again.
+            # The broker does not start, and the operator tries again.
             disk = disk.crash()
             bench = BrokerBench(disk)
         run(bench, ledger)
@@ -100,7 +100,7 @@ def test_every_call_fails(share, code):
 
 @pytest.mark.parametrize("share", sampled(range(SEED_SHARES), SEED_SHARES))
 def test_power_goes_while_much_is_in_flight(share):
-    """The same holds when background work is randomly late: appends share syncs, and wait for new segments."""
+    """The guarantees also hold when background work is randomly late: appends share syncs or wait for new segments."""
     for seed in range(share, 160, SEED_SHARES):
         chance = random.Random(seed)
         disk, ledger, work = MemoryDisk(), Ledger(), HeldWork()

@@ -1,6 +1,7 @@
-"""If a disk hangs, loses files, or cannot be read or written, other requests are served, and errors name the cause.
+"""If a disk hangs, loses files, or cannot be read or written, other requests are served, and errors state the cause.
 
-Method: a broker on a free port of this machine whose system calls fail or hang, and startups on in-memory disks.
+Method: run a broker on a free port of this machine, and make its system calls fail or hang; start brokers on in-memory
+disks.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ def test_record_that_cannot_be_read(
 
 
 def filled() -> MemoryDisk:
-    """Return a disk with a record."""
+    """Return a disk with one record."""
     disk = MemoryDisk()
     with BackgroundBroker(disk) as broker, client_of(broker) as client:
         client.create({"t": 1})

@@ -128,7 +128,7 @@ def test_what_is_no_regular_file_is_refused(tmp_path):
 
 
 def test_the_last_descriptors_are_not_for_files_that_stay_open(tmp_path, monkeypatch):
-    """Here all descriptors are treated as the last ones, so the process's other open files make no difference."""
+    """All descriptors are treated as the last ones, so the process's other open files make no difference."""
     disk = MachineDisk(tmp_path)
     disk.open("a", create=True)
     with monkeypatch.context() as context:

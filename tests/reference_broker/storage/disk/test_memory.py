@@ -1,6 +1,6 @@
 """The in-memory disk loses only what a power cut may lose, fills up, and fails on request.
 
-Method: each guarantee is tested with many seeds, so that every allowed outcome also occurs.
+Method: test each guarantee with enough seeds for every allowed outcome to occur.
 """
 
 import errno
@@ -135,7 +135,7 @@ def test_names_in_folders_that_are_gone_are_forgotten():
 
 
 def test_names_that_are_not_gone_are_seldom_looked_at(monkeypatch):
-    """Otherwise each sync of a folder would spend time on the unsynced names in all other folders."""
+    """Otherwise, each sync of a folder would spend time on the unsynced names in all other folders."""
     looked = []
     forget = MemoryDisk._forget_unreachable
     monkeypatch.setattr(MemoryDisk, "_forget_unreachable", lambda disk: (looked.append(1), forget(disk)))

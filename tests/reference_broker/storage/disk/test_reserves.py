@@ -1,6 +1,6 @@
-"""Every use of file descriptors has a reserve, no matter how low the limit is.
+"""A reserve is set aside for every use of file descriptors, no matter how low the limit is.
 
-Method: several limits, and the reserves at each limit.
+Method: check the reserves at several limits.
 """
 
 import pytest

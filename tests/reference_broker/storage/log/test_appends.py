@@ -1,6 +1,6 @@
-"""The owner of a log is told what happens to the log, in order.
+"""A log tells its owner what happens to it, in order.
 
-Method: an owner that records what it is told.
+Method: use an owner that records what it is told.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def test_owner_of_a_follower():
     assert replica.log.set_high_watermark(4) == [0]
     replica.log.begin_at(1)
     replica.truncate_to(3)
-    # Searches in the truncated part can continue.
+    # Searches for offsets in the truncated part can continue.
     assert told.take() == [("trimmed",), ("truncated",), ("prepared",), ("settled",)]
     replica.log.end(BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "deleted"))
     assert told.take() == [("ended", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]

@@ -1,6 +1,6 @@
-"""A request that waits for a log's files to be durable or unused is answered in time, and no write follows the answer.
+"""A request that waits until a log's files are durable or unused is answered in time, and no write follows the answer.
 
-Method: an in-memory disk, and background work that the test holds back or runs in any order.
+Method: use an in-memory disk, and background work that the test holds back or runs in any order.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ from tests.reference_broker.storage.held_work import HeldWork, ShuffledWork
 from tests.reference_broker.storage.produced_batches import NOW_MS, produced, records_in
 from tests.thorough import sampled
 
-#: Rolls after every second batch.
+#: A configuration that rolls after every second batch.
 CONFIG = dataclasses.replace(log_config({}), segment_bytes=2 * len(produced(b"v")))
 
 GONE = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "gone")
@@ -48,7 +48,7 @@ def test_store_waits_for_the_sync_in_flight_and_stores_nothing_twice():
     for _ in range(3):
         append(log)
     work.run(1)
-    assert len(work.pending) == 1, "a sync"
+    assert len(work.pending) == 1, "one sync is pending"
     log.store([log.segments.first], lambda: told.append("stored"))
     assert told == []
     work.run()
@@ -69,7 +69,7 @@ def test_store_begins_a_sync_of_segments_that_nobody_has_asked_for():
     log = opened(work, disk.crash())
     first = log.segments.first
     if first.is_sealed:
-        first.is_stored = False  # as for a damaged index
+        first.is_stored = False  # as if an index were damaged
     log.store([first], lambda: told.append("stored"))
     work.run()
     assert (told, first.is_stored) == (["stored"], True)
@@ -102,7 +102,7 @@ def test_log_is_quiet_after_roll_and_sync():
         append(log)
     log.sync()
     log.end(GONE)
-    assert len(work.pending) == 2, "a roll and a sync"
+    assert len(work.pending) == 2, "the work is a roll and a sync"
     log.when_quiet(lambda: told.append("quiet"))
     when_all_quiet([log, opened(HeldWork())], lambda: told.append("all quiet"))
     work.run(1)
@@ -131,7 +131,7 @@ def test_files_of_a_deleted_topic_go_after_what_is_in_flight():
     append(log)
     log.sync()
     append(log)
-    assert len(work.pending) == 2, "a sync and a roll"
+    assert len(work.pending) == 2, "the work is a sync and a roll"
     in_flight = [work.pending.popleft(), work.pending.popleft()]
     store.delete(store.topics["t"], lambda error: None)
     store.create("t", 1, {}, lambda topic: None)
@@ -187,7 +187,7 @@ def test_name_that_is_used_a_hundred_times(seed):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_snapshot_is_durable_with_the_segment_before_it(seed):
-    """Once retention removes the segment, no other file has the state of its producers."""
+    """Once retention has removed the segment, no other file has the state of its producers."""
     disk, work = MemoryDisk(), HeldWork()
     log = opened(work, disk)
     disk.sync_folder("")
@@ -250,7 +250,7 @@ def test_store_waits_for_an_index_that_is_rebuilt_meanwhile():
     log = opened(held, disk.crash(), recovery_point=5)
     log.roll(lambda: None)
     held.run(1)
-    assert len(held.pending) == 1, "a sync"
+    assert len(held.pending) == 1, "one sync is pending"
     log.store(log.segments.first_of(3), lambda: told.append("stored"))
     with pytest.raises(NotPrepared):
         log.read(0, 1, at_least_one=True)

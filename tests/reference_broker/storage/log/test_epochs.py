@@ -1,6 +1,6 @@
-"""Leader epochs are looked up by offset, kept in Kafka's file, and rebuilt from batches if that file is damaged.
+"""Leader epochs are looked up by offset, stored in Kafka's file, and rebuilt from batches if that file is damaged.
 
-Method: hand-made files, and pairs in place of batches.
+Method: use handmade files, and pairs in place of batches.
 """
 
 from itertools import islice
@@ -218,7 +218,7 @@ def test_damaged_last_epoch_is_left_out(disk, caplog, content):
 @pytest.mark.parametrize(
     ("content", "entries"),
     [
-        (b"0\n2\n0 0\n4 5\n", [(0, 0), (4, 5), (7, 9)]),  # as before the epoch lost in a power cut
+        (b"0\n2\n0 0\n4 5\n", [(0, 0), (4, 5), (7, 9)]),  # as it was before the last epoch, which a power cut lost
         (b"0\n2\n0 0\n7 9\n", [(0, 0), (7, 9)]),
         (b"0\n2\n0 0\n7 5\n", [(0, 0), (7, 5)]),
         (b"", [(1, 3), (7, 9)]),
@@ -241,7 +241,7 @@ def test_no_partition_starts_below_the_highest_epoch_of_the_last_start(disk, con
         (5, 25, [(2, 10), (5, 20)]),
         (6, 25, [(2, 10), (5, 20), (6, 25)]),
         (3, 25, [(2, 10), (5, 20)]),
-        # The log has no record of the last epoch.
+        # The log has no record in the last epoch.
         (3, 20, [(2, 10), (3, 20)]),
         (2, 20, [(2, 10)]),
         (7, 20, [(2, 10), (7, 20)]),
@@ -315,7 +315,7 @@ def test_epochs_before_the_start_are_dropped_at_an_opening(disk, start_offset, e
     [(0, [(1, 0), (2, 5), (3, 12)]), (7, [(2, 7), (3, 12)]), (12, [(3, 12)]), (20, [(3, 20)])],
 )
 def test_epochs_after_a_start_that_was_set_back_come_from_the_batches(disk, start_offset, entries):
-    """A crash has left an older checkpoint of the start, but the file has no epochs before the newer start."""
+    """A crash has left an older checkpoint of the log start, but the file has no epochs before the newer start."""
     write_file(disk, PATH, b"0\n1\n3 20\n")
     read = []
 

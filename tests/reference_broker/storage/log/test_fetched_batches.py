@@ -1,6 +1,7 @@
-"""Fetched batches are checked and appended unchanged, so that a follower's segments equal its leader's.
+"""Fetched batches are checked and appended unchanged, which makes a follower's segments equal to its leader's.
 
-Method: batches that are each damaged, cut or misplaced in one way, and leaders that roll for each reason.
+Method: append batches that are each damaged, cut off or misplaced in one way, and follow leaders that roll for each
+reason.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def test_refused(data, code, reason):
     with pytest.raises(BrokerError, match=reason) as raised:
         check_fetched(data, 9)
     assert raised.value.code == code
-    # The log stays unchanged.
+    # The log must stay unchanged.
     replica = Replica()
     with pytest.raises(BrokerError):
         replica.follow(data, 9, 0)
@@ -109,7 +110,7 @@ def test_damaged_marker_is_refused():
     data, _ = build_marker(Marker(1, 0, True, 0), NOW_MS)
     content = placed(bytearray(data), 0)
     assert check_fetched(content, 0).markers[0][0].marker == Marker(1, 0, True, 0)
-    # The version of the marker's key, which cannot be negative.
+    # This is the version of the marker's key, which cannot be negative.
     at = content.rindex(b"\0\0\0\1")
     with pytest.raises(BrokerError, match="offset 0 is damaged"):
         check_fetched(changed(content, at, b"\xff\xff", has_right_checksum=True), 0)

@@ -1,4 +1,4 @@
-"""A log's background work is counted, its end is reported, and changes of the log's files take turns."""
+"""A log's background work is counted, its end is reported, and changes to the log's files take turns."""
 
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 from kafkawire.reference_broker.storage.log.file_work import FileWork, Turns, when_all_quiet

@@ -1,8 +1,8 @@
 """Whatever happens to two replicas, in any order, a follower has the leader's batches and the state they imply.
 
-Method: hypothesis, or a seed for longer histories, chooses appends (idempotent, transactional, compressed, markers),
-fetches that are cut anywhere, elections after which logs diverge, deleted records, rolls, stops, kills and power cuts.
-The follower is compared with the leader, and with a log built only from its batches.
+Method: let hypothesis, or a seed for longer histories, choose appends (idempotent, transactional, compressed, markers),
+fetches that are cut off anywhere, elections after which logs diverge, deleted records, rolls, stops, kills and power
+cuts. Compare the follower with the leader, and with a log built only from the follower's batches.
 """
 
 from __future__ import annotations

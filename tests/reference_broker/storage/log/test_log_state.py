@@ -1,7 +1,7 @@
-"""A log reports its true state: how much is synced and readable, and whether its disk has failed.
+"""A log reports its true state: how much of it is synced and readable, and whether its disk has failed.
 
-Method: an in-memory disk, and background work that the test holds back; in each case, a log could acknowledge records
-that may be lost, or keep other requests waiting.
+Method: use an in-memory disk, and background work that the test holds back; in each case, a faulty log could
+acknowledge records that may be lost, or keep other requests waiting.
 """
 
 import dataclasses
@@ -91,7 +91,7 @@ def test_flush_messages_counts_records():
 
 
 def test_failed_sync_is_told_to_everybody_and_never_forgotten():
-    """An EIO from fsync was once forgotten: the next fsync succeeded, and lost data was considered synced."""
+    """An EIO from fsync used to be forgotten: the next fsync succeeded, and lost data was considered synced."""
     bench = Bench(SYNCING)
     watched, committed = [], []
     bench.replica.watch(watched.append)
@@ -113,7 +113,7 @@ def test_failed_sync_is_told_to_everybody_and_never_forgotten():
     for action in (lambda: bench.values(), lambda: bench.log.offset_for_timestamp(0), bench.log.max_timestamp):
         with pytest.raises(BrokerError, match="KAFKA_STORAGE_ERROR"):
             action()
-    # A restart does not forget the failure either: data that the system considers written is rewritten.
+    # A restart does not forget the failure, either: data that the system considers written is rewritten.
     again = Bench(SYNCING, bench.disk.crash(), is_clean=False, recovery_point=1)
     again.append(b"e")
     again.work.run()
@@ -214,7 +214,7 @@ def test_failure_of_one_log_does_not_concern_others():
 
 def test_read_that_fails_concerns_the_reader_alone(caplog):
     bench = Bench(log_config({}))
-    for _ in range(9):  # the places of the last eight are known without the file
+    for _ in range(9):  # the positions of the last eight are known without the file
         bench.append(b"a")
     bench.disk.plan = fail_at(bench.disk.calls + 1)
     with pytest.raises(BrokerError, match="KAFKA_STORAGE_ERROR"):
@@ -253,7 +253,7 @@ def test_flush_is_planned_once_and_only_for_what_is_not_durable():
     bench.append(now_ms=1050)
     bench.services.timers.fire(1100)
     assert bench.services.timers.next_deadline_ms is None
-    services = LogServices(bench.disk)  # a background in which a sync ends before the append returns
+    services = LogServices(bench.disk)  # a background whose syncs end before the append returns
     log = PartitionLog(services, "t-0", dataclasses.replace(SYNCING, flush_ms=100))
     data = produced(b"x")
     log.append(data, parse_header(data), 1200, lambda result: None)
@@ -284,7 +284,7 @@ def test_deleted_topic_ends_its_log():
 
 
 def test_close_makes_everything_durable():
-    """A close that did not sync once went unnoticed."""
+    """An earlier close did not sync, and no test noticed."""
     bench = Bench(ROLLING)
     for number in range(7):
         bench.append(b"%d" % number)
@@ -305,7 +305,7 @@ def test_close_makes_everything_durable():
 
 
 def test_a_log_that_nobody_has_appended_to_is_closed_at_no_cost():
-    """Otherwise, a broker with ten thousand logs would take half a minute to stop."""
+    """Otherwise, a broker with ten thousand logs would take half a minute to shut down."""
     new = Bench(log_config({}))
     before = new.disk.calls
     new.log.close()

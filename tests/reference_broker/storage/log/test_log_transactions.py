@@ -1,9 +1,9 @@
-"""A log ends transactions with markers, which wait, roll and fail like any other append.
+"""A log ends transactions with markers, which wait, roll the log and fail like any other append.
 
 Aborted transactions are in the index of the segment that contains the marker, whatever happens to the file.
 
-Method: in-memory logs; background work that happens immediately or when the test releases it; crashes, damaged and lost
-files.
+Method: use in-memory logs, and background work that happens immediately or when the test releases it; let processes
+crash, and damage or lose files.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def test_the_index_survives_a_shutdown() -> None:
 @pytest.mark.parametrize("config", [SMALL, CONFIG], ids=["small", "one"])
 @pytest.mark.parametrize("is_reopened", [False, True])
 def test_a_crash_rebuilds_the_index(config: LogConfig, is_reopened: bool) -> None:
-    """This also holds with a snapshot in the middle of the last segment, as left by a clean shutdown."""
+    """This also holds if there is a snapshot in the middle of the last segment, as left by a clean shutdown."""
     log = some_aborted(config)
     if is_reopened:
         log.log = log.closed()
@@ -279,7 +279,7 @@ def test_an_index_without_its_segment_is_removed() -> None:
 def test_a_damaged_offset_does_not_stop_a_log_from_opening(
     number: int, offset: int, left: bytes | None, is_clean: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Markers before the last one once raised ValueError, and transactions with equal first offsets a KeyError."""
+    """Markers before the last one used to raise ValueError; transactions with equal first offsets, KeyError."""
     log = TransactingLog()
     for _ in range(4):
         log.append(PRODUCER, b"v")

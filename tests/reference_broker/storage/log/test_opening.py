@@ -1,6 +1,6 @@
-"""Opened and truncated logs have exactly the state that is in their files.
+"""Opened and truncated logs have exactly the state that their files contain.
 
-Method: logs with undecided transactions and stale files on an in-memory disk.
+Method: open logs with undecided transactions and stale files on an in-memory disk.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def known(**changes: object) -> CheckpointedLog:
     [(0, 0), (1, 0), (2, 2), (3, 2)],
 )
 def test_transactions_are_undecided_until_all_replicas_have_their_markers(replica, high_watermark, unstable):
-    """A snapshot after the high watermark lacks such transactions, so an earlier snapshot or none is used."""
+    """A snapshot past the high watermark lacks such transactions, so an earlier snapshot, or none, is used."""
     replica.log.close()
     snapshots = Snapshots(replica.disk, FOLDER)
     opened = open_log(replica.disk, FOLDER, SMALL, snapshots, known(high_watermark=high_watermark))
@@ -60,7 +60,7 @@ def test_epochs_of_unsynced_batches_are_found_in_them(replica):
     write_file(replica.disk, f"{FOLDER}/leader-epoch-checkpoint", b"0\n1\n9 1\n")
     opened = open_log(replica.disk, FOLDER, SMALL, Snapshots(replica.disk, FOLDER), known(is_clean=False))
     assert opened.epochs.entries() == [(3, 0)]
-    # A clean shutdown has stored them.
+    # A clean shutdown has stored these epochs.
     write_file(replica.disk, f"{FOLDER}/leader-epoch-checkpoint", b"0\n2\n1 0\n2 1\n")
     opened = open_log(replica.disk, FOLDER, SMALL, Snapshots(replica.disk, FOLDER), known())
     assert opened.epochs.entries() == [(1, 0), (2, 1)]

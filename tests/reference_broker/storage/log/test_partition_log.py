@@ -1,6 +1,6 @@
 """Logs assign offsets, roll and recover: no acknowledged record is lost, and no torn batch is kept.
 
-Method: batches appended to real files; crashes are copies of the files cut at every byte of the last batch.
+Method: append batches to real files; simulate crashes by cutting copies of the files at every byte of the last batch.
 """
 
 import dataclasses
@@ -103,7 +103,7 @@ def test_log_closed_in_order_is_as_it_was(tmp_path):
 
 
 def test_crash_at_every_byte_of_the_last_batch(tmp_path):
-    """Earlier acknowledged batches stay, the torn batch is removed, and the log can be used again."""
+    """Earlier acknowledged batches stay, the torn batch is removed, and the log remains usable."""
     filled(tmp_path / "t-0", CONFIG, batches=5)
     log_file = tmp_path / "t-0" / f"{0:020}.log"
     whole = log_file.read_bytes()
@@ -164,7 +164,7 @@ def test_a_length_that_takes_in_the_last_batches_is_noticed_when_a_closed_log_is
     path = tmp_path / "t-0" / f"{0:020}.log"
     content = bytearray(path.read_bytes())
     position = len(content) - 256
-    content[position + 11] ^= 128  # from 116 to 244, as if one batch were twice as large
+    content[position + 11] ^= 128  # from 116 to 244, as if one batch were more than twice as large
     path.write_bytes(content)
     again = opened(tmp_path / "t-0", log.config, is_clean=True, recovery_point=6)
     assert (again.next_offset, again.truncated_bytes) == (4, 256)
@@ -206,7 +206,7 @@ def test_create_time_is_told_as_no_append_time(tmp_path):
 @pytest.mark.parametrize("batches_in_segment", [1, 2, 4, 7])
 @pytest.mark.parametrize("is_stored", [True, False])
 def test_batches_sent_again_after_a_crash_keep_their_places(tmp_path, batches_in_segment, is_stored):
-    """Apache Kafka rejects four of the five batches if the log has rolled in between."""
+    """If the log has rolled in between, Apache Kafka rejects four of the five batches."""
 
     def send(log, number):
         values = [b"x"] * (number + 1)

@@ -1,8 +1,8 @@
-"""Whatever happens to a log, in any order, it has each acknowledged record once and in order, and its files agree.
+"""Whatever happens to a log, in any order, it has each acknowledged record once, in order, and its files match it.
 
-Method: seeded sequences of appends with odd timestamps, producer retries, rolls, retention, deleted records,
+Method: run seeded sequences of appends with odd timestamps, producer retries, rolls, retention, deleted records,
 compaction, clock jumps, recreated topics, indexes and checkpoints that are lost or cannot be written, kills and power
-cuts, with background work in any order. After each restart, the log is compared with a model.
+cuts, with background work in any order. After each restart, compare the log with a model.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ STEPS = 120
 PRODUCERS = 3
 LIMITS = UpkeepLimits(100, 500, 300, 2**20, is_cleaner_enabled=True)
 
-#: The memory for the keys of a log: enough for one or two keys, so that a log needs several compactions, or for all.
+#: The memory for the keys of a log: enough for one or two keys, in which case a log needs several compactions, or for
+#: all keys.
 KEYS_BYTES = [300, 400, 2**20]
 
 CONFIGS: list[Mapping[str, str]] = [
@@ -63,7 +64,7 @@ class History:
         self.disk = MemoryDisk()
         self.now_ms = NOW_MS
         self.acknowledged: list[Entry] = []
-        #: The next sequence number of each producer, and its sent batches by sequence number.
+        #: The next sequence number of each producer, and the batches that it has sent, keyed by sequence number.
         self.sequences = [0] * PRODUCERS
         self.sent: list[dict[int, tuple[int, bytearray]]] = [{} for _ in range(PRODUCERS)]
         self.made = 0
@@ -131,7 +132,7 @@ class History:
 
         self.log.append(data, parse_header(data), self.now_ms, done)
         while sequence not in self.sent[number]:
-            assert self.work.step(), "an append that is never answered"
+            assert self.work.step(), "an append is never answered"
 
     def send_again(self) -> None:
         """Resend the last batches, as many as may be in flight; each keeps its offset."""
@@ -164,7 +165,7 @@ class History:
             self.log.roll(lambda: None)
 
     def make_again(self) -> None:
-        """Delete the topic and create another one, with or without a kill and failing checkpoints."""
+        """Delete the topic and create another with its name, with or without a kill and failing checkpoints."""
         told: list[BrokerError | None] = []
         self.log.sync()
         if self.random.random() < 0.5:
@@ -184,10 +185,10 @@ class History:
             self.restart("kill")
 
     def lose_files(self) -> None:
-        """Lose indexes and perhaps recovery points, which are rebuilt, perhaps with a checkpoint and a kill."""
+        """Lose indexes, and perhaps recovery points, which are then rebuilt, perhaps with a checkpoint and a kill."""
         self.now_ms += LIMITS.cleaner_backoff_ms
         self.timers.fire(self.now_ms)
-        self.work.run()  # so that a compacted log has gaps
+        self.work.run()  # this gives a compacted log gaps
         if self.random.random() < 0.5:
             with suppress(FileNotFoundError):
                 self.disk.remove(RECOVERY_POINTS)
@@ -207,7 +208,7 @@ class History:
             assert self.work.step()
 
     def read(self) -> None:
-        """Read from every segment, as readers that need its indexes do."""
+        """Read from every segment in ways that need its indexes."""
         log = self.log
         for base_offset in log.segments.base_offsets:
             found: list[Read | BrokerError] = []
@@ -224,7 +225,7 @@ class History:
     def restart(self, how: str = "") -> None:
         how = how or self.random.choice(["stop", "kill", "power"])
         if RECOVERY_POINTS not in self.disk.names(""):
-            how = "kill"  # after a power cut, lost batches of a compacted log would look like gaps left by compaction
+            how = "kill"  # after a power cut, lost batches in a compacted log would look like gaps left by compaction
         durable_to = self.log.recovery_point
         start = self.log.log_start_offset
         if how == "stop":
@@ -238,7 +239,8 @@ class History:
             self.make_topic()
             return
         self.check(durable_to if how == "power" else None, start)
-        # After a stop, every request has been answered; compacted or removed batches cannot be recognised.
+        # After a stop, every request has been answered; duplicates of compacted or removed batches cannot be
+        # recognised.
         known_from = self.log.segments.recent(6, 2**30).base_offset
         for sent in self.sent:
             first = max(sent, default=0) if how == "stop" or self.log.config.is_compacted else 0
@@ -252,8 +254,8 @@ class History:
         """Compare the log with the model, and continue with the remaining records.
 
         Args:
-            durable_to: all records before this offset must exist; None for all acknowledged records.
-            start: the previous start of the log.
+            durable_to: the offset before which all records must exist; None if all acknowledged records must exist.
+            start: the previous log start offset.
         """
         log, acknowledged = self.log, self.acknowledged
         assert not log.is_offline
@@ -290,7 +292,7 @@ class History:
             self.sequences[number] = last + 1
 
     def entries(self) -> list[Entry]:
-        """Return the contents of the log."""
+        """Return the records in the log."""
         return [
             (record.offset, bytes(record.key or b""), None if record.value is None else bytes(record.value))
             for file, header in self.log.headers()

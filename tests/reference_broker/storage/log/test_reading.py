@@ -1,6 +1,6 @@
-"""A log can be read by offset, by time, and by reads that wait for more data; damage is reported.
+"""A log can be read by offset and by time, reads can wait for more data, and damage is reported.
 
-Method: batches appended to real files, in one segment and in many.
+Method: append batches to real files, in one segment and in many, and read them.
 """
 
 import random
@@ -150,7 +150,7 @@ def test_a_read_of_one_segment_finds_what_a_later_one_aborts():
 def test_random_transactions_are_read_as_they_ended(seed):
     chance = random.Random(seed)
     log = TransactingLog(TRANSACTIONS)
-    written, is_open = [], {}  # [value, is committed]; undecided records by producer
+    written, is_open = [], {}  # [value, is committed]; the undecided records of each producer
     for number in range(200):
         producer = chance.randrange(5)
         if producer in is_open and chance.random() < 0.3:

@@ -1,6 +1,6 @@
-"""When a partition is opened after a crash, nothing is cut off without a log line that says what, where and why.
+"""When a partition is opened after a crash, nothing is cut off without a log line that says what it is, where and why.
 
-Method: a partition with several segments on an in-memory disk, damaged in one way at a time.
+Method: damage a partition with several segments on an in-memory disk, in one way at a time.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ from kafkawire.sdk.storage.file_names import LOG_SUFFIX, file_name
 from tests.reference_broker.storage.produced_batches import NOW_MS, produced
 
 BATCH_BYTES = len(produced(b"v0"))
-#: Rolls after every fourth batch.
+#: A configuration that rolls after every fourth batch.
 CONFIG = dataclasses.replace(log_config({}), index_interval_bytes=0, segment_bytes=4 * BATCH_BYTES)
 
 
@@ -40,7 +40,7 @@ def opened(disk, *, is_clean=False, recovery_point=0, log_start_offset=0):
 
 
 def damage(disk, base_offset, content):
-    """Replace the content of a segment with the result of applying a function to it."""
+    """Replace the content of a segment with the result of a function."""
     path = f"t-0/{file_name(base_offset, LOG_SUFFIX)}"
     before = read_file(disk, path)
     assert before is not None
@@ -120,13 +120,13 @@ def test_segments_after_a_damaged_one_are_deleted_and_reported(disk, caplog):
     assert "from offset 4 on: it follows a segment that was cut off" in caplog.text
     assert [path for path in removed if path.endswith(LOG_SUFFIX)] == [
         f"t-0/{file_name(base, LOG_SUFFIX)}" for base in (8, 4)
-    ], "from the end, so that a crash on the way leaves no gap"
+    ], "segments are deleted from the end, so a crash on the way leaves no gap"
     for left in (disk, *(disk.crash(seed) for seed in range(10))):
         assert [name for name in left.names("t-0") if name.endswith(".log")] == [file_name(0, LOG_SUFFIX)]
 
 
 def test_records_missing_at_the_end_of_a_segment_end_the_log(disk, caplog):
-    """118 records were once cut off without a log line: the file was shorter, but still ended with a full batch."""
+    """Once, 118 records were cut off without a log line: the file was shorter, but ended with a complete batch."""
     damage(disk, 4, lambda content: content[: -2 * BATCH_BYTES])
     segments, truncated = opened(disk, recovery_point=4)
     assert (segments[-1].next_offset, truncated) == (6, 2 * BATCH_BYTES)
@@ -143,7 +143,7 @@ def test_durable_records_that_are_gone_are_reported(disk, caplog):
 
 
 def test_gap_of_a_compacted_log_is_none(disk, caplog):
-    """Everything before the recovery point was durable, so segments missing there were removed on purpose."""
+    """Everything before the recovery point was durable, so segments that are missing there were removed on purpose."""
     damage(disk, 0, lambda content: content[:-BATCH_BYTES])
     segments, truncated = opened(disk, recovery_point=4)
     assert (segments[-1].next_offset, truncated) == (10, 0)
@@ -151,7 +151,7 @@ def test_gap_of_a_compacted_log_is_none(disk, caplog):
 
 
 def test_segment_that_begins_before_the_last_one_ends_is_deleted(disk, caplog):
-    """The removal of a segment was not synced, so the segment is back, although the log has continued."""
+    """The removal of a segment was not synced, so the segment has reappeared although the log has continued."""
     old = read_file(disk, f"t-0/{file_name(8, LOG_SUFFIX)}")
     assert old is not None
     write_file(disk, f"t-0/{file_name(6, LOG_SUFFIX)}", old)
@@ -204,7 +204,7 @@ def test_segment_that_gets_shorter_while_it_is_written_again_is_not_read_for_eve
     last = disk.open(f"t-0/{file_name(8, LOG_SUFFIX)}")
 
     def cut(call):
-        assert call.number < 1_000, "for ever"
+        assert call.number < 1_000, "opening never ends"
         if call.name == "create":
             last.truncate(BATCH_BYTES)
 
@@ -235,12 +235,12 @@ def test_log_that_ends_where_it_begins_stays(disk, caplog):
 
 @pytest.mark.parametrize("base_offset", [0, 7, 8, 10**6, 2**31 + 8, 2**62, 2**63 - 1, -1, -(2**63)])
 def test_clean_start_does_not_go_on_after_an_offset_that_is_damaged(disk, caplog, base_offset):
-    """The native engine once raised OverflowError for such offsets, and others were assigned twice."""
+    """The native engine once raised OverflowError for some of these offsets, and others were assigned twice."""
     PartitionLog(LogServices(disk), "t-0", CONFIG, is_clean=False).close()
     offset = base_offset.to_bytes(8, "big", signed=True)
     damage(disk, 8, lambda content: content[:BATCH_BYTES] + offset + content[BATCH_BYTES + 8 :])
     log = PartitionLog(LogServices(disk), "t-0", CONFIG, recovery_point=10)
-    if base_offset == 10**6:  # this is not damage: compaction leaves gaps
+    if base_offset == 10**6:  # this is not damage, since compaction leaves gaps
         assert (log.next_offset, log.truncated_bytes) == (10**6 + 1, 0)
         return
     assert (log.next_offset, log.truncated_bytes) == (9, BATCH_BYTES)

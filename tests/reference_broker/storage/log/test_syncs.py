@@ -1,6 +1,6 @@
 """Syncs are shared, planned, paused and retried.
 
-Method: a log on an in-memory disk, whose background work is held back and whose timers are fired by hand.
+Method: use a log on an in-memory disk, hold back its background work, and fire its timers manually.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def test_requests_share_the_next_sync(log, work, syncs):
 def test_earliest_deadline_counts(log, work, syncs, later_ms, at_ms):
     timers = log._services.timers
     syncs.by(log, 100)
-    syncs.by(log, 10)  # a sync is planned
+    syncs.by(log, 10)  # this plans a sync
     syncs.by_at_the_latest(log, later_ms)
     timers.fire(at_ms - 1)
     assert not work.pending

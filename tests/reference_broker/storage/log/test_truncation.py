@@ -1,7 +1,7 @@
-"""A truncation leaves everything before its end; a crash at any step leaves either the old log or the truncated one.
+"""A truncation keeps everything before its offset; a crash at any step leaves either the old log or the truncated one.
 
-Method: a log with transactions in several segments on an in-memory disk, truncated at each offset; for some offsets,
-the power is cut or the process killed at each disk call, and the log is then opened and compared with both.
+Method: truncate a log with transactions in several segments on an in-memory disk, at each offset; for some offsets, cut
+the power or kill the process at each disk call, and then open the log and compare it with both.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def test_everything_before_the_end_stays_and_all_state_goes_back(offset):
     assert state_of(log) == state_of(rebuilt(replica))
     assert log.recovery_point <= log.next_offset
     assert TRUNCATION not in replica.disk.names(FOLDER)
-    # It can be appended to, and opened again.
+    # The log can be appended to and reopened.
     data = produced(b"new")
     log.lead(9)
     log.append(data, parse_header(data), NOW_MS, lambda result: None)
@@ -103,7 +103,7 @@ def test_nothing_is_readable_before_the_end():
     replica = filled()
     replica.log.begin_at(44)
     before = replica.log.next_offset
-    replica.truncate_to(45)  # inside the batch from about 42 to 44, so only deleted records would stay
+    replica.truncate_to(45)  # inside the batch from about 42 to 44, so only deleted records would remain
     assert replica.log.log_start_offset <= replica.log.next_offset <= 45 < before
     replica.truncate_to(20)
     assert (replica.log.log_start_offset, replica.log.next_offset) == (20, 20)
@@ -143,7 +143,7 @@ def test_crash_at_every_step_leaves_the_old_log_or_the_truncated_one(truncate, s
         assert TRUNCATION not in replica.disk.names(FOLDER)
         state = batches_of(replica.log), state_of(replica.log)
         found.append(expected.index(state))
-        # New appends survive, whatever a checkpoint said before.
+        # New appends survive, whatever an earlier checkpoint says.
         data = produced(b"after")
         replica.log.lead(9)
         replica.log.append(data, parse_header(data), NOW_MS, lambda result: None)
@@ -235,7 +235,7 @@ def test_resolved_truncation_ends_at_a_batch():
 
 @pytest.mark.parametrize("offset", [390, 100], ids=["last segment", "stored segment"])
 def test_the_tail_is_read_twice(monkeypatch, offset):
-    """It is read once to be checked and once for its producers; an index shows where to cut."""
+    """The tail is read once to be checked and once for its producers; an index shows where to cut."""
     replica = Replica(dataclasses.replace(SMALL, segment_bytes=2**20, index_interval_bytes=4096))
     for number in range(400):
         data = produced(b"x" * 4_000, producer_id=7, producer_epoch=0, base_sequence=number)
@@ -255,7 +255,7 @@ def test_the_tail_is_read_twice(monkeypatch, offset):
     replica.truncate_to(offset)
     left = replica.log.segments.last.size_bytes
     assert replica.log.next_offset == offset
-    assert left < sum(read) < 2 * left + 50_000, "at most the tail twice, and a little to find its end"
+    assert left < sum(read) < 2 * left + 50_000, "it reads at most the tail twice, and a little to find its end"
 
 
 def test_an_index_that_is_wrong_does_not_keep_what_has_to_go():

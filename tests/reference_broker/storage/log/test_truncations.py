@@ -1,6 +1,6 @@
-"""While a log is truncated, every operation on the part to be removed waits, is refused, or fails cleanly.
+"""While a log is being truncated, every operation on the part to be removed waits, is refused, or fails cleanly.
 
-Method: background work is held back, so that requests arrive at each moment of a truncation.
+Method: hold back background work to make requests arrive at each moment of a truncation.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def test_failed_checkpoint_ends_the_log(log, work):
 
 @pytest.mark.parametrize("steps", [0, 1, 2])
 def test_closed_during_a_truncation(log, work, steps):
-    """The next opening completes a truncation that has begun, even if all logs were closed cleanly."""
+    """Opening the log completes a truncation that has begun, even if all logs were closed cleanly."""
     ended: list[BrokerError | None] = []
     disk = log._services.disk
     log.truncate_to(12, ended.append)
@@ -225,7 +225,7 @@ def test_closed_during_a_truncation(log, work, steps):
 
 
 def test_work_that_goes_on_after_closing(log, work):
-    """The next opening completes a truncation on a thread that the broker no longer waits for."""
+    """A truncation continues on a thread that the broker no longer waits for; opening the log completes it."""
     disk = log._services.disk
     log.truncate_to(12, lambda error: None)
     log.close()
@@ -248,7 +248,7 @@ def test_start_that_moves_during_a_truncation(log, work):
 
 
 def test_slices_of_before_two_truncations_never_show_what_was_appended_later(log, work):
-    """The first truncation leaves more of the segment than the second."""
+    """The first truncation leaves more of the segment than the second one does."""
     base_offset = log.segments.since(8)[0].base_offset
     slices = [log.read(base_offset + number, 1, at_least_one=True, up_to=20).records for number in range(4)]
     before = [each.read() for each in slices]

@@ -1,6 +1,6 @@
 """Produced batches are accepted or refused as in Kafka, with Kafka's error codes.
 
-Method: the table of batches with Kafka's answers, and the results for accepted batches.
+Method: check the table of batches with Kafka's answers, and the results for accepted batches.
 """
 
 import dataclasses
@@ -84,8 +84,8 @@ def test_the_broker_sets_the_time_itself_where_the_topic_says_so():
     data = changed(bytes(produced(b"a")), max_timestamp=12)
     found, header = check(data, log_config({"message.timestamp.type": "LogAppendTime"}))
     assert bytes(found) == data
-    assert header.max_timestamp == 12, "stamping writes it"
-    assert not header.is_log_append_time, "here too"
+    assert header.max_timestamp == 12, "the time is written later, by stamping"
+    assert not header.is_log_append_time, "the type is written later, too"
 
 
 def test_a_batch_may_fill_a_segment():

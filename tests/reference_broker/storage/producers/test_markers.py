@@ -1,6 +1,6 @@
 """Markers are control batches with the same bytes as Apache Kafka's, and are recognised in the log.
 
-Method: round trips, and control batches without a marker.
+Method: encode and decode markers, and read control batches without a marker.
 """
 
 from __future__ import annotations

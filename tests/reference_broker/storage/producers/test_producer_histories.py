@@ -1,6 +1,6 @@
-"""Whatever is sent, the state of producers gives the same answers as a model that keeps all batches.
+"""Whatever is sent, the producer state gives the same answers as a model that keeps all batches.
 
-Method: random batches, duplicates, gaps, new epochs and transactions; the model searches its lists.
+Method: send random batches, duplicates, gaps, new epochs and transactions; the model searches its lists.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def test_random_transactions_beside_a_model(seed: int) -> None:
     chance = random.Random(seed)
     log = Log()
     sequences = dict.fromkeys(range(4), 0)
-    is_open: dict[int, int] = {}  # first offset by producer
-    ended: list[tuple[int, int]] = []  # first offset, offset of the marker
+    is_open: dict[int, int] = {}  # the first offset of each producer
+    ended: list[tuple[int, int]] = []  # (first offset, offset of the marker)
     high_watermark = 0
     for step in range(300):
         producer, end = chance.randrange(4), log.producers.end_offset

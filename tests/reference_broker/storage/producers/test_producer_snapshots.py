@@ -1,6 +1,6 @@
 """Producer state is written to a snapshot in Apache Kafka's format, and read back.
 
-Method: a file that Apache Kafka 4.3.0 wrote, read and written again.
+Method: read a file written by Apache Kafka 4.3.0, and write it back.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def test_the_order_is_that_of_the_table_and_of_arrival() -> None:
         entry.producer_id
         for entry in decode_snapshot(encode_snapshot(producer_state_entries([Producer(32), Producer(31)])))
     ] == [32, 31]
-    many.append(Producer(32))  # the fourteenth: there are 32 buckets
+    many.append(Producer(32))  # the fourteenth producer; there are now 32 buckets
     found = [entry.producer_id for entry in decode_snapshot(encode_snapshot(producer_state_entries(many)))]
     assert found == [0, 32, *range(1, 13)]
 

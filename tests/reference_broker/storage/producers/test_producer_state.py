@@ -1,6 +1,6 @@
 """A reopened log has its former producer state, from snapshots, batches, or both.
 
-Method: a list of batches stands in for the log; snapshots are missing, damaged, or in the wrong place.
+Method: use a list of batches in place of the log, and snapshots that are missing, damaged, or in the wrong place.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.reference_broker.storage.produced_batches import NOW_MS, produced
 
 
 class Stored:
-    """An in-memory log: batches of one record, each at the offset equal to its index."""
+    """An in-memory log: batches of one record, each at the offset that equals its index."""
 
     def __init__(self, batches: Iterable[Buffer]) -> None:
         self.content = b""

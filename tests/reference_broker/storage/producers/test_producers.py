@@ -1,7 +1,7 @@
 """A log accepts each batch of an idempotent producer once and in order, and knows which transactions are open.
 
-Method: tables of cases with Apache Kafka's answers (`tests/kafka/test_idempotence.py` sends the cases that a client can
-cause to a real broker). `test_producer_histories.py` has random cases.
+Method: check tables of cases with Apache Kafka's answers (`tests/kafka/test_idempotence.py` sends the cases that a
+client can cause to a real broker). `test_producer_histories.py` has random cases.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class CountedOffset(int):
 
 class TestTransactions:
     def test_thousands_whose_markers_are_not_committed(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Each append needs the first of these transactions, and a follower may be away for a long time."""
+        """Each append needs the first of these transactions, and followers may be unavailable for a long time."""
         monkeypatch.setattr(CountedOffset, "comparisons", 0)
         producers, count = Producers(), 1_000
         for number in range(count):

@@ -1,6 +1,6 @@
-"""Indexes find their entries, store them in Kafka's format, and report an unusable file.
+"""Indexes find their entries, store them in Kafka's format, and report unusable files.
 
-Method: entries in the range of a small segment; files are compared with hand-made bytes, damaged and reread.
+Method: use entries in the range of a small segment; compare files with handmade bytes, damage them and reread them.
 """
 
 import struct
@@ -40,7 +40,7 @@ def test_position_for(offsets, offset, position):
     [(0, 1004), (99, 1004), (100, 1009), (101, 1009), (300, 1009), (301, 1020), (900, 1020), (901, None)],
 )
 def test_offset_from(offsets, position, offset):
-    """As in Kafka, a search by the position of the very first entry does not find that entry."""
+    """As in Kafka, a search for the position of the very first entry does not find that entry."""
     assert offsets.offset_from(position) == offset
 
 
@@ -69,7 +69,7 @@ def test_zeros_of_a_preallocated_file_are_no_entries(offsets, disk, tmp_path):
     with open(tmp_path / "i", "ab") as file:
         file.write(bytes(800))
     again = OffsetIndex(disk, "i", BASE, 1024)
-    assert not again.load(), "the file has to be rewritten, or entries would follow the zeros"
+    assert not again.load(), "the file has to be rewritten, or else entries would follow the zeros"
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_time_index_has_no_entry_without_a_timestamp(disk):
 
 @pytest.mark.parametrize("call", range(1, 5))
 def test_file_is_replaced_whole(call):
-    """A power cut halfway once left entries that were in order but incomplete."""
+    """A power cut halfway through a write once left entries that were in order but incomplete."""
     disk = MemoryDisk()
     for last_offsets in ((1004,), (1004, 1009, 1020)):
         index = OffsetIndex(disk, "i", BASE, 1024)

@@ -1,7 +1,7 @@
 """No matter when the power is cut, a folder has either the old segments or the new one, never both or neither.
 
-Method: files that contain their own names, on an in-memory disk; the power is cut at every call of the swap and of the
-recovery that completes it.
+Method: swap files that contain their own names, on an in-memory disk, and cut the power at every call of the swap and
+of the recovery that completes it.
 """
 
 import pytest
@@ -26,7 +26,7 @@ def write(disk, name, content):
 
 
 def prepared(new=SUFFIXES, content=b"new"):
-    """Return a disk with three old segments, one segment after them, and the files of the new one."""
+    """Return a disk with three old segments, a segment after them, and the files of the new segment."""
     disk = MemoryDisk()
     disk.make_folder("t-0")
     for base in (*OLD, 40):
@@ -45,7 +45,7 @@ def state_of(disk):
     assert not settle(disk, "t-0", disk.names("t-0")), "once is enough"
     found = {name: read_file(disk, f"t-0/{name}") for name in disk.names("t-0") if not name.endswith(".deleted")}
     logs = {int(name[:20]) for name in found if name.endswith(".log")}
-    # A startup removes indexes without a segment.
+    # Startup removes indexes without a segment.
     return {name: content for name, content in found.items() if int(name[:20]) in logs}
 
 

@@ -1,7 +1,6 @@
-"""When a search needs a lost index, the index is rebuilt once in the background; the search waits and is notified.
+"""When a search needs a lost index, the index is rebuilt once, in the background; the search waits and is notified.
 
-Method: a log of three segments on an in-memory disk, with one index missing, and background work that the test holds
-back.
+Method: use a log of three segments on an in-memory disk, with one index missing, and hold back background work.
 """
 
 import dataclasses
@@ -21,7 +20,7 @@ from tests.reference_broker.replicas.leading import leading
 from tests.reference_broker.storage.held_work import HeldWork
 from tests.reference_broker.storage.produced_batches import NOW_MS, produced, values_in
 
-#: Rolls after every second batch.
+#: A configuration that rolls after every second batch.
 CONFIG = dataclasses.replace(log_config({}), segment_bytes=2 * len(produced(b"0")), index_interval_bytes=0)
 
 
@@ -57,7 +56,7 @@ class Bench:
         return values_in(read.records.read())
 
     def find(self, timestamp):
-        """Look up a time; return a list that will receive the result."""
+        """Look up an offset by time; return a list that will receive the result."""
         found = []
         self.log.when_prepared(lambda: self.log.offset_for_timestamp(timestamp), found.append)
         return found
@@ -198,7 +197,7 @@ def test_files_stay_until_the_index_is_rebuilt():
 
 @pytest.mark.parametrize("timestamp", [0, NOW_MS + 1])
 def test_damage_answers_a_lookup_and_is_read_once(caplog, timestamp):
-    """The length of the first batch is damaged, so no later batch of the segment can be reached."""
+    """The length of the first batch is damaged, so no later batch in the segment can be reached."""
     bench = Bench((0, "timeindex"), damage=(0, 9))
     for _ in range(2):
         found = bench.find(timestamp)

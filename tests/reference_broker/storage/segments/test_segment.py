@@ -1,6 +1,6 @@
 """Segments store batches under Kafka's file names, index them, find them, and repair themselves.
 
-Method: see `filled_segments`.
+Method: use the segments of `filled_segments`.
 """
 
 import dataclasses
@@ -44,7 +44,7 @@ def test_every_offset_is_found(segment):
 
 
 def test_the_place_of_every_offset(segment, tmp_path):
-    """The places of the last batches are known without the file."""
+    """The positions of the last batches are known without the file."""
     segment.seal()
     segment.sync(with_indexes=True)
     again = new(tmp_path, CONFIG)
@@ -91,7 +91,7 @@ def test_damaged_index_is_made_again(segment, tmp_path, caplog, suffix, damage):
 
 @pytest.mark.parametrize("is_rebuilt", [False, True])
 def test_index_entries_are_more_than_the_interval_apart(tmp_path, is_rebuilt):
-    """As in Kafka, a distance of exactly the interval does not add an entry yet."""
+    """As in Kafka, a distance equal to the interval does not lead to an entry."""
     batch_bytes = len(produced(*[b"v" * 10] * 3))
     segment = fill(new(tmp_path, dataclasses.replace(CONFIG, index_interval_bytes=batch_bytes)), batches=6)
     if is_rebuilt:
@@ -124,13 +124,13 @@ def test_recovery_cuts_at_a_damaged_batch(segment, tmp_path, caplog, batch, byte
     assert f"cutting off the last {cut} of {len(content)} bytes; the log continues at offset {BASE + 3 * batch}" in (
         caplog.text
     )
-    # Errors tell a bad length, format and checksum apart.
+    # The errors for a bad length, format and checksum differ.
     assert {8: "partial batch", 16: "magic", 17: "checksum", 30: "checksum", -1: "checksum"}[byte] in caplog.text
 
 
 @pytest.mark.parametrize("size_bytes", [100, 128])
 def test_no_flipped_bit_of_a_length_loses_a_batch(tmp_path, size_bytes):
-    """The second of three batches has a wrong length; one flipped bit can include the whole third batch."""
+    """The second of three batches has a wrong length; with one flipped bit, it can take in the whole third batch."""
     config = dataclasses.replace(CONFIG, index_interval_bytes=100_000)
     segment = new(tmp_path, config)
     for number in range(3):
@@ -185,7 +185,7 @@ def test_segment_without_timestamps_is_as_old_as_its_first_append(tmp_path, age_
     segment.sync(with_indexes=True)
     again = new(tmp_path, CONFIG)
     again.load()
-    assert not again.is_full_for(header, NOW_MS + age_ms), "the age counts from the first append of a run"
+    assert not again.is_full_for(header, NOW_MS + age_ms), "the age is counted from the first append since startup"
     again.append(data, header, BASE + 1, NOW_MS)
     assert again.is_full_for(header, NOW_MS + age_ms) is full
 
@@ -291,7 +291,7 @@ def test_stored_segment_holds_neither_indexes_nor_file(segment):
 
 
 def test_file_is_opened_once_whatever_threads_need_it(monkeypatch):
-    """A background sync and an append may both need it; each file handle has its own size, which limits its reads."""
+    """A background sync and an append may both need the file; each handle has its own size, which limits its reads."""
     disk = MemoryDisk()
     disk.make_folder("f")
     segment, opened, resume = Segment.create(disk, "f", BASE, CONFIG), threading.Barrier(2), threading.Event()
@@ -308,7 +308,7 @@ def test_file_is_opened_once_whatever_threads_need_it(monkeypatch):
         opened.wait(10)
         second = threads.submit(lambda: segment.file)
         with pytest.raises(threading.BrokenBarrierError):
-            opened.wait(0.2)  # no other thread opens it
+            opened.wait(0.2)  # no other thread opens the file
         resume.set()
         assert first.result(10) is second.result(10)
 
@@ -387,7 +387,7 @@ def test_index_that_was_let_go_is_read_for_an_offset_by_position(segment, tmp_pa
 
 @pytest.mark.parametrize("bit", [4, 5, 40, 62])
 def test_batch_whose_offset_cannot_be_right_is_damage_and_no_gap(segment, tmp_path, bit):
-    """The checksum does not cover the offset; later batches can be read if the index leads to them."""
+    """The checksum does not cover the offset; later batches can be read if the index points to them."""
     segment.seal()
     segment.sync(with_indexes=True)
     path = tmp_path / f"{BASE:020}.log"

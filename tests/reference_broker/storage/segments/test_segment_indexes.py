@@ -1,6 +1,6 @@
-"""Segment indexes are trusted if they are plausible, and otherwise rebuilt, even next to damaged batches.
+"""Segment indexes are trusted if they are plausible and otherwise rebuilt, even next to damaged batches.
 
-Method: see `filled_segments`; files are changed between two runs.
+Method: use the segments of `filled_segments`, and change files between two runs.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ def stored(segment):
 
 
 def damage(segment, folder, batch, byte):
-    """Flip a bit of the batch with this index; return its offset."""
+    """Flip a bit in the batch with this number; return the batch's offset."""
     header = list(segment.headers(0))[batch]
     data = bytearray((folder / LOG).read_bytes())
     data[header.position + byte] ^= 1
@@ -42,7 +42,7 @@ def without_times(folder, how):
 
 
 def readable(segment):
-    """Return the offsets that look-ups find."""
+    """Return the offsets that lookups find."""
     found = []
     for offset in range(BASE, segment.next_offset):
         try:
@@ -75,7 +75,7 @@ def test_damaged_batch_of_a_sealed_segment_without_index_is_left_in_its_place(se
     assert (again.next_offset, again.size_bytes, again.is_sealed) == (BASE + 60, len(data), True)
     assert again.is_stored, "the next startup must not take the new index for a complete one"
     assert again._time_index.last_entry == (NOW_MS + 6_002, BASE + 20)
-    assert again.highest_timestamp() == NOW_MS + 19_002, "as the file says"
+    assert again.highest_timestamp() == NOW_MS + 19_002, "according to the file"
 
 
 @pytest.mark.parametrize("damaged", [0, 7])
@@ -143,10 +143,10 @@ def test_index_that_is_being_rebuilt_is_not_asked_for_timestamps(segment, tmp_pa
     (tmp_path / "00000000000000000500.index").unlink()
     again = new(tmp_path, CONFIG, sealed_at=BASE + 60)
     assert again.needs_rebuild()
-    seen = {again.highest_timestamp()}  # as retention does on its own thread
+    seen = {again.highest_timestamp()}  # like retention, which runs on its own thread
     rebuilt = again.rebuild()
     seen.add(again.highest_timestamp())
-    assert (again.is_stored, again.needs_rebuild()) == (True, True), "half an index is never stored"
+    assert (again.is_stored, again.needs_rebuild()) == (True, True), "an incomplete index is never stored"
     again.take(rebuilt)
     assert (again.is_stored, again.needs_rebuild()) == (False, False)
     assert seen | {again.highest_timestamp()} == {NOW_MS + 19_002}
@@ -259,7 +259,7 @@ def test_times_before_damage_are_found(segment, tmp_path, times):
 @pytest.mark.parametrize(("byte", "is_known"), [(BODY, True), (MAGIC, False)])
 @pytest.mark.parametrize("times", ["empty", "missing"])
 def test_index_by_time_with_a_hole_is_never_stored(segment, tmp_path, byte, is_known, times):
-    """The segment is appended to and sealed after it has been damaged."""
+    """After it has been damaged, the segment is appended to and sealed."""
     stored(segment)
     damage(segment, tmp_path, 7, byte)
     without_times(tmp_path, times)

@@ -1,6 +1,6 @@
 """A snapshot of segments is searched by offset and by time, and does not change while the log continues.
 
-Method: three small segments on an in-memory disk; `test_partition_log.py` tests how a log uses them.
+Method: use three small segments on an in-memory disk; `test_partition_log.py` tests how a log uses them.
 """
 
 from collections.abc import Iterator
@@ -118,7 +118,7 @@ def test_recovered_segments_without_producers_are_not_read_for_them(segments, di
         asked.clear()
         return [header.base_offset for _, header in segments.producer_batches(from_offset, end_offset)]
 
-    assert (found(0, 99), asked) == ([8], [4, 9, 14]), "nobody knows"
+    assert (found(0, 99), asked) == ([8], [4, 9, 14]), "the producers of these batches are unknown"
     assert (found(8, 9), asked) == ([8], [9])
     assert (found(0, 8), found(9, 99)) == ([], [])
     for segment in segments:

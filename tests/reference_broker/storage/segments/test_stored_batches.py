@@ -1,6 +1,6 @@
-"""All batches of a segment, whatever their sizes, are read in pieces with few disk calls.
+"""All batches in a segment, whatever their sizes, are read in chunks with few disk calls.
 
-Method: files of small and large batches, with damage in both kinds; the producers of random histories, computed from
+Method: read files of small and large batches, with damage in both kinds; compute the producers of random histories from
 all batches and from selected ones.
 """
 
@@ -206,7 +206,7 @@ def test_damage_and_gaps_between_pieces(large: int) -> None:
     assert list(producer_batches(file, 0, 1, 2, 3)) == headers[1:2]
     content = bytearray(file.read(0, file.size_bytes))
     content[headers[1].position - 1] ^= 1
-    content[headers[1].position + 7] = 2  # an offset that is too high: only an undamaged batch may have a gap after it
+    content[headers[1].position + 7] = 2  # an offset that is too high: only an undamaged batch may be followed by a gap
     file.truncate(0)
     file.append(content)
     found = producer_batches(file, 0, 0, END, 3)
@@ -233,7 +233,7 @@ def test_the_last_ones_are_as_many_as_a_producer_may_have_in_flight() -> None:
 
 
 def renumbered(number: int, base_offset: int, *sizes: int) -> tuple[File, list[BatchHeader]]:
-    """Return the result of `sized`, with a damaged offset."""
+    """Return the result of `sized`, but with a damaged offset."""
     file, headers = sized(*sizes)
     content = bytearray(file.read(0, file.size_bytes))
     at = headers[number].position

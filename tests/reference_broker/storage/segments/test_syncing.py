@@ -1,6 +1,6 @@
 """Files that must be durable are synced in order, and a failure is recorded on the disk.
 
-Method: the calls of an in-memory disk.
+Method: record the calls to an in-memory disk.
 """
 
 import pytest

@@ -1,7 +1,7 @@
 """The index of aborted transactions has the same bytes as Apache Kafka's, and finds the entries that overlap a range.
 
-Method: an entry that Apache Kafka 4.3.0 wrote; a table of ranges, and random ranges compared with a full search;
-damaged files, and files that are longer or shorter than expected.
+Method: read an entry written by Apache Kafka 4.3.0; check a table of ranges, and compare random ranges with a full
+search; read damaged files, and files that are longer or shorter than expected.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def test_random_ranges_beside_a_search_through_all_entries(seed: int) -> None:
                 break
         answer, is_all = index.collect(first, end)
         assert answer == found
-        # Entries before the range do not predict later ones; where the search ends early, nothing is missed.
+        # Entries before the range say nothing about later ones; if the search ends early, it misses nothing.
         assert is_all == is_complete
 
 

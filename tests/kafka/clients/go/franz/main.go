@@ -76,7 +76,7 @@ func admin(ctx context.Context, bootstrap, topic string) any {
 	deleted, err := admin.DeleteTopics(ctx, topic)
 	check(err)
 	check(deleted.Error())
-	// A client answers from its cached metadata for some seconds.
+	// For some seconds, a client answers from its cached metadata, so this takes a new client.
 	other := connect(bootstrap)
 	defer other.Close()
 	left, err := kadm.NewClient(other).ListTopics(ctx)

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// Records is how many records are stored.
+// Records is the number of records that are stored.
 const Records = 200
 
-// RecordsOfALine is how many records are stored for each line of standard input.
+// RecordsOfALine is the number of records that are stored for each line of standard input.
 const RecordsOfALine = 500
 
 // Key returns the key of a record.

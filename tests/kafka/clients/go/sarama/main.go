@@ -190,7 +190,7 @@ func produce(bootstrap []string, topic, codec string, idempotent bool) any {
 	return map[string]any{"places": places}
 }
 
-// reader hands out records until there are enough.
+// reader passes on records until there are enough.
 type reader struct {
 	taken chan *sarama.ConsumerMessage
 }
