@@ -1,9 +1,9 @@
 """The errors that kafkawire raises.
 
-Three families show the source of an error: `LocalProtocolError` (this program asked for something that the protocol
-does not allow), `RemoteProtocolError` (the peer broke the protocol) and `BrokerError` (a broker responded with an error
-code). The others are about networks, deadlines and limits. Every message names the object, the value and the limit;
-`__cause__` is the underlying error, if there is one.
+Three families of errors show where an error comes from: `LocalProtocolError` (this program asked for something that the
+protocol does not allow), `RemoteProtocolError` (the peer broke the protocol) and `BrokerError` (a broker responded with
+an error code). The others are about networks, deadlines and limits. Every message names the object, the value and the
+limit; `__cause__` is the underlying error, if there is one.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ __all__ = [
 class KafkaWireError(Exception):
     """The base of every error that kafkawire raises on purpose.
 
-    Catch it to handle all of them alike. `retriable` says whether repeating the call may help: a client has already
-    retried until its time limit. After a `fatal` error, close the client and create a new one.
+    Catch it to handle all of them alike. `retriable` says whether repeating the call may help, although a client has
+    already retried until its time limit. After a `fatal` error, close the client and create a new one.
     """
 
     #: Whether the call may succeed if it is repeated.
@@ -63,8 +63,8 @@ class KafkaWireError(Exception):
     def again(self) -> Self:
         """Return a copy to raise, for code that stores the error and raises it more than once.
 
-        Each time the same exception is raised again, its traceback grows, and the notes and contexts of all handlers
-        accumulate in it.
+        Each time an exception object is raised again, its traceback grows, and it accumulates the notes and contexts of
+        all handlers.
         """
         copied = copy(self)
         if hasattr(self, "__notes__"):
@@ -106,7 +106,7 @@ class EncodeError(LocalProtocolError):
 
 
 class UnsupportedVersion(LocalProtocolError):
-    """A message, a field of it, or any tagged field does not exist in the requested version.
+    """A message, one of its fields, or any tagged field does not exist in the requested version.
 
     From a client: this release does not support the broker's version, or the broker does not support the operation.
     From a codec: choose a version that has the field, or leave the field at its default.
@@ -116,7 +116,7 @@ class UnsupportedVersion(LocalProtocolError):
 class DecodeError(RemoteProtocolError):
     """Bytes cannot be decoded.
 
-    They are damaged, truncated, or of another format or version. In a consumer, the partition has stopped: `seek` past
+    They are damaged, truncated, or in another format or version. In a consumer, the partition has stopped: `seek` past
     the damaged batch to lose nothing else, or `resume` the partition to try again.
 
     Args:
@@ -135,23 +135,22 @@ class DecodeError(RemoteProtocolError):
 class PartialBatch(DecodeError):
     """The remaining bytes are not a whole record batch: it was truncated, or its length field is damaged.
 
-    A fetch response may end like this; a file or a column must not. If the data is still being written, read it again
-    later; otherwise everything before `offset` is intact and the rest is lost.
+    A fetch response may end with a partial batch; a file or a column must not. If the data is still being written, read
+    it again later; otherwise everything before `offset` is intact and the rest is lost.
 
     Args:
         offset: the start of the partial batch, in bytes from the start of the buffer.
         left_bytes: the number of remaining bytes.
-        needed_bytes: the size that the length field gives; None if too few bytes remain to read it.
+        needed_bytes: the size given by the length field; None if too few bytes remain to read that field.
     """
 
     def __init__(self, offset: int, left_bytes: int, needed_bytes: int | None) -> None:
         if needed_bytes is None:
             reason = f"partial batch: {left_bytes} bytes are left, too few for its length and magic number"
         else:
-            beyond = needed_bytes - left_bytes
+            missing = needed_bytes - left_bytes
             reason = (
-                f"partial batch: {needed_bytes} bytes are needed, but {left_bytes} are left, "
-                f"so it ends {beyond} beyond the end"
+                f"partial batch: {needed_bytes} bytes are needed, but {left_bytes} are left, so {missing} are missing"
             )
         super().__init__("batch", offset, reason)
         self.left_bytes = left_bytes
@@ -161,8 +160,8 @@ class PartialBatch(DecodeError):
 class UnknownRecord(DecodeError):
     """A record of an internal topic has a type or a version that this release does not know.
 
-    A newer broker may have written it. Skip it, or use a release of kafkawire that knows it; the other records of the
-    topic can be read.
+    A newer broker may have written it. Skip the record, or use a release of kafkawire that knows the type; the other
+    records of the topic can be read.
 
     Args:
         path: "key" or "value", the part that is unknown.
@@ -186,8 +185,8 @@ class BrokerError(KafkaWireError):
     limit, and trying again later may help; if not, change the request or the cluster's configuration.
 
     Args:
-        code: the number on the wire; a number unknown to this release becomes UNKNOWN_SERVER_ERROR, and the message
-            keeps it.
+        code: the number on the wire; a number unknown to this release becomes UNKNOWN_SERVER_ERROR, which the message
+            still contains.
         detail: what failed, and the broker's own message if it sent one.
     """
 
@@ -204,7 +203,7 @@ class BrokerError(KafkaWireError):
 
 
 class BatchRefused(BrokerError):
-    """A record was not stored because the broker rejected other records in its batch, which have errors of their own.
+    """A record was not stored because the broker rejected other records in its batch, which have their own errors.
 
     The broker found nothing wrong with this record: send it again if later records may be stored before it.
 
@@ -244,7 +243,7 @@ class TransactionAborted(KafkaWireError):
 
 
 class ConnectFailed(KafkaWireError):
-    """A broker could not be reached, or none of several brokers could.
+    """A broker could not be reached, or none of several brokers could be reached.
 
     The message and `__cause__` say why: check the name, the port, the firewall and the address that the broker
     advertises. Clients that have started try again automatically.
@@ -301,7 +300,7 @@ class RequestTimedOut(KafkaWireError):
 
 
 class DeliveryTimedOut(KafkaWireError):
-    """Records were not acknowledged within `delivery_timeout_ms`; the cause is the last error while sending.
+    """Records were not acknowledged within `delivery_timeout_ms`; the cause is the last error during sending.
 
     They may still have been stored, if a request was in flight: send them again if duplicates are harmless.
     """
@@ -337,7 +336,8 @@ class DeserializationFailed(KafkaWireError):
     """One of the application's deserializers raised an error, which is the cause of this one.
 
     The record was not delivered, and the partition has stopped at it. Pass the error to `Consumer.skip` to skip the
-    record; `resume` the partition to try again. The error has the record as it was fetched, for a dead letter topic.
+    record; `resume` the partition to try again. The error contains the record as it was fetched, for use in a dead
+    letter topic.
 
     Args:
         what: "key" or "value".
@@ -382,8 +382,8 @@ class DeserializationFailed(KafkaWireError):
 class Closed(LocalProtocolError):
     """A client or connection was used before it was started or after it was closed.
 
-    Use clients inside `async with`. A closed client cannot be started again: create a new one. A client whose start
-        failed can be started again.
+    Use clients inside `async with`. A closed client cannot be started again: create a new one. A client that failed to
+    start can be started again.
     """
 
 
@@ -405,5 +405,5 @@ class ConfigurationError(KafkaWireError, ValueError):
 
 
 def _copied(cls: type[KafkaWireError], args: tuple[Any, ...]) -> KafkaWireError:
-    """Return an error with the message of another, for `pickle` and `copy`, which then add its attributes."""
+    """Return an error with another error's message, for `pickle` and `copy`, which then add the attributes."""
     return cls.__new__(cls, *args)

@@ -1,4 +1,4 @@
-"""Load names of a package on first use (PEP 562), because most programs use few of them."""
+"""Load a package's names on first use (PEP 562), because most programs use few of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keep an outage from flooding the log: write at most one line per interval and subject, with a count of the rest.
+"""Keep an outage from flooding the log: write at most one line per interval and subject, and count the others.
 
 A machine has a `LogLimit` for its logger and gives each line a subject, for example ("not stored", topic). Lines about
 different subjects do not delay each other. docs/observability.md lists the loggers.
@@ -12,11 +12,11 @@ from typing import Final
 
 __all__ = ["INTERVAL_MS", "SUBJECTS_MAX", "LogLimit"]
 
-#: An outage shows up immediately, and takes at most 360 lines per subject and hour.
+#: An outage shows up immediately, and adds at most 360 lines per subject and hour.
 INTERVAL_MS: Final = 10_000
 
-#: The maximum number of remembered subjects, more than any cluster has brokers. Beyond that, the oldest subject is
-#: forgotten, and the next line about it may come early.
+#: The maximum number of remembered subjects, which exceeds the number of brokers in any cluster. Beyond that, the
+#: oldest subject is forgotten, and the next line about it may come early.
 SUBJECTS_MAX: Final = 1_000
 
 

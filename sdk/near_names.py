@@ -1,4 +1,4 @@
-"""Find the names that were probably meant, for errors about unknown names."""
+"""Find the names that a user probably meant, for errors about unknown names."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Final
 
 __all__ = ["did_you_mean", "nearest"]
 
-#: How many characters of each name are compared: the time grows with the square of this number. No option, message or
-#: field has a name this long, and topic names that differ only after that are unlikely to be typos.
+#: The number of characters of each name that are compared: the time grows with its square. No option, message or field
+#: has a name this long, and topic names that differ only after that many characters are unlikely to be typos.
 _CHARACTERS_MAX: Final = 100
 
 #: The maximum number of names to compare with; each comparison takes about 30 µs.
@@ -33,6 +33,6 @@ def nearest(given: str, names: Iterable[str], most: int = 1, likeness: float = 0
 
 
 def did_you_mean(given: str, names: Iterable[str], most: int = 1, likeness: float = 0.6) -> str:
-    """Return the end of an error about a name, `; did you mean …?`; empty if no name is similar. See `nearest`."""
+    """Return the end of an error about a name, `; did you mean …?`, or "" if no name is similar. See `nearest`."""
     near = nearest(given, names, most, likeness)
     return f"; did you mean {', '.join(near)}?" if near else ""

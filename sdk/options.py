@@ -3,7 +3,7 @@
 Clients and the broker each declare their own options as attributes of a class derived from `Options`, which reads them
 and reports errors. An option has a name in snake_case and, if Kafka has it too, the dotted name from Kafka's
 documentation. Under Kafka's name, numbers and booleans may also be text, as in a properties file. The keywords for type
-checkers and docs/options.md are generated from these declarations (tools/options.py). The classes are plain because a
+checkers and docs/options.md are generated from these declarations (tools/options.py). These are plain classes because a
 dataclass would add about a millisecond to a program's startup.
 """
 
@@ -48,12 +48,12 @@ REQUIRED: Final[Any] = object()
 #: The default of `listed`.
 _NO_SYNONYMS: Final[Mapping[str, str]] = MappingProxyType({})
 
-#: No number here has this many digits, and Python refuses to convert 5,000.
+#: No option has a number with this many digits, and Python refuses to convert text with 5,000 digits.
 _DIGITS_MAX = 100
 
 _DECIMAL = re.compile(r"[+-]?[0-9]+")
 
-#: Takes the name as the user wrote it and the value; returns the value to store, or raises `ConfigurationError`.
+#: Takes the value and the name as the user wrote it; returns the value to store, or raises `ConfigurationError`.
 Reader = Callable[[str, object], object]
 
 
@@ -82,7 +82,7 @@ class Option(NamedTuple):
 class Order(NamedTuple):
     """A rule for options: `lower`, plus the options in `plus`, is at most `upper`.
 
-    Options that were not given yield to those that were: `upper` is raised, or one of the others lowered, as far as
+    Options that were not given yield to those that were: `upper` is raised, or one of the others lowered, as much as
     necessary.
 
     Attributes:
@@ -112,14 +112,14 @@ class Order(NamedTuple):
         return bool(low < high or (low == high and not self.strict))
 
     def yielding(self, options: "Options", given: Collection[str]) -> list[str]:
-        """Return the options that may yield if the rule is broken, in order."""
+        """Return the options that may yield if the rule is broken, in the order in which they do."""
         if self.holds(options):
             return []
         lowers = sorted(self.lowers, key=lambda name: -getattr(options, name))
         return [name for name in (self.upper, *lowers) if name not in given]
 
     def wanted(self, name: str, options: "Options") -> int:
-        """Return a value for an option that makes the rule hold."""
+        """Return a value with which an option satisfies the rule."""
         apart = int(self.strict and self.times == 1)
         others: int = sum(getattr(options, each) for each in self.lowers if each != name)
         if name == self.upper:
@@ -132,12 +132,13 @@ class Options:
     """Options with their values; read-only.
 
     Args:
-        values: the values that differ from the defaults, by option name; not checked: use `read` for a user's input.
+        values: the values that differ from the defaults, keyed by option name; they are not checked: use `read` for a
+            user's input.
     """
 
-    #: Every option, by name.
+    #: Every option, keyed by name.
     OPTIONS: ClassVar[Mapping[str, Option]] = {}
-    #: Option names, by the dotted name from Kafka's documentation.
+    #: Option names, keyed by the dotted name from Kafka's documentation.
     KAFKA_NAMES: ClassVar[Mapping[str, str]] = {}
     #: Whether numbers and booleans may be text under every name, as on a command line.
     FROM_TEXT: ClassVar[bool] = False
@@ -161,7 +162,7 @@ class Options:
         """Check a user's input.
 
         Args:
-            given: (name, value) pairs; names dotted or in snake_case.
+            given: (name, value) pairs; the names are dotted or in snake_case.
 
         Raises:
             ConfigurationError: a name is unknown or given twice, a required one is missing, a value is invalid, or two
@@ -183,7 +184,7 @@ class Options:
         return options
 
     def _yielding(self, given: Collection[str]) -> Self:
-        """Return options where those that were not given yield to those that were, if possible."""
+        """Return options in which those that were not given yield to those that were, if possible."""
         options = self
         for order in self.ORDERS * 2:  # an option that yields may require another to yield
             for name in order.yielding(options, given):
@@ -214,13 +215,13 @@ class Options:
             raise ConfigurationError(upper, getattr(self, upper), f"expected {bound}; otherwise {order.otherwise}")
 
     def shown(self, name: str, given: Collection[str]) -> str:
-        """Return an option with its value, for the error about another option."""
+        """Return an option with its value, for an error about another option."""
         is_default = name not in given and getattr(self, name) == self.OPTIONS[name].default
         return f"{name}={getattr(self, name)}{' (the default)' if is_default else ''}"
 
     @classmethod
     def unknown(cls, name: str) -> str:
-        """Return the error text for an unknown option name."""
+        """Return the text of the error about an unknown option name."""
         own = cls.KAFKA_NAMES.get(name.replace("_", "."))
         if own is not None:
             return f"no such option; here it is {own}"
@@ -240,7 +241,7 @@ class Options:
         option = cls.OPTIONS[cls.KAFKA_NAMES.get(given_name, given_name)]
         if value is None and option.default is not None:
             needed = "a value is needed, since there is no default"
-            left_out = f"None is not a value; leave it out for the default, {option.default!r}"
+            left_out = f"None is not allowed; leave the option out for the default, {option.default!r}"
             raise ConfigurationError(given_name, None, needed if option.default is REQUIRED else left_out)
         may_be_text = cls.FROM_TEXT or given_name in cls.KAFKA_NAMES
         if may_be_text and option.parse is not None and isinstance(value, str):
@@ -327,7 +328,7 @@ def listed(value: object, values: Collection[str], *more: str, meant: Mapping[st
 
 
 def literal(*values: str | int) -> str:
-    """Return the annotation of a choice between values."""
+    """Return the type annotation for a choice among values."""
     written = (str(value) if isinstance(value, int) else f'"{value}"' for value in values)
     return f"Literal[{', '.join(written)}]"
 

@@ -13,7 +13,7 @@ from kafkawire.sdk.protocol.values import quoted
 
 __all__ = ["HIDDEN", "Secret", "may_be_secret", "shown"]
 
-#: The replacement for a secret.
+#: What is shown in place of a secret.
 HIDDEN = "<hidden>"
 
 #: Names of values that may be secret, even if misspelt: all security options except those known to be harmless,
@@ -30,7 +30,7 @@ _NAME_CHARACTERS_MAX = 250
 
 
 class Secret:
-    """A string that neither `str` nor `repr` shows, and that cannot be pickled."""
+    """A string that neither `str` nor `repr` reveals, and that cannot be pickled."""
 
     __slots__ = ("_text",)
 

@@ -3,8 +3,8 @@
 A machine declares its edges once, next to its states, and takes every step through `Edges.follow`, which rejects any
 other step. `tools/states.py` draws the tables in docs/states.md.
 
-A rejected step is a bug in the machine, never caused by a peer. So its error is not a `KafkaWireError`: it ends a
-client, while a broker logs it and answers UNKNOWN_SERVER_ERROR.
+A rejected step is a bug in the machine, never caused by a peer. Therefore its error is not a `KafkaWireError`: it ends
+a client, while a broker logs it and responds with UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ S = TypeVar("S", bound=Enum)
 
 
 class RefusedEdge(RuntimeError):
-    """A state machine was about to take a step that its table does not have."""
+    """A state machine was about to take a step that is not in its table."""
 
 
 class Edges(Generic[S]):
@@ -27,13 +27,13 @@ class Edges(Generic[S]):
 
     Args:
         machine: the owner of the states, such as "a transaction of a producer"; for errors.
-        first: the states that a machine can begin in.
+        first: the states in which a machine can begin.
         edges: for each state, the states that may follow it, each with the event that leads to it. Final states are
             left out.
         from_any: the states that may follow any state, including themselves, each with the event that leads to it.
         is_derived: whether the state is computed from other facts on demand, without explicit steps; the tests check
             such a machine against its table.
-        error: the error for a rejected step: a class other than `RefusedEdge` if a caller takes the steps.
+        error: the class of the error for a rejected step, which is not `RefusedEdge` if a caller takes the steps.
     """
 
     def __init__(

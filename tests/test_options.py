@@ -49,7 +49,7 @@ def test_the_page_lists_every_option_with_what_it_does() -> None:
         for name, declared in kind.OPTIONS.items():
             assert f"| `{name}` | {f'`{declared.kafka_name}`' if declared.kafka_name else ''} |" in page
     assert "| `linger_ms` | `linger.ms` | `int`, 0 to 2,147,483,647 | 5 | how long a batch that" in page
-    resets = '`Literal["latest", "earliest", "none"] \\| timedelta`, from a mapping also "by_duration:…"'
+    resets = '`Literal["latest", "earliest", "none"] \\| timedelta`, in a mapping also "by_duration:…"'
     assert f"| `auto_offset_reset` | `auto.offset.reset` | {resets} | `latest` | where to" in page
     assert "| `range,cooperative-sticky` | the assignors that" in page
     assert "`queue.buffering.max.ms` |" in page

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Actions"]
 
-#: The name of a topic, its error code and the broker's message about it.
+#: A topic's name, its error code and the broker's message about the error.
 _TopicResult = tuple[str, int, str | None]
 
 
@@ -144,10 +144,10 @@ class Actions:
     ) -> dict[str, BrokerError]:
         """Process topics, retrying those that the controller throttles (KIP-599), as Java's admin does.
 
-        Completed topics are not sent again, because that would cause an error.
+        Topics that are already done are not sent again, because that would cause an error.
 
         Returns:
-            The errors by topic, including those of topics that were still throttled at the end.
+            The errors, keyed by topic, including those of topics that were still throttled at the end.
         """
         attempts = self._operations.attempts()
         assert attempts.deadline_ms is not None
@@ -187,7 +187,7 @@ class Actions:
     async def elect_leaders(
         self, election_type: enums.ElectionType, partitions: Collection[TopicPartition] | None
     ) -> ItemResults[TopicPartition, bool]:
-        """Elect leaders of partitions; see `Admin.elect_leaders`."""
+        """Elect leaders for partitions; see `Admin.elect_leaders`."""
         return await elect_leaders(self._operations, election_type, partitions, timeout_ms=self._timeout_ms)
 
     async def describe_log_dirs(self, node_ids: Collection[int] | None) -> ItemResults[int, dict[str, LogDir]]:

@@ -156,10 +156,10 @@ class Admin(Hinting, hints=ADMIN):
         """Create topics.
 
         Args:
-            topics: as separate arguments or in one list; a bare name takes the broker's defaults.
+            topics: as separate arguments or in one list; for a bare name, the broker's defaults are used.
 
         Returns:
-            The id of each topic, 16 bytes, by name.
+            The 16-byte id of each topic, keyed by name.
 
         Raises:
             BrokerError: the error of the first topic that was not created, for example TOPIC_ALREADY_EXISTS; others may
@@ -186,13 +186,13 @@ class Admin(Hinting, hints=ADMIN):
         Existing records with a key keep their partition; later records with the same key may go to another partition.
 
         Args:
-            partitions: by topic, the number of partitions that it will have, or `NewPartitions` with the replicas of
-                the new partitions.
-            validate_only: whether the controller should only check the request.
+            partitions: for each topic, its new number of partitions, or `NewPartitions` with the replicas of the new
+                partitions.
+            validate_only: whether the controller should check the request without carrying it out.
 
         Returns:
-            The topics that have grown, and the error of each other topic: INVALID_PARTITIONS if it already has that
-                many partitions or more, INVALID_REPLICA_ASSIGNMENT, REASSIGNMENT_IN_PROGRESS,
+            The topics that now have more partitions, and the error of each other topic: INVALID_PARTITIONS if it
+                already has that many partitions or more, INVALID_REPLICA_ASSIGNMENT, REASSIGNMENT_IN_PROGRESS,
                 UNKNOWN_TOPIC_OR_PARTITION and so on.
 
         Raises:
@@ -211,8 +211,8 @@ class Admin(Hinting, hints=ADMIN):
         """Move partitions to other replicas, or cancel moves; the brokers copy the records afterwards.
 
         Args:
-            reassignments: by partition, the node ids of the new replicas, with the preferred leader first; None cancels
-                the partition's reassignment.
+            reassignments: for each partition, the node ids of the new replicas, with the preferred leader first; None
+                cancels the partition's reassignment.
             allow_replication_factor_change: whether a partition's number of replicas may change.
 
         Returns:
@@ -241,7 +241,7 @@ class Admin(Hinting, hints=ADMIN):
             partitions: as separate arguments or in one list; all partitions of the cluster if none is given.
 
         Returns:
-            The reassignments; partitions without one are left out, as are partitions that do not exist.
+            The reassignments; partitions that have none or do not exist are left out.
 
         Raises:
             BrokerError: the controller rejected the request.
@@ -253,7 +253,7 @@ class Admin(Hinting, hints=ADMIN):
     async def elect_leaders(
         self, election_type: enums.ElectionType, *partitions: TopicPartition | Iterable[TopicPartition]
     ) -> ItemResults[TopicPartition, bool]:
-        """Elect leaders of partitions.
+        """Elect leaders for partitions.
 
         Args:
             election_type: PREFERRED makes the first replica the leader if it is in sync; UNCLEAN makes any live replica
@@ -279,9 +279,9 @@ class Admin(Hinting, hints=ADMIN):
             node_ids: as separate arguments or in one list; all brokers of the cluster if none is given.
 
         Returns:
-            The log directories by absolute path, for each broker that answered, and the error of each other broker:
-                CLUSTER_AUTHORIZATION_FAILED, or an error saying that the broker is unreachable or older than Apache
-                Kafka 2.0 (KIP-113). An offline directory is included, with its error.
+            For each broker that answered, its log directories, keyed by absolute path; and the error of each other
+                broker: CLUSTER_AUTHORIZATION_FAILED, or an error saying that the broker is unreachable or older than
+                Apache Kafka 2.0 (KIP-113). An offline directory is included, with its error.
         """
         chosen = checked_node_ids(node_ids) if node_ids else None
         return await self._do(self._actions.describe_log_dirs(chosen))
@@ -292,13 +292,13 @@ class Admin(Hinting, hints=ADMIN):
         """Move replicas to other log directories of their brokers, which copy the records afterwards.
 
         Args:
-            log_dirs: by replica, the absolute path of the log directory to move it to.
+            log_dirs: for each replica, the absolute path of the log directory to which it is moved.
 
         Returns:
             The replicas whose move has begun, and the error of each other replica: LOG_DIR_NOT_FOUND;
                 KAFKA_STORAGE_ERROR if the directory is offline; REPLICA_NOT_AVAILABLE if the broker does not have the
-                replica yet, in which case it will create it there; or the error of its broker, as for
-                `describe_log_dirs`, which also shows the progress.
+                replica yet, in which case it will create the replica in that directory; or the error of its broker, as
+                for `describe_log_dirs`, which also shows the progress.
         """
         return await self._do(self._actions.alter_replica_log_dirs(checked_log_dirs(log_dirs)))
 
@@ -317,7 +317,7 @@ class Admin(Hinting, hints=ADMIN):
 
         Args:
             names: as separate arguments or in one list.
-            include_eligible_leaders: whether to make a second request for the replicas that are eligible as leaders
+            include_eligible_leaders: whether to make a second request, for the replicas that are eligible as leaders
                 without being in sync (KIP-966).
 
         Raises:
@@ -372,8 +372,8 @@ class Admin(Hinting, hints=ADMIN):
         """Return the first record at or after a time, for each partition.
 
         Args:
-            timestamps: by partition, milliseconds since the epoch, a datetime with a time zone, or an `OffsetTimestamp`
-                (EARLIEST, LATEST, …).
+            timestamps: for each partition, milliseconds since the epoch, a datetime with a time zone, or an
+                `OffsetTimestamp` (EARLIEST, LATEST, …).
 
         Returns:
             The offset and timestamp for each partition. The offset is -1 if no record is that recent; the timestamp is
@@ -392,10 +392,11 @@ class Admin(Hinting, hints=ADMIN):
 
         Args:
             group_id: the group.
-            partitions: as separate arguments or in one list; if none is given, all that have commits by the group.
+            partitions: as separate arguments or in one list; if none is given, all partitions for which the group has
+                committed offsets.
 
         Returns:
-            The offsets by partition; partitions without a commit are left out.
+            The offsets, keyed by partition; partitions without a commit are left out.
 
         Raises:
             BrokerError: the group or a partition may not be read.
@@ -415,7 +416,7 @@ class Admin(Hinting, hints=ADMIN):
             keys: names of the entries to return, as separate arguments or in one list; all if none is given.
 
         Returns:
-            The entries by name.
+            The entries, keyed by name.
 
         Raises:
             BrokerError: the resource does not exist, or may not be described.
@@ -440,9 +441,9 @@ class Admin(Hinting, hints=ADMIN):
                 broker.
             name: the topic or group; the node id of a broker, as a string, or an empty string for the defaults of all
                 brokers.
-            changes: the new value by name, with None to return to the default, or `ConfigChange`s to append to lists or
-                subtract from them.
-            validate_only: whether the broker should only check the changes.
+            changes: the new value of each entry, keyed by name, with None to return to the default; or `ConfigChange`s,
+                to append to lists or subtract from them.
+            validate_only: whether the broker should check the changes without making them.
 
         Raises:
             BrokerError: nothing was changed: INVALID_CONFIG, INVALID_REQUEST if an entry cannot be changed,
@@ -469,7 +470,7 @@ class Admin(Hinting, hints=ADMIN):
             resource_type: the kind of resource; a single broker's configuration is changed at that broker.
             name: the topic; the node id of a broker, as a string, or an empty string for the defaults of all brokers.
             configs: every entry whose value differs from the default.
-            validate_only: whether the broker should only check the entries.
+            validate_only: whether the broker should check the entries without storing them.
 
         Raises:
             BrokerError: nothing was changed: INVALID_CONFIG, INVALID_REQUEST if an entry cannot be changed,
@@ -498,7 +499,7 @@ class Admin(Hinting, hints=ADMIN):
         return self._running()[1]
 
     def _running(self) -> tuple[ClientCore, Actions]:
-        started = self._started  # read just once, because a signal handler may close the admin in between
+        started = self._started  # read only once, because a signal handler may close the admin at any moment
         if started is None:
             raise Closed("the admin is not started, or is closed")
         return started

@@ -1,4 +1,4 @@
-"""Check an application's arguments to an admin: topics, partitions and replicas to create or change, configurations."""
+"""Check an application's arguments to an admin: topics, partitions, replicas, log directories and configurations."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ConfigResource(NamedTuple):
     Attributes:
         kind: the kind of resource.
         name: the name of the resource.
-        node_id: the broker that knows the configuration; None if every broker does.
+        node_id: the broker that has the configuration; None if every broker does.
     """
 
     kind: ConfigResourceType
@@ -61,7 +61,7 @@ class ConfigResource(NamedTuple):
 
 
 def checked_new_topics(given: tuple[Any, ...]) -> list[NewTopic]:
-    """Return the topics to create; a bare name takes the broker's defaults.
+    """Return the topics to create; for a bare name, the broker's defaults are used.
 
     Args:
         given: as separate arguments or as one iterable.
@@ -83,7 +83,7 @@ def checked_new_topics(given: tuple[Any, ...]) -> list[NewTopic]:
 
 
 def checked_new_partitions(given: object) -> dict[str, NewPartitions]:
-    """Return the partitions to add, by topic; a bare number is the new total.
+    """Return the partitions to add, keyed by topic; a bare number is the new total.
 
     Raises:
         LocalProtocolError: the value is not a mapping of topics to numbers or `NewPartitions`, or a number or a node id
@@ -103,7 +103,7 @@ def checked_new_partitions(given: object) -> dict[str, NewPartitions]:
 
 
 def checked_reassignments(given: object) -> dict[TopicPartition, tuple[int, ...] | None]:
-    """Return the new replicas by partition, with None to cancel.
+    """Return the new replicas, keyed by partition, with None to cancel.
 
     Raises:
         LocalProtocolError: the value is not a mapping of partitions to node ids or None.
@@ -115,7 +115,7 @@ def checked_reassignments(given: object) -> dict[TopicPartition, tuple[int, ...]
 
 
 def checked_log_dirs(given: object) -> dict[TopicPartitionReplica, str]:
-    """Return the paths of log directories by replica.
+    """Return the paths of log directories, keyed by replica.
 
     Raises:
         LocalProtocolError: the value is not a mapping of `TopicPartitionReplica` to paths.
@@ -168,7 +168,7 @@ def checked_config_changes(given: object) -> list[ConfigChange]:
 
     Raises:
         LocalProtocolError: the value is neither a mapping of names to strings or None nor an iterable of
-            `ConfigChange`s, or a change lacks the value that its operation needs.
+            `ConfigChange`s, or a change lacks the value required by its operation.
     """
     if isinstance(given, Mapping):
         return [_checked_change(name, value, _SET_OR_DELETE[value is None]) for name, value in given.items()]

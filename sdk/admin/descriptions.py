@@ -30,13 +30,13 @@ __all__ = [
     "TopicPartitionReplica",
 ]
 
-#: The subject of an operation: a partition, a topic, a replica or a broker.
+#: What an operation is applied to: a partition, a topic, a replica or a broker.
 Item = TypeVar("Item")
 
 #: The result of an operation for one item.
 Value = TypeVar("Value")
 
-#: Stands for the count in the broker's configuration.
+#: Stands for the default count from the broker's configuration.
 _BROKER_DEFAULT = -1
 
 #: Defaults are shared by all instances, so they must be immutable.
@@ -47,11 +47,11 @@ class NewTopic(NamedTuple):
     """A topic to create.
 
     Attributes:
-        name: 1 to 249 characters out of a-z, A-Z, 0-9, `.`, `_` and `-`.
+        name: 1 to 249 characters from a-z, A-Z, 0-9, `.`, `_` and `-`.
         partitions: the number of partitions; -1 for the broker's default.
         replication_factor: the number of replicas of each partition; -1 for the broker's default.
         configs: the entries that differ from the broker's defaults, for example `{"cleanup.policy": "compact"}`.
-        assignments: the node ids of the replicas by partition number, instead of the two counts.
+        assignments: the node ids of the replicas, keyed by partition number, in place of the two counts.
     """
 
     name: str
@@ -109,7 +109,7 @@ class PartitionReassignment(NamedTuple):
     Attributes:
         replicas: the current replicas, including those being added and those being removed.
         adding_replicas: the new replicas that do not have all records yet.
-        removing_replicas: the replicas that will be removed once the others have all records.
+        removing_replicas: the replicas that will be removed once the other replicas have all records.
     """
 
     replicas: tuple[int, ...]
@@ -154,7 +154,7 @@ class LogDir(NamedTuple):
 
     Attributes:
         error: why the directory cannot be used, with KAFKA_STORAGE_ERROR if it is offline; None if it can be used.
-        replicas: the replicas in it, by partition.
+        replicas: the replicas in it, keyed by partition.
         total_bytes: the size of its volume; None if the broker does not report it (before Apache Kafka 3.3).
         usable_bytes: the free space of its volume; None if the broker does not report it.
         is_cordoned: whether the directory receives no new replicas.
@@ -173,7 +173,7 @@ class ClusterDescription(NamedTuple):
     Attributes:
         cluster_id: the cluster's id; None if the broker does not report one.
         controller_id: the node id of the broker that accepts requests for the controller; None if there is none.
-        brokers: all brokers, by node id.
+        brokers: all brokers, keyed by node id.
     """
 
     cluster_id: str | None
@@ -185,8 +185,9 @@ class FeatureMetadata(NamedTuple):
     """The features of a cluster.
 
     Attributes:
-        supported: the lowest and highest level of each feature that the broker supports, by name.
-        finalized: the level that the cluster has finalized, by name; features without one are left out.
+        supported: the lowest and highest level that the broker supports for each feature, keyed by name.
+        finalized: the level that the cluster has finalized for each feature, keyed by name; features without one are
+            left out.
         finalized_epoch: a number that increases with each change of the finalized levels; None if the broker does not
             know them.
     """
@@ -203,7 +204,7 @@ class ConfigEntry(NamedTuple):
         name: as in Kafka's documentation.
         value: the value; None if it is sensitive or not set.
         source: where the value comes from, a `ConfigSource`.
-        read_only: whether it cannot be changed while the broker runs.
+        read_only: whether it cannot be changed while the broker is running.
         is_sensitive: whether the broker withholds the value.
     """
 
@@ -250,8 +251,8 @@ class GroupMemberDescription(NamedTuple):
     Attributes:
         member_id: the id assigned by the coordinator.
         group_instance_id: the id of a static member, None for a dynamic one.
-        client_id: the client's name for itself.
-        client_host: the host that it connected from.
+        client_id: the name that the client has given itself.
+        client_host: the host from which it connected.
         assignment: the member's current partitions.
         target_assignment: in a KIP-848 group, the partitions that the member will have once others have given them up;
             None in a classic group.

@@ -1,6 +1,6 @@
 """Find the replicas that are eligible as leaders without being in sync, which Metadata does not list.
 
-DescribeTopicPartitions answers in pages. A page with nothing new is rejected, or paging might never end.
+DescribeTopicPartitions answers in pages. A page with nothing new is rejected, since paging might otherwise never end.
 
 Source: KIP-966.
 """
@@ -28,7 +28,7 @@ async def with_eligible_leaders(operations: Operations, topics: Mapping[str, Top
 
     Args:
         operations: sends the requests.
-        topics: the topics by name.
+        topics: the topics, keyed by name.
 
     Raises:
         BrokerError: a topic no longer exists or may not be described.

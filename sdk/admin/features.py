@@ -1,7 +1,7 @@
 """The features of a cluster: the levels that a broker supports, and the levels that the cluster has finalized.
 
-They are part of ApiVersions, which every connection requests when it opens; here it is requested again, to get the
-current levels.
+They are part of the ApiVersions response, which every connection requests when it opens; this module requests it again
+to get the current levels.
 
 Source: KIP-584.
 """

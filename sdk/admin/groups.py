@@ -33,10 +33,10 @@ _OF_CONSUMERS = (enums.CONSUMER_PROTOCOL_TYPE, "")
 #: error.
 _DEAD = "Dead"
 
-#: The error codes of a coordinator that has no KIP-848 group with this id, or does not support KIP-848.
+#: The error codes returned by a coordinator that has no KIP-848 group with this id, or does not support KIP-848.
 _NO_CONSUMER_GROUP = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION})
 
-#: The protocols of members, by their numbers in ConsumerGroupDescribe.
+#: The protocols of members, keyed by their numbers in ConsumerGroupDescribe.
 _PROTOCOLS = {0: _CLASSIC, 1: _CONSUMER}
 
 
@@ -44,8 +44,8 @@ async def describe_group(operations: Operations, group_id: str) -> GroupDescript
     """Return a group.
 
     Raises:
-        BrokerError: GROUP_ID_NOT_FOUND if there is no such group or it is of another kind, or the coordinator rejected
-            the request.
+        BrokerError: GROUP_ID_NOT_FOUND if no such group exists or the group is of another kind; other codes if the
+            coordinator rejected the request.
     """
     coordinator = Coordinator(enums.CoordinatorType.GROUP, group_id)
     deadline_ms = operations.attempts().deadline_ms
@@ -165,5 +165,5 @@ def _assignment(data: Buffer) -> tuple[TopicPartition, ...] | None:
         return ()
     try:
         return decode_assignment(bytes(data))
-    except DecodeError:  # other data from a group's leader must not hide the group
+    except DecodeError:  # a group must not become invisible because its leader wrote other data
         return None

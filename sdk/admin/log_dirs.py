@@ -94,7 +94,7 @@ async def alter_replica_log_dirs(
 
 
 async def _of_each(items: Collection[Item], ask: Callable[[Item], Awaitable[Value]]) -> ItemResults[Item, Value]:
-    """Ask for several items in parallel, and collect each item's value or error."""
+    """Request several items in parallel, and collect each item's value or error."""
 
     values: dict[Item, Value] = {}
     errors: dict[Item, KafkaWireError] = {}
@@ -115,7 +115,7 @@ async def _of_each(items: Collection[Item], ask: Callable[[Item], Awaitable[Valu
 
 
 def _code_of(response: messages.DescribeLogDirsResponse) -> int:
-    """Return the error of a response; a broker older than Apache Kafka 3.2 refuses by sending no directories."""
+    """Return the error of a response; a broker older than Apache Kafka 3.2 rejects it by sending no directories."""
     if response.error_code == ErrorCode.NONE and not response.results:
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     return response.error_code

@@ -25,10 +25,10 @@ from kafkawire.sdk.routing.requests import by_topic, check, error_text, lacking
 
 __all__ = ["alter_partition_reassignments", "elect_leaders", "list_partition_reassignments"]
 
-#: A partition, its error code and the broker's message about it.
+#: A partition, its error code and the broker's message about the error.
 _PartitionResult = tuple[TopicPartition, int, str | None]
 
-#: Retriable, but final for a change: the change may have been made, and repeating it would report another result.
+#: Retriable, but final for a change: the change may have been made, and repeating it would report a different result.
 _MAY_BE_DONE = frozenset({ErrorCode.REQUEST_TIMED_OUT})
 
 
@@ -106,7 +106,7 @@ async def elect_leaders(
     *,
     timeout_ms: int,
 ) -> ItemResults[TopicPartition, bool]:
-    """Elect leaders of partitions; see `Admin.elect_leaders`."""
+    """Elect leaders for partitions; see `Admin.elect_leaders`."""
     kind = messages.ElectLeadersRequest
     topics = None
     if partitions is not None:

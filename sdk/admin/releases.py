@@ -1,7 +1,7 @@
 """The Apache Kafka releases that introduced the APIs and fields that an admin uses.
 
-If a broker lacks an API or a field, the error says which release has it: `versioned` chooses the version of a request,
-and adds the release to the error. The versions themselves are in `schemas/messages/`.
+If a broker lacks an API or a field, the error says which release introduced it: `versioned` chooses the version of a
+request, and adds the release to the error. The versions themselves are in `schemas/messages/`.
 
 Source: the release notes of Apache Kafka; the KIPs next to the entries.
 """
@@ -20,12 +20,12 @@ from kafkawire.sdk.transport.driver_interface import Versions
 
 __all__ = ["versioned"]
 
-#: For each API, the first release that supports a version known here.
+#: For each API, the first release that supports a version known to kafkawire.
 _APIS: Final[Mapping[int, str]] = MappingProxyType(
     {
         ApiKey.ALTER_CONFIGS: "0.11 or later",  # KIP-133
         ApiKey.CREATE_PARTITIONS: "1.0 or later",  # KIP-195
-        ApiKey.ALTER_REPLICA_LOG_DIRS: "2.0 or later",  # KIP-113; the first version, from 1.1, is not known here
+        ApiKey.ALTER_REPLICA_LOG_DIRS: "2.0 or later",  # KIP-113; kafkawire does not have the first version, from 1.1
         ApiKey.DESCRIBE_LOG_DIRS: "2.0 or later",  # the same
         ApiKey.ELECT_LEADERS: "2.2 or later",  # KIP-183
         ApiKey.INCREMENTAL_ALTER_CONFIGS: "2.3 or later",  # KIP-339
@@ -35,7 +35,7 @@ _APIS: Final[Mapping[int, str]] = MappingProxyType(
     }
 )
 
-#: By API and field, the first release with a field that not every version has.
+#: The first release with each field that not every version has, keyed by API and field.
 _FIELDS: Final[Mapping[tuple[int, str], str]] = MappingProxyType(
     {
         (ApiKey.ELECT_LEADERS, "election_type"): "2.4 or later",  # KIP-460
@@ -65,7 +65,7 @@ def versioned(request: Message, field_name: str | None = None) -> Callable[[Vers
             raise UnsupportedVersion(f"{error}; this needs Apache Kafka {_APIS[key]}") from error
         if field_name is not None and not carries(kind, field_name, version):
             release = _FIELDS[key, field_name]
-            text = f"version {version}, the broker's last, has no {field_name}"
+            text = f"the broker's highest version, {version}, has no {field_name}"
             raise UnsupportedVersion(f"{name}: {text}; this needs Apache Kafka {release}")
         return request, version
 

@@ -1,4 +1,4 @@
-"""The parts that all clients share, besides `routing/` and `groups/`: options, security, arguments, telemetry, hints.
+"""The parts shared by all clients, besides `routing/` and `groups/`: options, security, arguments, telemetry, hints.
 
 `core.py` connects a client's machines with the driver that runs them.
 """

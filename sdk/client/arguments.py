@@ -1,11 +1,11 @@
-"""Check the arguments that applications pass to the clients' methods before they are used.
+"""Check the arguments that applications pass to the clients' methods, before the clients use them.
 
-The machines rely on these checks: an invalid value that reaches them is a bug and ends the client. So every public
-method checks its partitions, offsets, times, limits and names here. A plain tuple is accepted as a partition, and any
-integer type except bool as a number.
+The machines rely on these checks: an invalid value that reaches them is a bug and ends the client. Therefore every
+public method checks its partitions, offsets, times, limits and names with these functions. A plain tuple is accepted as
+a partition, and any integer type except bool as a number.
 
 A method that takes several values of a kind accepts them as separate arguments, `pause(a, b)`, or as one iterable,
-`pause([a, b])`: other clients use one form or the other, and the two are equivalent here.
+`pause([a, b])`: other clients support one form or the other; here, the two are equivalent.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ MAX_INT32: Final = (1 << 31) - 1
 #: The largest offset; offsets take 8 bytes on the wire.
 _MAX_OFFSET: Final = (1 << 63) - 1
 
-#: The longest time limit; added to the current time, it still fits into 8 bytes.
+#: The longest time limit; its sum with the current time still fits into 8 bytes.
 _MAX_TIMEOUT_MS: Final = 1 << 62
 
 _SPECIAL_TIMES: Final = frozenset(OffsetTimestamp)
@@ -57,7 +57,7 @@ def checked_number(what: str, given: object, first: int, last: int) -> int:
     """Check and return an integer.
 
     Args:
-        what: the name of the value, for the error.
+        what: the name of the value, for the error message.
         given: the value to check.
         first, last: the allowed range.
 
@@ -105,7 +105,7 @@ def given_several(given: tuple[Any, ...], is_one: Callable[[Any], bool]) -> list
 
 
 def is_text(given: object) -> bool:
-    """Return whether a value is a string, or bytes meant as one: a single value, not an iterable of characters."""
+    """Return whether a value is a string, or bytes meant as a string: a single value, not an iterable of characters."""
     return isinstance(given, str | bytes | bytearray | memoryview)
 
 
@@ -141,7 +141,7 @@ def checked_partition(given: object) -> TopicPartition:
             negative.
     """
     if not isinstance(given, tuple) or len(given) != len(TopicPartition._fields):
-        many = "; give partitions one by one, or all in one list" if isinstance(given, list | set | frozenset) else ""
+        many = "; pass several as separate arguments or in a list" if isinstance(given, list | set | frozenset) else ""
         text = f"expected a TopicPartition or (topic, number), got {quoted(given, 100)}{many}"
         raise LocalProtocolError(f"partition: {text}")
     topic = checked_topic(given[0])
@@ -171,7 +171,7 @@ def checked_offset(partition: TopicPartition, given: object) -> int:
 
 
 def checked_offsets(given: object) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Check and return offsets to commit, by partition.
+    """Check and return offsets to commit, keyed by partition.
 
     Raises:
         LocalProtocolError: the value is not a mapping of partitions to offsets or to `OffsetAndMetadata`.
@@ -190,10 +190,10 @@ def checked_offsets(given: object) -> dict[TopicPartition, OffsetAndMetadata]:
 
 
 def checked_times(given: object, *, special: bool = False) -> dict[TopicPartition, int]:
-    """Check and return times in milliseconds since the epoch, by partition.
+    """Check and return times in milliseconds since the epoch, keyed by partition.
 
     Args:
-        given: milliseconds since the epoch or datetimes with a time zone, by partition.
+        given: milliseconds since the epoch or datetimes with a time zone, keyed by partition.
         special: whether an `OffsetTimestamp` is also accepted.
 
     Raises:
@@ -209,7 +209,7 @@ def checked_times(given: object, *, special: bool = False) -> dict[TopicPartitio
 
 
 def checked_end(given: object) -> int | dict[TopicPartition, int]:
-    """Check and return the end of a read: a time in milliseconds since the epoch, or offsets by partition.
+    """Check and return the end of a read: a time in milliseconds since the epoch, or offsets keyed by partition.
 
     Raises:
         LocalProtocolError: the value is neither such a time nor a mapping of partitions to offsets.
@@ -234,9 +234,9 @@ def checked_methods(option: str, given: object, **methods: int) -> None:
     """Check that an object has the methods that the client calls.
 
     Args:
-        option: the option that it was passed for.
+        option: the option for which it was passed.
         given: the object.
-        methods: the number of arguments that each method is called with.
+        methods: the number of arguments passed to each method.
 
     Raises:
         ConfigurationError: the object is a class, lacks a method, or has a method that takes a different number of
@@ -260,5 +260,5 @@ def checked_methods(option: str, given: object, **methods: int) -> None:
 
 
 def _is_partition(given: object) -> bool:
-    """Return whether a value was meant as one partition: a tuple that does not contain partitions."""
+    """Return whether a value was meant as a single partition: a tuple that does not contain partitions."""
     return is_text(given) or (isinstance(given, tuple) and bool(given) and not isinstance(given[0], tuple))

@@ -1,4 +1,4 @@
-"""The core that all clients share: a router, machines, and the driver that runs them on either kind of event loop.
+"""The core shared by all clients: a router, machines, and the driver that runs them on either kind of event loop.
 
 A client's methods prepare work and hand it to the core, which returns promises: the asyncio clients await them, and the
 blocking clients (`kafkawire.sync`) block on them.
@@ -43,9 +43,9 @@ logger = logging.getLogger("kafkawire.client")
 _UNANSWERED_MAX = 3
 
 
-#: How long a client may take to end on its I/O thread: the last push of metrics, plus a few ms. It takes longer only if
-#: the thread is blocked, for example on a log handler's lock that the closing thread holds because a signal handler
-#: interrupted it.
+#: How long a client may take to end on its I/O thread: the last push of metrics, plus a few ms. Ending takes longer
+#: only if that thread is blocked, for example on a log handler's lock held by the closing thread, which a signal
+#: handler has interrupted.
 FINISH_MS: Final = LAST_PUSH_MS + 750
 
 
@@ -63,7 +63,7 @@ class ClientCore:
         backoff: the pauses between attempts.
         router: routes the client's calls.
         machines: polled by the driver, in this order; fill it before `start`.
-        operations: the requests that coroutines on the driver's loop await.
+        operations: requests for coroutines on the driver's loop to await.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class ClientCore:
         Returns:
             A promise that is kept once the cluster is known. It fails with `ConnectFailed` if no bootstrap server could
             be reached, with a server's error if it rejects this client, with `NeverAnswered` if the servers seem to
-            expect SASL, and with the last error if servers were reached but none had answered after `api_timeout_ms`.
+            expect SASL, and with the last error if servers were reached but none answered within `api_timeout_ms`.
 
         Raises:
             LocalProtocolError: the client has already been started, or it needs a thread but gevent or eventlet has
@@ -134,14 +134,14 @@ class ClientCore:
                 if is_final or is_late:
                     promise.fail(error)
                 else:
-                    self.router.refresh(refreshed)  # after the pause for the server with the fewest failures
+                    self.router.refresh(refreshed)  # after the backoff of the server with the fewest failures
 
             self.router.refresh(refreshed)
 
         if self._io == "thread":
             self._thread = IoThread(f"kafkawire {self._name}")
-        # Requested before the first turn: on a thread, that turn could fail first, and a rejected login would be
-        # repeated.
+        # This is requested before the first turn: on a thread, that turn could fail first, and a rejected login would
+        # then be repeated.
         started = self.driver.ask(refresh)
         self.driver.start(self._thread.loop if self._thread is not None else None)
         return started
@@ -184,7 +184,7 @@ class ClientCore:
             last: the client's last piece of work, awaited before the client ends; None if there is none.
 
         Returns:
-            Whether there is anything to end.
+            Whether there is anything left to end.
         """
 
         async def end() -> None:

@@ -1,6 +1,6 @@
 """Turn a user's options into the TLS settings and authenticators that connections need.
 
-The first login that uses a mechanism imports it and its optional packages.
+A mechanism and its optional packages are imported by the first login that uses them.
 
 Source: `LoginManager` and `SaslClientCallbackHandler` in Apache Kafka.
 """
@@ -47,7 +47,7 @@ def tls(options: SecurityOptions) -> ssl.SSLContext | PemFiles | None:
 
 
 def login(options: SecurityOptions) -> Login | None:
-    """Return the factory of authenticators, one per login; None for connections without SASL."""
+    """Return a function that creates one authenticator per login; None for connections without SASL."""
     if not options.security_protocol.startswith("SASL_"):
         return None
     match options.sasl_mechanism:
@@ -139,7 +139,7 @@ def _aws_msk_iam(options: SecurityOptions) -> Login:
 
 
 def _aws_credentials() -> AwsCredentials:
-    """Return credentials from the usual places: the environment, files or the machine's role.
+    """Return credentials from the usual sources: the environment, files or the machine's role.
 
     Raises:
         ConfigurationError: the package `botocore` is not installed, or nothing provides credentials.

@@ -1,9 +1,10 @@
 """Map the methods and arguments of other Kafka clients to their counterparts here, or to advice if there are none.
 
-For each of these names a client has an attribute that raises `AttributeError` with the hint. `dir` does not list it, so
-completion and `Mock(spec=…)` do not see it, and `hasattr` returns False. `__getattr__` on the class would be shorter,
-but makes CPython 3.11 look up every attribute more slowly: 12 ns of the 52 that a `send` takes. Code that searches the
-dictionaries of classes still sees the names, for example `isinstance` with a runtime-checkable protocol.
+For each of these names, a client has an attribute that raises `AttributeError` with the hint. `dir` does not list it,
+so completion and `Mock(spec=…)` do not see it, and `hasattr` returns False. `__getattr__` on the class would be
+shorter, but makes CPython 3.11 look up every attribute more slowly, at a cost of 12 of the 52 ns that a `send` takes.
+Code that searches the dictionaries of classes, such as `isinstance` with a runtime-checkable protocol, still sees the
+names.
 
 The methods of a client are wrapped to explain calls with unknown arguments. `send` bypasses the wrapper: the extension
 explains its own calls (`engines/native.pyx`).
@@ -37,7 +38,7 @@ __all__ = [
     "refusal",
 ]
 
-#: Each piece of advice, mapped to the names in other clients that it is for, separated by spaces.
+#: Advice for methods of other clients: maps each piece of advice to the names that it is for, separated by spaces.
 PRODUCER: Final[Mapping[str, str]] = {
     "use send(topic, value, key=…), which never waits": "produce",
     "send returns a Delivery: await it, or call its result()": "send_and_wait",
@@ -69,10 +70,10 @@ CONSUMER: Final[Mapping[str, str]] = {
     "use partitions_for": "partitions_for_topic",
     "use list_topics of Admin": "list_topics topics",
     "use seek_to_time": "seek_to_timestamp",
-    "metrics() and health() say what it does": "last_poll_timestamp",
+    "use metrics() and health()": "last_poll_timestamp",
     "the metadata is refreshed as needed; metadata_max_age_ms=… sets how often": "force_metadata_update",
     "use lag": "current_lag",
-    "use close, also from another thread: reads then end": "wakeup",
+    "use close, from another thread if necessary: pending reads then end": "wakeup",
     "a group rebalances when a member is closed or changes its subscription": "enforce_rebalance",
     "create a new consumer with sasl_username=… and sasl_password=…": "set_sasl_credentials",
     "start raises if no server can be reached": "bootstrap bootstrap_connected",
@@ -117,23 +118,23 @@ DELIVERY: Final[Mapping[str, str]] = {
 BROKER: Final[Mapping[str, str]] = {
     "use bootstrap": "address bootstrap_server bootstrap_servers get_bootstrap_server host port servers url",
     "use Admin of kafkawire or kafkawire.sync": "create_topic create_topics delete_topics list_topics",
-    "make another, or use a topic for each test": "clear reset",
+    "create another broker, or use a separate topic for each test": "clear reset",
 }
 
 #: Advice for arguments of other clients' methods, written as `method.argument`.
 ARGUMENTS: Final[Mapping[str, str]] = {
     "use timestamp_ms, in milliseconds": "send.timestamp send_arrow.timestamp",
     "use on_delivery, which is called with only the Delivery": "send.callback",
-    "it is value": "send.data send.message send.msg send.payload",
+    "the argument is called value": "send.data send.message send.msg send.payload",
     "each value becomes a record without a key; use send for keys": "send_many.keys send_many.key",
-    "it is values": "send_many.messages send_many.records",
+    "the argument is called values": "send_many.messages send_many.records",
     "use group, which Consumer.group_metadata returns": "send_offsets.group_id send_offsets.group_metadata",
-    "it is max_records": "getmany.num_messages getmany.max_messages",
-    "pass topics one by one or in one list: subscribe('a', 'b')": "subscribe.topic subscribe.topics",
+    "the argument is called max_records": "getmany.num_messages getmany.max_messages",
+    "pass topics as separate arguments or in one list: subscribe('a', 'b')": "subscribe.topic subscribe.topics",
     "the listener is an argument of Consumer": (
         "subscribe.callback subscribe.listener subscribe.on_assign subscribe.on_lost subscribe.on_revoke"
     ),
-    "pass partitions one by one or in one list, without a name": (
+    "pass partitions as separate arguments or in one list, without a name": (
         "assign.partitions beginning_offsets.partitions committed.partition committed.partitions "
         "end_offsets.partitions list_group_offsets.partitions list_group_offsets.topic_partitions "
         "pause.partitions resume.partitions seek_to_beginning.partitions seek_to_end.partitions "
@@ -141,41 +142,41 @@ ARGUMENTS: Final[Mapping[str, str]] = {
     ),
     "committed returns OffsetAndMetadata": "committed.metadata",
     "commit returns, or raises, once the brokers have answered": "commit.asynchronous commit.callback",
-    "it is offsets: commit({partition: record.offset + 1})": "commit.message",
+    "the argument is called offsets: commit({partition: record.offset + 1})": "commit.message",
     "use place, an offset or a datetime": "seek.offset seek.timestamp",
-    "use timestamps, by partition": "list_offsets.topic_partition_offsets list_offsets.topic_partitions",
-    "use times, by partition": "offsets_for_times.timestamps",
-    "they are read up to an end, with stop_at_end=True or until=…": "records.timeout records.timeout_ms",
-    "no batch is waited for with a limit: use getbatches(timeout_ms=…)": "batches.timeout batches.timeout_ms",
+    "use timestamps, keyed by partition": "list_offsets.topic_partition_offsets list_offsets.topic_partitions",
+    "use times, keyed by partition": "offsets_for_times.timestamps",
+    "records are read up to an end: use stop_at_end=True or until=…": "records.timeout records.timeout_ms",
+    "batches waits without a limit: use getbatches(timeout_ms=…)": "batches.timeout batches.timeout_ms",
     "close commits what is finished if enable_auto_commit is on": "close.autocommit",
-    "pass topics one by one or in one list: create_topics('a', NewTopic('b', partitions=3))": (
+    "pass topics as separate arguments or in one list: create_topics('a', NewTopic('b', partitions=3))": (
         "create_topics.new_topics create_topics.topics"
     ),
-    "they are attributes of NewTopic: create_topics(NewTopic('a', partitions=3))": (
+    "set attributes of NewTopic instead: create_topics(NewTopic('a', partitions=3))": (
         "create_topics.configs create_topics.num_partitions create_topics.partitions create_topics.replication_factor"
     ),
-    "pass names one by one or in one list, without a name": (
+    "pass names as separate arguments or in one list, without a name": (
         "delete_topics.topic_names delete_topics.topics describe_groups.group_ids describe_topics.topic_names "
         "describe_topics.topics"
     ),
-    "not yet: topics are created immediately": "create_topics.validate_only",
+    "not supported yet: topics are created immediately": "create_topics.validate_only",
     "use describe_topics": "list_topics.topic",
     "filter what list_groups returns": "list_groups.group_types list_groups.states list_groups.types",
-    "one resource is described: describe_configs(ConfigResourceType.TOPIC, 'a')": (
+    "pass a single resource: describe_configs(ConfigResourceType.TOPIC, 'a')": (
         "describe_configs.config_resources describe_configs.resources"
     ),
     "use group_id": "list_group_offsets.group list_group_offsets.group_specs",
-    "offsets are those of read_uncommitted": "list_offsets.isolation_level",
-    "it is name": "NewTopic.topic",
-    "it is partitions": "NewTopic.num_partitions NewTopic.partition_count",
-    "it is configs": "NewTopic.config NewTopic.topic_configs",
-    "it is assignments": "NewTopic.replica_assignment NewTopic.replica_assignments",
+    "the offsets are always those for read_uncommitted": "list_offsets.isolation_level",
+    "the argument is called name": "NewTopic.topic",
+    "the argument is called partitions": "NewTopic.num_partitions NewTopic.partition_count",
+    "the argument is called configs": "NewTopic.config NewTopic.topic_configs",
+    "the argument is called assignments": "NewTopic.replica_assignment NewTopic.replica_assignments",
 }
 
-#: Names of time limits in other clients, in any unit.
+#: Names of time limits in other clients, whatever the unit.
 _TIMEOUTS: Final = frozenset({"operation_timeout", "request_timeout", "timeout", "timeout_ms", "timeout_s"})
 
-#: The error text of Python and Cython for a call that they reject before it runs.
+#: The text of the errors with which Python and Cython reject a call before it runs.
 _REFUSED: Final = re.compile(r"[\w.<>]*\(\) (?P<reason>(?:got|takes|missing) .*)")
 _UNEXPECTED: Final = re.compile(r"unexpected keyword argument '(\w+)'")
 
@@ -197,7 +198,7 @@ def refusal(error: TypeError, owner: str, method: Callable[..., Any]) -> TypeErr
 
     Args:
         error: the error that the call raised.
-        owner: the class of the method, as applications know it.
+        owner: the method's class, under the name that applications use.
         method: the called method, as written in Python.
     """
     refused = _REFUSED.fullmatch(str(error))
@@ -254,7 +255,7 @@ def absent(owner: str, name: str, hints: Mapping[str, str], given: object = None
         owner: the class.
         name: the attribute's name.
         hints: maps each piece of advice to the names in other clients that it is for, separated by spaces.
-        given: the object that the attribute was accessed on.
+        given: the object on which the attribute was accessed.
     """
     advice = advice_on(name, hints)
     text = f"{owner!r} object has no attribute {name!r}" if advice is None else f"{owner} has no {name}: {advice}"
@@ -286,7 +287,7 @@ class HintingClass(ABCMeta):
 
 
 class Hinting(metaclass=HintingClass):
-    """A client that knows the methods of other clients; a derived class may have methods with these names.
+    """A client that gives hints for the methods of other clients; a derived class may have methods with these names.
 
     Args:
         hints: maps each piece of advice to the names in other clients that it is for, separated by spaces; None for an

@@ -1,4 +1,4 @@
-"""Pass a client's metrics to a function of the application, periodically and when the client ends."""
+"""Pass a client's metrics to one of the application's functions, periodically and when the client ends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class MetricsReport:
         self._lines = LogLimit(logger)
 
     def poll(self, now_ms: int) -> None:
-        """Call the function if it is due; it is first due one interval after the start."""
+        """Call the function if a call is due; the first one is due one interval after startup."""
         is_due = self._due_ms is not None and now_ms >= self._due_ms
         if is_due or self._due_ms is None:
             self._due_ms = now_ms + self._interval_ms

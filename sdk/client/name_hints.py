@@ -13,7 +13,7 @@ from kafkawire.sdk.client.method_hints import advice_on
 
 __all__ = ["NAMES", "missing"]
 
-#: Each piece of advice, mapped to the names in other clients that it is for, separated by spaces.
+#: Advice for names in other clients: maps each piece of advice to the names that it is for, separated by spaces.
 NAMES: Final[Mapping[str, str]] = {
     "use Consumer of kafkawire, or of kafkawire.sync if you do not use asyncio": (
         "AIOConsumer AIOKafkaConsumer AsyncConsumer DeserializingConsumer KafkaConsumer SerializingConsumer"
@@ -46,7 +46,7 @@ NAMES: Final[Mapping[str, str]] = {
     "catch ConnectFailed or ConnectionLost of kafkawire.errors": "KafkaConnectionError NoBrokersAvailable",
     "catch LocalProtocolError of kafkawire.errors": "IllegalStateError",
     "catch DeserializationFailed of kafkawire.errors": "ConsumeError ValueDeserializationError",
-    "catch BrokerError of kafkawire, and look at its code": (
+    "catch BrokerError of kafkawire, and check its code": (
         "CommitFailedError GroupAuthorizationFailedError GroupCoordinatorNotAvailableError IllegalGenerationError "
         "LeaderNotAvailableError MessageSizeTooLargeError NotLeaderForPartitionError OffsetOutOfRangeError "
         "RebalanceInProgressError TopicAlreadyExistsError TopicAuthorizationFailedError UnknownMemberIdError "

@@ -1,7 +1,7 @@
-"""Answer offset queries of consumers and admins: the first offset, the last, or the first one after a time.
+"""Answer offset queries from consumers and admins: for the first offset, the last one, or the first one after a time.
 
 This machine sends each query to the partitions' leaders, retries it if that may help, and ends it by its deadline. It
-requests missing metadata separately, so that a nonexistent topic is not requested forever.
+requests missing metadata separately, to avoid requesting a nonexistent topic forever.
 
 As in Kafka, a consumer waits for a topic that does not exist, and an admin does not. Both wait for a missing partition.
 
@@ -40,9 +40,9 @@ class _Query:
     """One query.
 
     Attributes:
-        left: the times that have not been answered yet.
+        left: the times of the partitions that have not been answered yet.
         in_flight: calls that have not ended.
-        doubtful: topics to request before the leaders are asked again.
+        doubtful: topics whose metadata must be requested before the leaders are asked again.
         error: the error of the current attempt; None if there is none.
         is_vain: whether that error is final here, although it is retriable elsewhere.
     """

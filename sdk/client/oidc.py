@@ -1,6 +1,6 @@
 """Fetch OAUTHBEARER tokens from an OpenID Connect service with client credentials.
 
-This needs aiohttp (the extra `oauth`), which is imported on the first request. A token is kept for most of its
+This module needs aiohttp (the extra `oauth`), which is imported on the first request. A token is kept for most of its
 lifetime; concurrent logins that need a token share one request.
 
 Source: RFC 6749 §4.4 (client credentials), KIP-768; `ClientCredentialsJwtRetriever` in Apache Kafka.
@@ -32,7 +32,7 @@ _USED_SHARE = 0.8
 #: The maximum number of characters that an error quotes from the service's reason.
 _SHOWN_CHARACTERS = 200
 
-#: Hosts that a secret may be sent to without TLS: this machine.
+#: Hosts to which a secret may be sent without TLS: this machine.
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -54,8 +54,8 @@ class ClientCredentials:
         client_id: the client's id.
         client_secret: the client's secret.
         scope: the scope to request; None to omit it.
-        url_encodes: whether to encode id and secret as RFC 6749 requires. Kafka's client does not do so by default, and
-            some services do not expect it.
+        url_encodes: whether to encode id and secret as RFC 6749 requires. Kafka's client does not encode them by
+            default, and some services do not expect it.
 
     Raises:
         ConfigurationError: the URL cannot be used.

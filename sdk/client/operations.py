@@ -1,7 +1,7 @@
 """Operations that coroutines on the driver's loop await: requests sent by the router, and topic metadata.
 
-They are for independent work in several steps, mainly by an admin; producers and consumers use machines. The router
-retries; an operation defines its deadline and which responses are errors.
+They are for independent work in several steps, mainly by an admin; producers and consumers use machines instead. The
+router retries requests; an operation defines its deadline and which responses are errors.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ Response = TypeVar("Response", bound=Message)
 
 
 class Operations:
-    """Requests of one client that coroutines await.
+    """The requests of one client, for coroutines to await.
 
     Args:
         router: sends the requests.
-        backoff: the pauses of `attempts`.
+        backoff: the pauses between `attempts`.
         timeout_ms: the limit for a whole operation, including retries.
         wake: makes the driver poll the router and the machines.
     """
@@ -74,7 +74,7 @@ class Operations:
 
         Raises:
             KafkaWireError: the last error.
-            Exception: any other error of `request` or `check`, which ends only this request.
+            Exception: any other error raised by `request` or `check`, which ends only this request.
         """
 
         def guarded(step: Callable[[Given], Result], given: Given) -> Result:

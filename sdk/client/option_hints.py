@@ -1,8 +1,8 @@
 """Map the options of other Kafka clients to their counterparts here, or to advice if there are none.
 
-Used for errors about unknown options, and for docs/options.md. Names are compared after replacing underscores with
-dots, so `compression_type` and `compression.type` are the same name, and a name that differs from Kafka's only in this
-way needs no entry.
+The mappings are used for errors about unknown options, and for docs/options.md. Names are compared after replacing
+underscores with dots, so `compression_type` and `compression.type` are the same name, and a name that differs from
+Kafka's only in this way needs no entry.
 
 Source: the options of Apache Kafka 4.3 (Java), librdkafka 2.16 with confluent-kafka, kafka-python 3.0, aiokafka 0.14.
 """
@@ -50,16 +50,16 @@ SYNONYMS: Final[Mapping[str, str]] = {
     "ssl_truststore_location": "ssl.ca.location ssl.cafile",
 }
 
-#: Each feature in docs/roadmap.md, mapped to the options planned with it. Here and below, a name that ends with a dot
-#: stands for all names that begin with it.
+#: Each feature in docs/roadmap.md, mapped to the options planned with it. In this mapping and the next one, a name that
+#: ends with a dot stands for all names that begin with it.
 ON_THE_ROADMAP: Final[Mapping[str, str]] = {
     "two-phase commit": "transaction.two.phase.commit.enable",
     "KIP-932": "share.",
 }
 
-#: Each piece of advice, mapped to the options without a counterpart that it is for.
+#: Advice for options without a counterpart: maps each piece of advice to the options that it is for.
 MISSING: Final[Mapping[str, str]] = {
-    "topics follow the servers: Consumer(servers, 'orders', 'payments')": "topic topics",
+    "pass topics after the servers: Consumer(servers, 'orders', 'payments')": "topic topics",
     "pass functions to Producer: key_serializer=, value_serializer=": "key.serializer value.serializer",
     "pass functions to Consumer: key_deserializer=, value_deserializer=": "key.deserializer value.deserializer",
     "versions are negotiated with each broker": (
@@ -105,12 +105,12 @@ MISSING: Final[Mapping[str, str]] = {
         "socket.options socket.cb connect.cb closesocket.cb resolve.cb socket.nagle.disable "
         "receive.buffer.bytes send.buffer.bytes socket.send.buffer.bytes socket.receive.buffer.bytes"
     ),
-    "the client logs to the loggers below kafkawire": "debug log.cb log.level log.queue logger log.connection.close",
-    "errors are raised where they matter, and logged": "error.cb",
+    "the client logs to kafkawire's loggers": "debug log.cb log.level log.queue logger log.connection.close",
+    "errors are logged, and raised by the calls that they affect": "error.cb",
     "read metrics() of the client, or pass a function as metrics_reporter": (
         "metric.reporters statistics.interval.ms stats.cb throttle.cb"
     ),
-    "metrics are always counted, in two windows of 30 s": (
+    "metrics are always recorded, in two windows of 30 s": (
         "metrics.enabled metrics.num.samples metrics.recording.level metrics.sample.window.ms metric.group.prefix"
     ),
     "pass interceptors to Producer or Consumer": "interceptor.classes interceptors plugin.library.paths",
@@ -153,7 +153,7 @@ def hint(name: str, kind: type[Options], clients: Mapping[str, type[Options]]) -
     Args:
         name: the name as the user wrote it.
         kind: the options of the client that received it.
-        clients: the options of each client, by its class.
+        clients: the options of each client, keyed by the client's class name.
 
     Returns:
         None if the name is unknown.

@@ -1,6 +1,6 @@
 """Readers of option values: each function checks one value and returns it in the form that the clients use.
 
-Each takes the name of the option for the error, a `ConfigurationError` that states the expected values.
+Each takes the option's name for its error, a `ConfigurationError` that states the expected values.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ __all__ = [
 
 ASSIGNOR_NAMES: Final[tuple[AssignorName, ...]] = get_args(AssignorName)
 
-#: Where a consumer starts without a committed offset; a duration is also possible.
+#: Where a consumer starts if there is no committed offset; a duration is also possible.
 RESET_POLICIES: Final = ("latest", "earliest", "none")
 
-#: What these policies are called in librdkafka.
+#: The names of these policies in librdkafka.
 _MEANT_POLICIES: Final = {
     "smallest": "earliest",
     "beginning": "earliest",
@@ -68,10 +68,10 @@ ACKS: Final[Mapping[str | int, Acks]] = {"all": Acks.ALL, **{int(acks): acks for
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
-#: How many characters of an overlong string an error shows.
+#: The maximum number of characters of an overlong string shown in an error.
 _SHOWN_CHARACTERS: Final = 30
 
-#: Durations as java.time.Duration reads them (ISO 8601), without signs.
+#: Durations in the syntax of java.time.Duration (ISO 8601), without signs.
 _DURATION = re.compile(r"by_duration:P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 
 
@@ -83,7 +83,7 @@ class BootstrapServers(tuple[Address, ...]):
     """Addresses, and the protocols written before them, as in `SASL_SSL://host:port`.
 
     Attributes:
-        protocols: the protocols, by server as given; servers without a protocol are left out.
+        protocols: the protocols, keyed by server as given; servers without a protocol are left out.
     """
 
     protocols: Mapping[str, str] = MappingProxyType({})
@@ -103,9 +103,7 @@ def read_bootstrap_servers(name: str, value: object) -> BootstrapServers:
             protocols[text.strip()] = protocol.upper()
             if protocol.upper() not in SECURITY_PROTOCOLS:
                 known = ", ".join(f"{each}://" for each in SECURITY_PROTOCOLS)
-                raise ConfigurationError(
-                    name, text, f"{protocol}:// is not a protocol of Kafka; expected one of {known}"
-                )
+                raise ConfigurationError(name, text, f"{protocol}:// is not a Kafka protocol; expected one of {known}")
     found = BootstrapServers(addresses(given))
     found.protocols = protocols
     return found
@@ -141,7 +139,7 @@ def read_compression(name: str, value: object) -> Compression:
 
 
 def read_reset_policy(name: str, value: object) -> str | int:
-    """Return a policy by name, or the milliseconds of a duration to go back."""
+    """Return the name of a policy, or the duration to go back in milliseconds."""
     if isinstance(value, str) and value in RESET_POLICIES:
         return str(value)
     if is_timedelta(value) and value.days >= 0:
@@ -170,12 +168,12 @@ def read_assignors(name: str, value: object) -> tuple[str | Assignor, ...]:
     names = [_assignor_name(part) for part in chosen]
     if not chosen or None in names:
         wrong = next((part for part, known in zip(chosen, names, strict=True) if known is None), value)
-        known = listed(wrong, ASSIGNOR_NAMES, "or objects of your own with a name and `assign`")
-        raise ConfigurationError(name, value, f"expected some of {known}")
+        known = listed(wrong, ASSIGNOR_NAMES, "or your own objects with a name and `assign`")
+        raise ConfigurationError(name, value, f"expected one or more of {known}")
     for each in names:
         read_wire_text(name, each)
     if len(set(names)) < len(names):
-        raise ConfigurationError(name, value, "expected a different name for each")
+        raise ConfigurationError(name, value, "expected assignors with different names")
     return cast("tuple[str | Assignor, ...]", chosen)
 
 
@@ -198,7 +196,7 @@ def read_optional_flag(name: str, value: object) -> bool | None:
 def read_partitioner(name: str, value: object) -> Partitioner | Literal["round_robin"] | None:
     """Return a function that chooses partitions, or the name of one."""
     if value is not None and value != ROUND_ROBIN and not callable(value):
-        known = listed(value, [ROUND_ROBIN], "or a function of key and number of partitions")
+        known = listed(value, [ROUND_ROBIN], "or a function that takes a key and the number of partitions")
         raise ConfigurationError(name, value, f"expected {known}")
     return cast('Partitioner | Literal["round_robin"] | None', value)
 
@@ -206,7 +204,7 @@ def read_partitioner(name: str, value: object) -> Partitioner | Literal["round_r
 def read_metrics_reporter(name: str, value: object) -> MetricsReporter | None:
     """Return a function that receives metrics."""
     if value is not None and not callable(value):
-        raise ConfigurationError(name, value, "expected a function of a mapping")
+        raise ConfigurationError(name, value, "expected a function that takes a mapping")
     return cast("MetricsReporter | None", value)
 
 
@@ -231,11 +229,11 @@ def read_wire_text(name: str, value: object) -> str | None:
 
 
 def name_or_none(without: str) -> Callable[[str, object], str | None]:
-    """Return a reader of an optional name; `without` says what happens without the name."""
+    """Return a reader for an optional name; `without` says what leaving out the option does."""
 
     def read(name: str, value: object) -> str | None:
         if value == "":
-            raise ConfigurationError(name, value, f"expected a name; leave it out to {without}")
+            raise ConfigurationError(name, value, f"expected a name; leave the option out to {without}")
         return read_wire_text(name, value)
 
     return read

@@ -1,9 +1,9 @@
 """The options of producers, consumers and admins: names, defaults, ranges, and the rules between them.
 
-Options are snake_case keywords; the dotted names of Kafka's documentation are accepted too. The error for an unknown
-name gives the option's name here; the error for a value out of range states the limit. A default yields to options that
-were given; if two given options contradict each other, they are rejected. Most defaults are Kafka's;
-docs/guide/migrating.md has the exceptions, and docs/howto/add-an-option.md shows how to add an option.
+Options are snake_case keywords; the dotted names from Kafka's documentation are accepted too. The error for an unknown
+name gives the option's name in kafkawire; the error for a value out of range states the limit. A default yields to
+options that were given; two given options that contradict each other are rejected. Most defaults are Kafka's;
+docs/guide/migrating.md lists the exceptions, and docs/howto/add-an-option.md shows how to add an option.
 
 Source: Apache Kafka, `CommonClientConfigs`, `ProducerConfig`, `ConsumerConfig`.
 """
@@ -84,7 +84,7 @@ class ClientOptions(SecurityOptions):
         metadata_max_age_ms: age at which the metadata is refreshed.
         connections_max_idle_ms: idle time after which a connection is closed.
         socket_keepalive_enable: whether the kernel probes a connection that receives nothing, such as one waiting for
-            records of a quiet topic: first after 60 s, then three times within 30 s, on systems where a program can set
+            records of a quiet topic: first after 60 s, then three times within 30 s, on systems that let a program set
             these times.
         max_frame_bytes: size of the largest response that is accepted.
         io: where the client does its I/O: "loop", the event loop that starts it, or "thread", a separate thread, which
@@ -93,7 +93,7 @@ class ClientOptions(SecurityOptions):
             most operators do not.
         metrics_reporter: a function called with the client's metrics, a mapping from `MetricName` to a number, every
             `metrics_report_interval_ms` and on close, on the I/O thread. None for no reports.
-        metrics_report_interval_ms: time between two calls of `metrics_reporter`.
+        metrics_report_interval_ms: time between two calls to `metrics_reporter`.
     """
 
     bootstrap_servers: tuple[Address, ...] = option(
@@ -140,8 +140,8 @@ class ProducerOptions(ClientOptions):
     """The options of a producer.
 
     Attributes:
-        acks: which replicas must have a record before it is acknowledged: "all" for all in-sync replicas, 1 for the
-            leader, 0 for none.
+        acks: which replicas must have stored a record before it is acknowledged: "all" for all in-sync replicas, 1 for
+            the leader, 0 for none.
         linger_ms: how long a batch that is not full waits for more records.
         batch_size: size in bytes, before compression, of a full batch; Kafka's own default is 16 KiB.
         buffer_memory: limit on the size in bytes of all unacknowledged records; above it, `send` raises `BufferFull`.
@@ -162,8 +162,8 @@ class ProducerOptions(ClientOptions):
         enable_idempotence: True to store each record once and in order despite retries, and to fail where that is
             impossible; None for idempotence unless another option or the cluster rules it out; False for no
             idempotence.
-        transactional_id: the name of this producer's transactions, which must survive restarts: a new producer fences
-            older ones with the same id. None to send without transactions.
+        transactional_id: a name for this producer's transactions that stays the same across restarts: a new producer
+            fences older ones with the same id. None to send without transactions.
         transaction_timeout_ms: time after which the coordinator aborts a transaction that is still open; the brokers
             limit it with `transaction.max.timeout.ms`.
         metadata_max_idle_ms: time without a record for a topic after which its metadata is dropped.
@@ -242,7 +242,7 @@ def _level_name(codec: Compression) -> str:
     return f"compression_{codec.name.lower()}_level"
 
 
-#: The number of heartbeats per session timeout, as Kafka advises, so that two may be lost.
+#: The number of heartbeats per session timeout, as Kafka advises: two may be lost.
 _HEARTBEATS: Final = 3
 
 
@@ -251,29 +251,29 @@ class ConsumerOptions(ClientOptions, ZooKeeperSecurityOptions):
 
     Attributes:
         group_id: the group that assigns the partitions and stores the offsets; None to read without a group.
-        group_protocol: "classic"; "consumer" (KIP-848), where the coordinator assigns the partitions; "auto", which is
-            "consumer" if the coordinator offers it and "classic" otherwise; or "zookeeper", where members find each
-            other through ZooKeeper, as in the consumer of Kafka 1.1 and older.
+        group_protocol: "classic"; "consumer" (KIP-848), in which the coordinator assigns the partitions; "auto", which
+            is "consumer" if the coordinator offers it and "classic" otherwise; or "zookeeper", in which members find
+            each other through ZooKeeper, as with the consumer of Kafka 1.1 and older.
         zookeeper_connect: the ZooKeeper servers for `group_protocol="zookeeper"`, as `host:port,host:port/chroot`;
             needs the extra `zookeeper`.
         zookeeper_session_timeout_ms: time without a connection to ZooKeeper after which other members take over this
             member's partitions; this member stops reading after a third of it. The servers limit the value.
         offsets_storage: where a group in ZooKeeper keeps its offsets: "zookeeper" or "kafka".
         dual_commit_enabled: whether to commit offsets to both stores and use the larger one, while the members of a
-            group change `offsets_storage` one by one; None for True with `offsets_storage="kafka"`, as in Kafka.
+            group change `offsets_storage` one at a time; None for True with `offsets_storage="kafka"`, as in Kafka.
         group_remote_assignor: the assignor that the coordinator should use; None for the coordinator's default. Not
             allowed with `group_protocol="classic"`.
         group_instance_id: an id that survives restarts, for static membership; None for dynamic membership.
-        auto_offset_reset: where to start without a committed offset: "latest", "earliest", "none" to raise an error, or
-            a duration, as a timedelta or as text such as "by_duration:P7DT12H", to start that long ago; a duration is
-            kept in milliseconds.
+        auto_offset_reset: where to start if there is no committed offset: "latest", "earliest", "none" to raise an
+            error, or a duration, as a timedelta or as text such as "by_duration:P7DT12H", to start that long ago; a
+            duration is kept in milliseconds.
         enable_auto_commit: whether to commit finished records every `auto_commit_interval_ms`, on rebalances and on
             close.
         auto_commit_interval_ms: time between automatic commits.
-        enable_auto_finish: whether a record is finished when the application asks for the next one. If False, the
+        enable_auto_finish: whether a record is finished when the application requests the next one. If False, the
             application finishes records with `finish`, in any order; the offset of the first unfinished record is
             committed.
-        assignors: the assignors that this member supports, in order of preference: names, or `Assignor`s of your own.
+        assignors: the assignors that this member supports, in order of preference, as names or as your own `Assignor`s.
             With `group_protocol="zookeeper"`, the one assignor that all members use: "range", the default, or
             "roundrobin".
         session_timeout_ms: time without a heartbeat after which the coordinator removes the member.
@@ -319,7 +319,7 @@ class ConsumerOptions(ClientOptions, ZooKeeperSecurityOptions):
         read_reset_policy,
         f"{literal(*RESET_POLICIES)} | timedelta",
         kafka="auto.offset.reset",
-        limits='from a mapping also "by_duration:…"',
+        limits='in a mapping also "by_duration:…"',
     )
     enable_auto_commit: bool = flag(True, kafka="enable.auto.commit")
     auto_commit_interval_ms: int = number(5_000, 1, kafka="auto.commit.interval.ms")
@@ -329,7 +329,7 @@ class ConsumerOptions(ClientOptions, ZooKeeperSecurityOptions):
         read_assignors,
         "AssignorName | Assignor | Iterable[AssignorName | Assignor]",
         kafka="partition.assignment.strategy",
-        limits=f"names {', '.join(ASSIGNOR_NAMES)}; from a mapping also one text, with commas",
+        limits=f"names {', '.join(ASSIGNOR_NAMES)}; in a mapping also one string, with commas",
     )
     session_timeout_ms: int = number(45_000, 1, kafka="session.timeout.ms")
     heartbeat_interval_ms: int = number(3_000, 1, kafka="heartbeat.interval.ms")
@@ -352,7 +352,7 @@ class ConsumerOptions(ClientOptions, ZooKeeperSecurityOptions):
 
     ORDERS: ClassVar[tuple[Order, ...]] = (
         *ClientOptions.ORDERS,
-        Order("fetch_max_bytes", "max_frame_bytes", "a full response would be refused"),
+        Order("fetch_max_bytes", "max_frame_bytes", "a full response would be rejected"),
         Order(
             "heartbeat_interval_ms",
             "session_timeout_ms",
@@ -374,7 +374,7 @@ class ConsumerOptions(ClientOptions, ZooKeeperSecurityOptions):
         if self.group_id is None:
             for name in _GROUP_OPTIONS:
                 value = getattr(self, name)
-                # enable_auto_commit=False does not contradict this: without a group nothing is committed anyway.
+                # enable_auto_commit=False does not contradict this: without a group, nothing is committed anyway.
                 is_refused = value is not None and not (name == "enable_auto_commit" and not value)
                 if name in given and is_refused:
                     raise ConfigurationError(name, value, "has no effect without group_id")
@@ -389,7 +389,7 @@ class ConsumerOptions(ClientOptions, ZooKeeperSecurityOptions):
 
     @property
     def commits_to(self) -> frozenset[str]:
-        """The stores that the offsets are committed to: "kafka", "zookeeper" or both."""
+        """The stores to which offsets are committed: "kafka", "zookeeper" or both."""
         if self.group_protocol != "zookeeper":
             return frozenset({"kafka"})
         is_dual = self.offsets_storage == "kafka" if self.dual_commit_enabled is None else self.dual_commit_enabled
@@ -402,7 +402,7 @@ class ConsumerOptions(ClientOptions, ZooKeeperSecurityOptions):
 
 
 def _check_zookeeper(options: ConsumerOptions, given: Collection[str]) -> None:
-    """Check the options that apply only to groups in ZooKeeper, and those that such groups do not have."""
+    """Check the options that apply only to groups in ZooKeeper, and reject those that do not apply to such groups."""
     if options.group_protocol != "zookeeper":
         for name in _ZOOKEEPER_OPTIONS:
             value = getattr(options, name)
@@ -410,7 +410,8 @@ def _check_zookeeper(options: ConsumerOptions, given: Collection[str]) -> None:
                 raise ConfigurationError(name, value, 'has no effect without group_protocol="zookeeper"')
         return
     if options.zookeeper_connect is None:
-        raise ConfigurationError("zookeeper_connect", None, 'group_protocol="zookeeper" needs it: host:port,…/chroot')
+        reason = 'required with group_protocol="zookeeper", in the form host:port,…/chroot'
+        raise ConfigurationError("zookeeper_connect", None, reason)
     for name, advice in _NOT_IN_ZOOKEEPER.items():
         value = getattr(options, name)
         if name in given and value is not None:
@@ -446,7 +447,7 @@ _ZOOKEEPER_OPTIONS: Final = (
 #: Options that have no effect in a group in ZooKeeper, and why.
 _NOT_IN_ZOOKEEPER: Final = {
     "group_remote_assignor": "members assign the partitions (see assignors)",
-    "group_instance_id": "it has no static members",
+    "group_instance_id": "such a group has no static members",
     "session_timeout_ms": "use zookeeper_session_timeout_ms",
     "heartbeat_interval_ms": "the session with ZooKeeper takes the place of heartbeats",
 }
@@ -473,7 +474,7 @@ def read_options(kind: type[Kind], servers: str | Iterable[str] | None, given: M
     Args:
         kind: the class of the client's options.
         servers: the client's first argument, the brokers to connect to first; None if they are in `given`.
-        given: values by name, dotted or not.
+        given: the values, keyed by name, dotted or not.
 
     Raises:
         ConfigurationError: a name is unknown or given twice, a value is out of range, or two values contradict each

@@ -66,9 +66,9 @@ def metrics_data(
     Args:
         points: the values.
         resource: attributes of the client.
-        start_ms: when counting began, by the wall clock: the client's start or, with deltas, the last push.
+        start_ms: the wall-clock time when counting began: the client's start or, with deltas, the last push.
         time_ms: the time of the values.
-        is_delta: whether sums count only from `start_ms`.
+        is_delta: whether sums cover only the time since `start_ms`.
     """
     times = _fixed(_START_TIME, start_ms * _NANOSECONDS) + _fixed(_TIME, time_ms * _NANOSECONDS)
     temporality = _varint_field(_TEMPORALITY, _DELTA if is_delta else _CUMULATIVE) + _varint_field(_MONOTONIC, 1)

@@ -1,4 +1,4 @@
-"""Choose the partition of a record with a key, which is the same in every Kafka client.
+"""Choose the partition for a record with a key; every Kafka client chooses the same one.
 
 Source: Apache Kafka, `Utils.murmur2`, `BuiltInPartitioner.partitionForKey`, `RoundRobinPartitioner`.
 """
@@ -13,7 +13,7 @@ __all__ = ["ROUND_ROBIN", "Partitioner", "murmur2", "murmur2_partition"]
 #: Chooses a partition: takes the key and the number of partitions, and returns a partition below that number.
 Partitioner = Callable[[bytes, int], int]
 
-#: Each record of a topic, with or without a key, goes to the partition after that of the previous record.
+#: Each record for a topic, with or without a key, goes to the partition after that of the previous record.
 ROUND_ROBIN: Final[Literal["round_robin"]] = "round_robin"
 
 _SEED = 0x9747B28C
@@ -23,7 +23,7 @@ _POSITIVE = 0x7FFFFFFF
 
 
 def murmur2_partition(key: bytes, partitions: int) -> int:
-    """Return the partition of a key as chosen by Kafka's own clients."""
+    """Return the partition that Kafka's own clients choose for a key."""
     return (murmur2(key) & _POSITIVE) % partitions
 
 

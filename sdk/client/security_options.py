@@ -1,7 +1,7 @@
-"""The options of every client for TLS and SASL: names, defaults, and the rules between them.
+"""The TLS and SASL options of every client: names, defaults, and the rules between them.
 
-Names are Kafka's; `sasl.username`, `sasl.password` and `ssl.key.location` are librdkafka's. Certificates and keys are
-PEM. Secrets are kept in `Secret`, which hides them.
+The names are Kafka's, except that `sasl.username`, `sasl.password` and `ssl.key.location` are librdkafka's.
+Certificates and keys are PEM. Secrets are kept in `Secret`, which hides them.
 
 Source: Apache Kafka, `CommonClientConfigs`, `SslConfigs`, `SaslConfigs`; KIP-651 (PEM).
 """
@@ -32,7 +32,7 @@ _OIDC: Final = (
     "sasl_oauthbearer_client_credentials_client_secret",
 )
 
-#: Options that apply only to a token service.
+#: Options that have an effect only with a token service.
 _SERVICE: Final = (*_OIDC, "sasl_oauthbearer_scope", "sasl_oauthbearer_header_urlencode")
 
 #: The options that each mechanism uses.
@@ -196,10 +196,10 @@ def _check_sasl(options: SecurityOptions) -> None:
             raise ConfigurationError("security_protocol", options.security_protocol, reason)
         return
     if mechanism is None:
-        raise ConfigurationError("sasl_mechanism", None, f"{options.security_protocol} needs one")
+        raise ConfigurationError("sasl_mechanism", None, f"required for {options.security_protocol}")
     for name in given:
         if mechanism not in _USED_BY.get(name, (mechanism,)):
-            raise ConfigurationError(name, getattr(options, name), f"{mechanism} does not use it")
+            raise ConfigurationError(name, getattr(options, name), f"not used by {mechanism}")
     if mechanism in _PASSWORD_MECHANISMS:
         _check_needed(options, mechanism, ("sasl_username", "sasl_password"))
     if mechanism == "OAUTHBEARER":
@@ -218,4 +218,4 @@ def _check_oauthbearer(options: SecurityOptions, given: list[str]) -> None:
 def _check_needed(options: SecurityOptions, what: str, names: Iterable[str]) -> None:
     for name in names:
         if not getattr(options, name):
-            raise ConfigurationError(name, getattr(options, name), f"{what} needs it")
+            raise ConfigurationError(name, getattr(options, name), f"required for {what}")

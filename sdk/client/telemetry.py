@@ -1,7 +1,7 @@
 """A machine that subscribes to and pushes the metrics that a cluster's operators request (KIP-714).
 
-Brokers without a metrics receiver do not offer the two requests; telemetry is then off for good and costs nothing. The
-broker decides which metrics are sent, how often, and with which compression.
+Brokers without a metrics receiver do not offer the two requests; telemetry is then permanently off and costs nothing.
+The broker decides which metrics are sent, how often, and with which compression.
 
 Source: KIP-714; Apache Kafka, `ClientTelemetryReporter`, `ClientTelemetryUtils`.
 """
@@ -37,13 +37,13 @@ __all__ = ["LAST_PUSH_MS", "Telemetry"]
 
 logger = logging.getLogger("kafkawire.client")
 
-#: How long a closing client waits for its last push; the metrics of its last minutes are not worth a longer wait.
+#: How long a closing client waits for its last push; the metrics for its last minutes are not worth a longer wait.
 LAST_PUSH_MS: Final = 250
 
 #: The interval until a broker sets one, as in Kafka's clients.
 _INTERVAL_MS: Final = 300_000
 
-#: The first push comes after 0.5 to 1.5 intervals, so that clients started at the same time do not push at the same
+#: The first push comes after 0.5 to 1.5 intervals, to keep clients that start at the same time from pushing at the same
 #: time.
 _JITTER: Final = 0.5
 
@@ -64,7 +64,7 @@ class Telemetry:
         router: sends the requests; its metrics are pushed.
         options: the client's options.
         fraction: returns a random number in [0, 1).
-        wall_ms: returns the wall clock.
+        wall_ms: returns the wall-clock time.
     """
 
     def __init__(
@@ -203,7 +203,7 @@ class Telemetry:
         return Compression.NONE, data
 
     def _resource(self) -> dict[str, str]:
-        """Return the attributes of this client that a broker cannot learn any other way."""
+        """Return those attributes of this client that a broker cannot learn in any other way."""
         options = {key: getattr(self._options, key, None) for key in ("client_rack", "group_id", "group_instance_id")}
         return {key: value for key, value in options.items() if value}
 
@@ -232,7 +232,7 @@ class Telemetry:
         self._router.submit(self._call, now_ms)
 
     def _target(self) -> tuple[Target, Purpose]:
-        """Return the broker to push to; on a consumer's fetch connection, pushes would have to wait for fetches."""
+        """Return the broker that receives pushes; on a consumer's fetch connection, they would wait for fetches."""
         if not isinstance(self._options, ConsumerOptions):
             return ANY_BROKER, Purpose.DATA
         if self._options.group_id is not None:
@@ -251,7 +251,7 @@ class Telemetry:
             self._lines.warning("off", now_ms, "metrics are no longer pushed: %s", error)
             return
         self._lines.warning("failed", now_ms, "metrics were not pushed: %s", error)
-        # If a broker does not know this client's subscription twice in a row, the client pauses before asking again.
+        # If a broker twice in a row does not know this client's subscription, the client pauses before asking again.
         at_once = code in _OUTDATED and self._subscription is not None
         self._due_ms = now_ms if at_once else now_ms + interval_ms
         self._subscription = None

@@ -34,7 +34,7 @@ def to_ms(time: object, otherwise: str = "or a datetime") -> int:
 
     Args:
         time: milliseconds since the epoch, or a datetime with a time zone.
-        otherwise: the alternatives to a number, for the error.
+        otherwise: the alternatives to a number, for the error message.
 
     Raises:
         LocalProtocolError: the time is before 1970, is a datetime without a time zone, which is ambiguous, or has

@@ -1,8 +1,8 @@
 """Handle a client that is dropped without `close`: warn, naming the line that created it, and end it.
 
-The parts that drive a client do not refer to the client object, so it is collected once the application has dropped it.
-Its finalizer can run on any thread and between any two bytecodes, so it takes no lock and leaves the rest to the event
-loop.
+The parts that drive a client do not refer to the client object, so it is garbage-collected once the application has
+dropped it. Its finalizer can run on any thread and between any two bytecodes, so it takes no lock and leaves the rest
+to the event loop.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Place(NamedTuple):
 
 
 def caller() -> Place:
-    """Return the line of the application that led here, by walking up a few frames."""
+    """Return the line of the application from which this was called, by walking up a few frames."""
     frame = sys._getframe(1)
     while frame.f_globals.get("__name__", "").partition(".")[0] in _BETWEEN and frame.f_back is not None:
         frame = frame.f_back
@@ -59,7 +59,7 @@ def reduce_unstarted(kind: str, started: str) -> Callable[[Any, SupportsIndex], 
     If two objects shared the parts that drive a client, the first one dropped would end them for both.
 
     Args:
-        kind: the kind of the client.
+        kind: the kind of client.
         started: the attribute that holds the parts that drive it; None before `start`.
     """
 

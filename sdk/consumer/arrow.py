@@ -1,7 +1,7 @@
 """Convert many batches into one Arrow record batch, since creating its arrays costs as much as hundreds of records.
 
-Keys and values are views of the fetched bytes, as in `records/columns.py`. This needs pyarrow, but avoids pandas, which
-pyarrow loads as soon as it is given a list.
+Keys and values are views into the fetched bytes, as in `records/columns.py`. This module needs pyarrow but avoids
+pandas, which pyarrow imports as soon as it is given a list.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _INT32 = struct.Struct("=i")
 
 
 class PartitionBatch(Protocol):
-    """A batch of a partition and the range of records to convert, such as a `ConsumerBatch`."""
+    """A batch from a partition, and the range of its records to convert; for example, a `ConsumerBatch`."""
 
     @property
     def partition(self) -> TopicPartition:
@@ -55,7 +55,7 @@ def to_arrow(batches: Iterable[PartitionBatch], *, headers: bool = False) -> pya
     """Return the records of batches as Arrow columns, without creating a Python object per record.
 
     Args:
-        batches: the batches, of any partitions, in order.
+        batches: the batches, in order; they can be from different partitions.
         headers: whether to add a column of headers, which creates an object per record that has headers.
 
     Returns:

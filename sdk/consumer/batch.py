@@ -21,7 +21,7 @@ class ConsumerBatch:
     Attributes:
         partition: the partition that the batch is from.
         batch: the record batch with its header.
-        start_offset: the first offset to hand out, since a fetch may begin inside a batch.
+        start_offset: the first offset to hand out, which may lie inside the batch.
     """
 
     __slots__ = ("_end_offset", "_records", "batch", "partition", "start_offset")
@@ -47,7 +47,7 @@ class ConsumerBatch:
 
     @property
     def next_offset(self) -> int:
-        """The offset after the last one of the batch."""
+        """The offset after the batch's last offset."""
         end = self.batch.next_offset
         return end if self._end_offset is None else min(end, self._end_offset)
 

@@ -1,7 +1,7 @@
 """The consumer, which reads records from partitions assigned by hand or by its group.
 
-This is the asyncio client: it waits for the machines of `core.py`. `async for` yields single records, `batches` yields
-whole batches, and `getmany` returns lists. Any await can be cancelled without losing a record.
+This is the asyncio client, which waits for the machines in `core.py`. `async for` yields single records, `batches`
+yields whole batches, and `getmany` returns lists. Any await can be cancelled without losing a record.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ __all__ = ["CLOSE_TIMEOUT_MS", "Consumer"]
 
 logger = logging.getLogger("kafkawire.consumer")
 
-#: How long `close` may take by default to commit and to leave the group. As in Kafka, the group would go on without the
-#: member after a session timeout anyway.
+#: How long `close` may take by default to commit and to leave the group. As in Kafka, the group would continue without
+#: the member after a session timeout anyway.
 CLOSE_TIMEOUT_MS: Final = 5_000
 
 #: How much longer than its limit `close` waits for the I/O side. The I/O side observes the limit itself, unless its
-#: thread is blocked on a lock of the closing thread, which a signal handler has interrupted.
+#: thread is blocked on a lock held by the closing thread, which a signal handler has interrupted.
 _GRACE_MS: Final = 250
 
 Result = TypeVar("Result")
@@ -90,7 +90,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`; the option
             `bootstrap_servers` can be used instead.
         topics: the topics to read, as separate arguments or in one list. With `group_id`, the group assigns their
-            partitions; without it, all partitions are read. Without topics, call `assign`.
+            partitions; without it, all partitions are read. If you pass no topics, call `assign`.
         listener: called when partitions are assigned, revoked or lost.
         key_deserializer: converts a record's key from bytes; None leaves it as bytes. It is called when an iteration,
             `getmany` or `records` hands out the record; if it raises, the read raises `DeserializationFailed`.
@@ -173,9 +173,9 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
 
         Raises:
             ConnectFailed: none of the bootstrap servers can be reached.
-            RequestTimedOut: the ZooKeeper of `group_protocol="zookeeper"` was not reached within `api_timeout_ms`.
-            ConfigurationError: a package that an option needs is not installed.
-            BrokerError: access to a topic is denied. A topic that does not exist yet is read once it does.
+            RequestTimedOut: with `group_protocol="zookeeper"`, ZooKeeper was not reached within `api_timeout_ms`.
+            ConfigurationError: a package required by an option is not installed.
+            BrokerError: access to a topic is denied. A topic that does not exist yet is read as soon as it exists.
             LocalProtocolError: the consumer has already been started.
             Closed: the consumer was closed; a closed consumer cannot be started again.
         """
@@ -212,7 +212,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         """Commit, tell the listener, leave the group and disconnect.
 
         With `enable_auto_commit`, finished records are committed; otherwise nothing is committed. The listener may call
-        this. A second call while the first is running, for example from a signal handler, waits only within its own
+        this. A second call while the first is running, for example from a signal handler, waits no longer than its own
         limit, because it may have interrupted the first call.
 
         Args:
@@ -229,7 +229,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         if closing is None:
             closing = self._closing = Promise()
         try:
-            with suppress(Closed):  # a bug has already closed the client, and every read has raised it
+            with suppress(Closed):  # an internal error has already closed the client, and every read has raised it
                 left = core.leave(timeout_ms)
                 limit_ms = timeout_ms + _GRACE_MS
                 await (left.within(limit_ms) if self._calls is None else self._calls.until(left, limit_ms))
@@ -271,7 +271,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
             max_records: the maximum number of records; None for `max_poll_records`.
 
         Returns:
-            Records by partition, in offset order; empty if none arrived in time.
+            The records in offset order, keyed by partition; empty if none arrived in time.
         """
         core = self._started()
         limit = self._record_limit(max_records)
@@ -296,13 +296,13 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
     def records(
         self, *, until: Mapping[TopicPartition, int] | int | datetime | None = None, stop_at_end: bool = False
     ) -> BoundedRecords[Key, Value]:
-        """Iterate over records up to an end; only one such read can run at a time; other reads also stop at its end.
+        """Iterate over records up to an end. Only one such read can run at a time, and other reads stop at its end too.
 
         An error ends the read; call `records` to begin another. If a wait is cancelled, any other read ends this one.
 
         Args:
-            until: a time, in ms since the epoch or as a datetime with a time zone, or offsets by partition, in which
-                case other partitions are not read. Records from there on are left for later reads.
+            until: a time, in ms since the epoch or as a datetime with a time zone, or offsets keyed by partition, in
+                which case other partitions are not read. Records from that point on are left for later reads.
             stop_at_end: whether to stop at the current end of each partition.
 
         Raises:
@@ -373,12 +373,12 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
                 membership. With "auto" it must be valid in both. With "zookeeper" it uses the syntax common to Java and
                 Python, and is evaluated whenever a topic is created or deleted.
             excluded_pattern: instead of names, a regular expression for the topics not to read: all others are read,
-                except Kafka's internal topics. Brokers cannot exclude names, so it does not work with
+                except Kafka's internal topics. Brokers cannot exclude names, so this does not work with
                 `group_protocol="consumer"` and "auto".
 
         Raises:
             LocalProtocolError: partitions were assigned by hand, or a topic name is invalid.
-            ConfigurationError: not exactly one of topics, a pattern and an excluded pattern is given, or the pattern is
+            ConfigurationError: none or several of topics, a pattern and an excluded pattern are given, the pattern is
                 invalid, or the group's protocol does not support it.
             Closed: the consumer was closed.
         """
@@ -548,9 +548,9 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         """Commit offsets for the group.
 
         Args:
-            offsets: the offset of the next record to read, by partition; or a record or batch, to commit everything up
-                to and including it; None for everything handed out so far or, with `enable_auto_finish=False`,
-                everything before the first unfinished record.
+            offsets: the offset of the next record to read, keyed by partition; or a record or batch, to commit
+                everything up to and including it; None for everything handed out so far or, with
+                `enable_auto_finish=False`, everything before the first unfinished record.
             timeout_ms: the limit, including retries; None for `api_timeout_ms`.
 
         Raises:
@@ -588,7 +588,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         """Return the first record at or after a time, for each partition.
 
         Args:
-            times: milliseconds since the epoch, or datetimes with a time zone, by partition.
+            times: milliseconds since the epoch, or datetimes with a time zone, keyed by partition.
 
         Returns:
             The offset and timestamp for each partition; None if no record is that recent.
@@ -632,7 +632,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         records belong to.
 
         Raises:
-            BrokerError: the consumer is not a member at the moment, so its partitions belong to others.
+            BrokerError: the consumer is not a member at the moment, so its partitions belong to other members.
             LocalProtocolError: there is no `group_id`.
         """
         group = self._started().group
@@ -658,7 +658,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         return handout.take()
 
     async def _advance(self, end_offsets: EndOffsets | None = None) -> Handout | None:
-        """Wait for a record that can be taken; return None once the client, or the read with these ends, has ended."""
+        """Wait for a record that can be taken; return None once the client, or the read with this end, has ended."""
         core = self._core
         if core is None:
             return None
@@ -681,7 +681,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
     async def _bounded(
         self, until: Mapping[TopicPartition, int] | int | datetime | None, stop_at_end: bool
     ) -> EndOffsets:
-        """Start a bounded read; `lift` ends it."""
+        """Start a bounded read, which `lift` ends."""
         from kafkawire.sdk.consumer.reading.bounded_reads import EndOffsets
 
         core = self._started()
@@ -713,7 +713,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         while (found := self._read(core, read)) is None:
             if (end_offsets is not None and end_offsets.are_reached) or not await self._woken(core, deadline_ms):
                 return None
-            self._seen = core.reader.taken + 1  # a batch that arrives now has been waited for
+            self._seen = core.reader.taken + 1  # a batch that arrives now ends the wait
         return found
 
     def _read(self, core: ConsumerCore, read: Callable[[], Result | None]) -> Result | None:
@@ -742,7 +742,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
     def _listened(self, event: Event, error: Exception | None) -> None:
         """Continue after the listener; its error is raised by every later read or, if none follows, by `close`."""
         if error is not None:
-            logger.error("the rebalance listener failed at %s", event, exc_info=error)
+            logger.error("the rebalance listener failed to handle %s", event, exc_info=error)
         core = self._core
         if core is None:
             return
@@ -769,7 +769,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
             raise Closed("the consumer was closed; create a new one")
 
     def _started(self) -> ConsumerCore:
-        core = self._core  # read just once, because a signal handler may close the consumer in between
+        core = self._core  # read only once, because a signal handler may close the consumer at any moment
         if core is None:
             raise Closed("the consumer is not started, or is closed")
         return core
@@ -793,7 +793,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         return self._options.max_poll_records if given is None else checked_number("max_records", given, 1, MAX_INT32)
 
     def _batch_limits(self, given: int | None) -> tuple[int, int | None]:
-        """Return the maximum number of batches in a list, and the number of records that is enough."""
+        """Return the maximum number of batches in a list, and the number of records that completes the list."""
         if given is None:
             return MAX_INT32, self._options.max_poll_records
         return checked_number("max_batches", given, 1, MAX_INT32), None

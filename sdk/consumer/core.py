@@ -1,6 +1,6 @@
 """The machines of a consumer, with methods that return promises for `Consumer`.
 
-Nothing here waits, so asyncio and threads share this code.
+Nothing in this module waits, so asyncio and threads can share it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class ConsumerCore:
         backoff = self.client.backoff
         self.router, self.driver = self.client.router, self.client.driver
         self.queue = FetchQueue(self.driver.wake)
-        # No machine refers to this object, so that it is collected along with the `Consumer`; see `let_go`.
+        # No machine refers to this object, so it is garbage-collected along with the `Consumer`; see `let_go`.
         group: Group | None = None
 
         def find_committed(
@@ -108,7 +108,8 @@ class ConsumerCore:
 
         Returns:
             A promise that is kept once the first metadata has arrived and the session with the group's ZooKeeper is
-            open; it fails if no bootstrap server or no ZooKeeper can be reached, or if access to a topic is denied.
+            open; it fails if no bootstrap server or no ZooKeeper server can be reached, or if access to a topic is
+            denied.
         """
         metadata = self.router.metadata
         metadata.wanted = set(self.topics)
@@ -154,7 +155,7 @@ class ConsumerCore:
         return self.driver.ask(step)
 
     def topics_assigned(self) -> Promise[None]:
-        """Wait until every subscribed topic that the cluster has is assigned; with a group, there is no wait."""
+        """Wait until every subscribed topic that exists in the cluster is assigned; with a group, do not wait."""
         return self.driver.ask(self._subscribed.await_topics)
 
     # Methods that need a group.
@@ -216,7 +217,7 @@ class ConsumerCore:
         return self.driver.ask(lambda promise, now_ms: group.look_up(partitions, promise, now_ms))
 
     def leave(self, timeout_ms: int) -> Promise[None]:
-        """Commit finished records (with `enable_auto_commit`) and leave the group, if there is one.
+        """Commit finished records (with `enable_auto_commit`), and leave the group if there is one.
 
         Returns:
             A promise that is kept within the limit.
@@ -235,7 +236,7 @@ class ConsumerCore:
         """Leave the group and disconnect, because the consumer was garbage-collected.
 
         Returns:
-            Whether there is anything to end.
+            Whether there is anything left to end.
         """
 
         async def last() -> None:
@@ -252,7 +253,7 @@ class ConsumerCore:
     # Cluster lookups.
 
     def look_up(self, times: Mapping[TopicPartition, int]) -> Promise[dict[TopicPartition, OffsetAndTimestamp]]:
-        """Look up the first record at or after a time, or at an `OffsetTimestamp`, for each partition."""
+        """Look up each partition's first record at or after a time, or at an `OffsetTimestamp`."""
         return self.driver.ask(lambda promise, now_ms: self._queries.ask(times, promise, now_ms))
 
     def partitions_for(self, topic: str) -> Promise[list[TopicPartition]]:
@@ -265,7 +266,7 @@ class ConsumerCore:
         return self.client.perform(described())
 
     def assign(self, partitions: Collection[TopicPartition] | Mapping[TopicPartition, int]) -> None:
-        """Read exactly these partitions, from the offsets of a mapping if one is given."""
+        """Read exactly these partitions; a mapping gives their start offsets."""
         if isinstance(partitions, Mapping):
             self.assignment.assign({each: Position(offset) for each, offset in partitions.items()})
         else:

@@ -1,4 +1,4 @@
-"""A consumer's part in its group as one machine: its membership, commits and lookups of committed offsets.
+"""One machine for everything a consumer does in its group: membership, commits and lookups of committed offsets.
 
 A consumer with partitions assigned by hand has no membership, and commits from outside the group.
 """
@@ -38,7 +38,7 @@ __all__ = ["Group"]
 
 logger = logging.getLogger("kafkawire.group")
 
-#: The time limit of `stop`, divided by this, is reserved for ending a ZooKeeper session.
+#: The time limit of `stop`, divided by this number, is reserved for ending a ZooKeeper session.
 _SESSION_SHARE: Final = 5
 
 
@@ -55,7 +55,7 @@ class Group:
 
     Attributes:
         coordinator: the group's coordinator.
-        notify: takes the membership's events; None to acknowledge them immediately. Set it before `subscribe`.
+        notify: called with the membership's events; None to acknowledge them immediately. Set it before `subscribe`.
         protocol: the membership; None if the consumer has not subscribed to topics.
 
     Raises:
@@ -100,7 +100,7 @@ class Group:
         return None if self.protocol is None else self.protocol.last_heartbeat_ms
 
     def has_coordinator(self) -> bool:
-        """Return whether the place where members meet is known: the coordinator, or ZooKeeper."""
+        """Return whether the place where the members meet is known, which is the coordinator or ZooKeeper."""
         return self._router.knows(self.coordinator) if self._session is None else self._session.trouble() is None
 
     def trouble(self) -> Exception | None:
@@ -165,7 +165,7 @@ class Group:
         promise: Promise[dict[TopicPartition, OffsetAndMetadata]],
         now_ms: int,
     ) -> None:
-        """Look up the group's committed offsets; partitions without one are left out. The first error wins."""
+        """Look up the group's committed offsets; partitions without one are left out. The first error is the result."""
         left = set(partitions)
         offsets: dict[TopicPartition, OffsetAndMetadata] = {}
 
@@ -216,7 +216,7 @@ class Group:
     # Machine.
 
     def poll(self, now_ms: int) -> None:
-        """Do the work that is due, starting with the membership, which withdraws commits that it can no longer sign."""
+        """Do the work that is due, starting with the membership, which withdraws commits that it may no longer make."""
         if self._session is not None:
             self._session.poll(now_ms)
         if self.protocol is not None:
@@ -313,7 +313,7 @@ class Group:
             self.notify(event)
 
     def _error(self, outcome: Outcome) -> KafkaWireError | None:
-        """Return the error of a commit that did not commit every offset, with Kafka's codes."""
+        """Return the error, with Kafka's codes, for a commit that did not commit every offset."""
         if isinstance(outcome, Committed):
             return None
         text = f"commit of {', '.join(map(str, sorted(outcome.partitions)))} in group {self._group_id}"

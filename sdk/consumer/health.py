@@ -1,6 +1,6 @@
 """The health of a consumer: what it is waiting for, when brokers last answered, and its current problem.
 
-The reading side determines it without waiting, because the I/O side may be blocked.
+The reading side determines its health without waiting, because the I/O side may be blocked.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class WaitsFor(Enum):
     #: The application: records or an error are ready to be read, the application must call `seek` or `resume` after an
     #: error, or the member has left its group because the application does not read.
     APPLICATION = "application"
-    #: The brokers have no more records.
+    #: New records: the brokers have no more at the moment.
     RECORDS = "records"
     #: A lookup of the start offset.
     POSITION = "position"
@@ -37,7 +37,7 @@ class WaitsFor(Enum):
     RESUME = "resume"
     #: A lookup of the group's coordinator, or a session with the group's ZooKeeper.
     COORDINATOR = "coordinator"
-    #: The other members of the group, which must join as well, or let go of partitions.
+    #: The other members of the group, which must also join, or give up partitions.
     JOIN = "join"
     #: An assignment: neither the group nor the application has assigned any partitions.
     ASSIGNMENT = "assignment"
@@ -51,15 +51,15 @@ class ConsumerHealth:
 
     Attributes:
         waits_for: what has to happen before the next record is handed out. If partitions wait for different things,
-            this is the wait likely to end first.
+            this is what is likely to happen first.
         partitions: what each assigned partition is waiting for.
         loop_lag_ms: how late the last timer of the I/O side was, or how late the current one is; a lag of seconds means
             that the event loop, and with it the heartbeats, is blocked. Only a due timer reveals this: a group member
             has one at least every `heartbeat_interval_ms`, but a consumer without a group may have none for half a
             minute.
-        since_heartbeat_ms: time since the coordinator last confirmed the membership; None without a membership.
-        since_fetch_ms: time since a broker last answered a fetch, with or without records; None before the first
-        answer.
+        since_heartbeat_ms: the time since the coordinator last confirmed the membership; None without a membership.
+        since_fetch_ms: the time since a broker last answered a fetch, with or without records; None before the first
+            answer.
         error: the error that all further reads raise, or else the latest unresolved problem; None if there is none.
     """
 
@@ -154,7 +154,7 @@ def _of_partition(core: ConsumerCore, reading: Reading) -> WaitsFor:
 
 
 def _trouble(core: ConsumerCore, partitions: Iterable[TopicPartition]) -> Exception | None:
-    """Return the latest unresolved error: one to be raised, or one of the cluster, the coordinator or a partition."""
+    """Return the latest unresolved error: one to be raised, or one from the cluster, the coordinator or a partition."""
     error: Exception | None = next(iter(list(core.queue.errors)), None) or core.router.trouble()
     if error is None and core.group is not None:
         error = core.group.trouble()

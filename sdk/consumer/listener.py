@@ -29,7 +29,7 @@ class RebalanceListener(Protocol):
     """Called when partitions are assigned, revoked or lost; each method may be a coroutine function."""
 
     def on_assigned(self, partitions: frozenset[TopicPartition]) -> Awaitable[None] | None:
-        """Handle added partitions; none of their records have been handed out yet, so this may call `seek`."""
+        """Handle added partitions; none of their records have been handed out yet, so this method may call `seek`."""
         ...
 
     def on_revoked(self, partitions: frozenset[TopicPartition]) -> Awaitable[None] | None:
@@ -42,7 +42,7 @@ class RebalanceListener(Protocol):
 
 
 class ListenerCalls:
-    """Call a listener in one task per event, on the event loop and in the context where this object was created.
+    """Call a listener in one task per event, on the event loop and in the context in which this object was created.
 
     Args:
         listener: the application's listener.
@@ -101,7 +101,8 @@ class ListenerCalls:
         if task.cancelled():
             if self._is_ended:
                 return
-            # The application cancelled the listener, or something that it awaited: the group must not wait for it.
+            # The application cancelled the listener, or something that the listener awaited: the group must not wait
+            # for it.
             failure = LocalProtocolError("the rebalance listener was cancelled")
         elif (error := task.exception()) is not None:
             failure = as_exception(error)  # the task has already raised an exception that ends the program
@@ -187,7 +188,7 @@ class BlockingListenerCalls:
                     f"{type(self._listener).__name__}.{_METHODS[type(event)]} is a coroutine function: "
                     "kafkawire.sync calls plain functions, and kafkawire.Consumer awaits coroutines"
                 )
-        except BaseException as error:  # an error of the application, which its next read raises
+        except BaseException as error:  # an error in the application's code, which its next read raises
             return contained(error)
         return None
 

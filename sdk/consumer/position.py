@@ -36,10 +36,10 @@ Place = Position | int | None
 
 
 class Located(Protocol):
-    """Receives the positions that were looked up and the known end offsets of partitions."""
+    """Receives the positions found by lookups, and the known end offsets of partitions."""
 
     def located(self, partition: TopicPartition, epoch: int, position: Position) -> bool:
-        """Accept a position; return whether the partition did not have one."""
+        """Accept a position; return whether the partition had none before."""
         ...
 
     def observed(self, partition: TopicPartition, epoch: int, end_offset: int) -> None:

@@ -1,4 +1,4 @@
-"""The subscription of a consumer: the topics that it wants to read, as the metadata shows them.
+"""A consumer's subscription: the topics that it wants to read, looked up in the metadata.
 
 Without a group, the consumer reads all partitions of its topics, including those added later; otherwise the group
 decides. Topics that cannot be read are logged either way.
@@ -22,7 +22,7 @@ logger = logging.getLogger("kafkawire.consumer")
 
 
 class SubscribedTopics:
-    """A machine that assigns the partitions of topics whenever the metadata shows new ones.
+    """A machine that assigns the partitions of the subscribed topics whenever new partitions appear in the metadata.
 
     Args:
         metadata: the metadata that lists the partitions.
@@ -49,7 +49,7 @@ class SubscribedTopics:
         return self._subscription is not None
 
     def await_topics(self, promise: Promise[None], now_ms: int) -> None:
-        """Keep a promise once each subscribed topic is assigned or known to be missing."""
+        """Keep the promise once each subscribed topic is assigned or known to be missing."""
         self._waiting.append(promise)
         self._changes = -1
         self.poll(now_ms)
@@ -68,7 +68,7 @@ class SubscribedTopics:
                 promise.keep(None)
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return None, because only an event can change anything."""
+        """Return None, because work arises only from events."""
         return None
 
     def fail(self, error: KafkaWireError, now_ms: int) -> None:
@@ -78,7 +78,7 @@ class SubscribedTopics:
             promise.fail(error)
 
     def _covers(self, subscription: Subscription) -> bool:
-        """Return whether the metadata covers each topic."""
+        """Return whether the metadata says of each topic what it is or that it is missing."""
         metadata = self._metadata
         if subscription.pattern is not None:
             return metadata.is_complete
@@ -88,7 +88,7 @@ class SubscribedTopics:
         self._seen = {name: topic_id for name, topic_id in self._seen.items() if name in topics}
         listed = {name: self._metadata.topics[name] for name in topics & self._metadata.topics.keys()}
         known = {TopicPartition(name, number) for name, topic in listed.items() for number in topic.partitions}
-        # Fewer partitions than before mean a new topic with the same name, or a broker that lags behind.
+        # Fewer partitions than before indicate a new topic with the same name, or a broker that lags behind.
         replaced = {name for name, topic in listed.items() if self._seen.get(name, topic.topic_id) != topic.topic_id}
         assigned = assignment.assigned
         # A named topic that is missing temporarily, because it is being recreated, keeps its partitions.
@@ -102,7 +102,7 @@ class SubscribedTopics:
         self._seen.update((name, topic.topic_id) for name, topic in listed.items() if topic.partitions)
 
     def _warn(self, topics: frozenset[str]) -> None:
-        """Log each topic that cannot be read at the moment, once."""
+        """Log once for each topic that it cannot be read at the moment."""
         missing = {name: code for name in topics if (code := self._metadata.errors.get(name)) is not None}
         for name in sorted(missing.keys() - self._warned):
             logger.warning("topic %s cannot be read now: %s", name, missing[name].name)

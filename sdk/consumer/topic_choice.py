@@ -1,4 +1,4 @@
-"""Check the topics that an application asks for: names, a pattern, or a pattern of topics to exclude."""
+"""Check the topics that an application asks for: names, a pattern, or a pattern for topics to exclude."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def choose_topics(
 
     Raises:
         LocalProtocolError: a topic name is invalid.
-        ConfigurationError: not exactly one of names and patterns is given, or a pattern is invalid, or the group's
-            protocol does not support it.
+        ConfigurationError: none or several of names and the two patterns are given, a pattern is invalid, or the
+            group's protocol does not support it.
     """
     for name, given in (("pattern", pattern), ("excluded_pattern", excluded_pattern)):
         if given is not None:
@@ -46,7 +46,7 @@ def choose_topics(
 def _check(subscription: Subscription, group_protocol: str | None) -> None:
     """Reject a pattern that cannot be used with the group's protocol, which is None without a group."""
     if subscription.excludes and group_protocol in ("consumer", "auto"):
-        reason = f'has no effect with group_protocol="{group_protocol}": the brokers match names, and exclude none'
+        reason = f'has no effect with group_protocol="{group_protocol}": brokers cannot exclude topic names'
         raise ConfigurationError("excluded_pattern", subscription.pattern, reason)
     if group_protocol == "zookeeper":
         from kafkawire.sdk.groups.topic_filter import filter_of  # only groups in ZooKeeper need it

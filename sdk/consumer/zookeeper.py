@@ -1,6 +1,6 @@
-"""The parts that only a consumer in a ZooKeeper group has: a session, its offset stores and its membership.
+"""The parts specific to a consumer in a ZooKeeper group: its session, offset stores and membership.
 
-The registry calls back on the driver's thread, one step at a time, so the machines work like any others.
+The registry's callbacks run on the driver's thread, one step at a time, so the machines work like any others.
 
 Source: `ZookeeperConsumerConnector` in Apache Kafka 1.1; its threads and locks have no counterpart here.
 """
@@ -39,14 +39,14 @@ from kafkawire.sdk.transport.promise import Promise
 __all__ = ["CLOSE_SESSION_MS", "RegistrySession", "posting", "stores", "zookeeper_member"]
 
 #: How long the servers may take to confirm the end of a session. They need a few ms; without a confirmation, the
-#: session ends by its timeout, and the member has already deleted its nodes.
+#: session times out, but by then the member has already deleted its nodes.
 CLOSE_SESSION_MS: Final = 1_000
 
 _UUID_LOW_BITS: Final = 64
 
 
 def posting(post: Callable[[Step], None]) -> Post:
-    """Return a function that makes a driver call the functions of a registry.
+    """Return a function through which a registry has its functions called by a driver.
 
     Args:
         post: the driver's `post`.
@@ -124,7 +124,7 @@ class RegistrySession(SessionListener):
     def poll(self, now_ms: int) -> None:
         """Give up connecting after the limit."""
         if self._opened is not None and now_ms >= self._open_by_ms:
-            self._end_opening(RequestTimedOut(f"no session was opened in time with {self.registry.describe()}"))
+            self._end_opening(RequestTimedOut(f"no session with {self.registry.describe()} was opened in time"))
 
     def due_ms(self, now_ms: int) -> int | None:
         """Return when to poll again if nothing happens earlier."""
@@ -156,7 +156,7 @@ def stores(
         registry: gives access to the offsets in ZooKeeper.
         router: gives access to the offsets in Kafka.
         backoff: the pauses between attempts.
-        reader: knows which partitions are assigned and which positions are finished.
+        reader: provides the assigned partitions and the finished positions.
     """
     interval_ms = options.auto_commit_interval_ms if options.enable_auto_commit else None
     timeout_ms = options.api_timeout_ms

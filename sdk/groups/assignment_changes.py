@@ -1,4 +1,4 @@
-"""Changes to a member's assignment: the steps, in order, when it gains, gives up or loses partitions.
+"""Changes to a member's assignment: the steps taken, in order, when the member gains, gives up or loses partitions.
 
     revoke: withhold → commit finished positions → tell the listener → commit positions finished since → let go
     assign: add, but withhold records → tell the listener → hand out records
@@ -26,7 +26,7 @@ __all__ = ["AssignmentChanges", "Commits", "MemberCommits"]
 
 logger = logging.getLogger("kafkawire.group")
 
-#: How long the commit after the listener may take if the listener has used up its time: other members are waiting.
+#: How long the commit after the listener may take if the listener has used up the time: other members are waiting.
 _LATE_COMMIT_MS: Final = 5_000
 
 #: The maximum number of partitions named in a log line, for readability.
@@ -154,7 +154,7 @@ class AssignmentChanges:
 
         Args:
             generation: the lost generation.
-            cause: the reason; waiting commits get this error.
+            cause: the reason; waiting commits fail with this error.
             now_ms: the time.
             then: called once the listener has handled the event; replaces the `then` of the running operation.
         """
@@ -176,13 +176,13 @@ class AssignmentChanges:
             self._go_on(now_ms)
 
     def after(self, step: Step, now_ms: int) -> None:
-        """Call a function once the running operation has ended, in place of its `then`; immediately if idle."""
+        """Call a function once the running operation has ended, instead of its `then`; call it immediately if idle."""
         self._then = step
         if not self.busy:
             self._go_on(now_ms)
 
     def keep_to(self, topics: Collection[str] | None) -> None:
-        """Hand out only records of these topics; partitions of other topics are given up later.
+        """Hand out only records from these topics; partitions of other topics are given up later.
 
         Records withheld by an earlier call are handed out again if their topic is included; None stands for all.
         """
@@ -219,7 +219,7 @@ class AssignmentChanges:
         self._go_on(now_ms)
 
     def _commit(self, event: Event, then: Step, now_ms: int) -> None:
-        """Commit finished positions of revoked partitions, except positions that were already tried; then continue."""
+        """Commit the finished positions of revoked partitions that have not been tried before; then continue."""
         finished = self._reader.to_commit(event.partitions & self._reader.assigned) if self._auto_commit else {}
         offsets = {each: offset for each, offset in finished.items() if self._tried.get(each) != offset}
         if not offsets:

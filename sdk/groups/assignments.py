@@ -1,4 +1,4 @@
-"""The assignments of a classic consumer group, made with the consumer protocol and the assignors for `ClassicGroup`.
+"""How a classic consumer group, as run by `ClassicGroup`, assigns partitions: the consumer protocol and assignors.
 
 Source: Apache Kafka, `ConsumerCoordinator`; KIP-429 (cooperative rebalancing), KIP-881 (racks).
 """
@@ -28,8 +28,8 @@ class ConsumerAssignments:
     """See `AssignmentProtocol`.
 
     Args:
-        assignors: names of built-in assignors, or the application's own assignors, the preferred one first; all names
-            differ. An assignor that is not derived from `Assignor` may omit the attributes and methods for which
+        assignors: names of built-in assignors, or the application's own assignors, the preferred one first, no two with
+            the same name. An assignor that is not derived from `Assignor` may omit the attributes and methods for which
             `Assignor` has a default.
     """
 
@@ -76,7 +76,7 @@ class ConsumerAssignments:
 def _check(
     assignments: Mapping[str, Sequence[TopicPartition]], subscriptions: Subscriptions, partition_counts: PartitionCounts
 ) -> None:
-    """Reject an impossible assignment, which would make members read partitions twice or wait for some forever.
+    """Reject an impossible assignment, with which partitions would be read twice or members would wait forever.
 
     Raises:
         LocalProtocolError: the assignment names a member that is not in the group; or it assigns a partition that does

@@ -1,4 +1,4 @@
-"""The interface of assignors, which the leader of a classic group uses to assign partitions to its members.
+"""The interface of assignors, with which the leader of a classic group assigns partitions to the group's members.
 
 Consumers have built-in assignors (`assignors/`), and applications can add more. An assignor is a pure function of the
 subscriptions and the cluster; any member may become the leader.
@@ -27,7 +27,7 @@ __all__ = [
     "subscribed_topics",
 ]
 
-#: The assignors that a consumer can use, by the names that members of a group exchange.
+#: The names of the assignors that a consumer can use, which are the names that members of a group exchange.
 AssignorName = Literal["range", "roundrobin", "sticky", "cooperative-sticky"]
 
 
@@ -39,7 +39,7 @@ class MemberSubscription(NamedTuple):
         owned_partitions: the partitions it has not revoked.
         generation_id: the generation in which it got them; -1 if there was none.
         rack_id: its rack; None if it has none.
-        user_data: the data added by its assignor; None if there is none.
+        user_data: the data that its assignor added; None if there is none.
         group_instance_id: the id of a static member; None for a dynamic one. The coordinator passes it on alongside the
             subscription; it is not part of the encoded bytes.
     """
@@ -52,7 +52,7 @@ class MemberSubscription(NamedTuple):
     group_instance_id: str | None = None
 
 
-#: Subscriptions by member id; their order can break ties.
+#: Subscriptions, keyed by member id; their order can break ties.
 Subscriptions = Mapping[str, MemberSubscription]
 
 #: The number of partitions of each topic.
@@ -61,7 +61,7 @@ PartitionCounts = Mapping[str, int]
 #: The racks of the replicas, `[topic][partition]`.
 ReplicaRacks = Mapping[str, Sequence[Collection[str]]]
 
-#: The partitions each member gets, by member id; members that get nothing are included.
+#: The partitions assigned to each member, keyed by member id; members without any are included.
 Assignment = dict[str, list[TopicPartition]]
 
 
@@ -85,9 +85,9 @@ class Assignor(Protocol):
                 }
 
     If an assignor raises, or makes an impossible assignment, the next read of its consumer raises a `KafkaWireError`
-    that names the assignor, with the failure as its cause. The consumer leaves the group, so that another member leads,
+    that names the assignor, with the failure as its cause. The consumer leaves the group to let another member lead,
     and rejoins when it reads again. Data from other members' clients can be damaged: `topics` and `owned_partitions`
-    contain everything that could be read, and `user_data` can be anything.
+    contain whatever could be read, and `user_data` can contain anything.
 
     Attributes:
         name: the protocol name that members agree on.
@@ -113,14 +113,14 @@ class Assignor(Protocol):
         """Assign the partitions of all subscribed topics.
 
         Args:
-            subscriptions: the subscriptions by member id.
-            partition_counts: the partition counts by topic; topics missing here do not exist.
+            subscriptions: the subscriptions, keyed by member id.
+            partition_counts: the number of partitions of each topic; topics missing here do not exist.
             replica_racks: racks of the replicas, `[topic][partition]`, for rack-aware assignors; None if unknown.
 
         Returns:
-            The partitions of each member, by member id. Members only get partitions of topics that they subscribe to,
-            and no partition goes to two members. A cooperative assignor leaves out partitions that another member must
-            revoke first; the next rebalance follows immediately.
+            The partitions of each member, keyed by member id. Members get only partitions of topics that they subscribe
+            to, and no partition goes to two members. A cooperative assignor leaves out partitions that another member
+            must revoke first; the next rebalance follows immediately.
         """
         ...
 
@@ -137,7 +137,7 @@ def partitions_of(topic: str, count: int) -> Iterator[TopicPartition]:
 
 
 def sorted_members(subscriptions: Subscriptions) -> list[str]:
-    """Return the member ids in an order that survives restarts: static members by instance id, then the others."""
+    """Return the member ids in an order that survives restarts: static members first, sorted by instance id."""
 
     def order(member: str) -> tuple[bool, str]:
         instance = subscriptions[member].group_instance_id

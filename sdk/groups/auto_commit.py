@@ -42,7 +42,7 @@ class AutoCommit:
         timeout_ms: how long a commit may take.
 
     Attributes:
-        due_ms: when the next commit is due; None if no commit is due, or before the first `is_due`.
+        due_ms: when the next commit is due; None if none will be due, or before the first call to `is_due`.
     """
 
     def __init__(self, group_id: str, positions: Positions, interval_ms: int | None, timeout_ms: int) -> None:

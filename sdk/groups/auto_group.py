@@ -1,7 +1,8 @@
 """Choose the protocol of a group: KIP-848 if the coordinator offers it for the group, otherwise the classic protocol.
 
-A coordinator rejects the first heartbeat if it is older than KIP-848, if the protocol is disabled, or if the group has
-classic members that cannot be migrated. Nothing has been assigned by then, so the classic protocol starts from scratch.
+The first heartbeat is rejected if the coordinator is older than KIP-848, if the protocol is disabled, or if the group
+has classic members that cannot be migrated. Nothing has been assigned by then, so the classic protocol starts from
+scratch.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ __all__ = ["AutoGroup"]
 
 logger = logging.getLogger("kafkawire.group")
 
-#: The error codes of a coordinator that does not offer KIP-848 for a group.
+#: The error codes returned by a coordinator that does not offer KIP-848 for a group.
 _NOT_OFFERED = frozenset({ErrorCode.UNSUPPORTED_VERSION, ErrorCode.GROUP_ID_NOT_FOUND})
 
 #: Creates a group protocol, given the subscription and the callback for its failure.

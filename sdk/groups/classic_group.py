@@ -1,4 +1,4 @@
-"""A membership in a classic group, where one member, the leader, makes the assignment.
+"""A membership in a classic group, in which one member, the leader, makes the assignment.
 
     OUTSIDE ─> PREPARING ─> READY ─> JOINING ─> SYNCING ─> ADOPTING ─> STABLE
                    ^────────── a rebalance, a lost generation ──────────┘
@@ -46,7 +46,7 @@ __all__ = ["MEMBERSHIP_EDGES", "ClassicGroup", "State"]
 
 logger = logging.getLogger("kafkawire.group")
 
-#: Codes that end the current generation; after the first of these codes, the member keeps its id.
+#: Codes that end the current generation; after ILLEGAL_GENERATION, the member keeps its id.
 _LOST = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID})
 
 
@@ -55,15 +55,15 @@ class State(Enum):
 
     #: The member is outside the group, and is not about to join.
     OUTSIDE = "outside"
-    #: It gives up partitions before a join.
+    #: It is giving up partitions before a join.
     PREPARING = "preparing"
-    #: It sends the next JoinGroup when its pause has ended.
+    #: It will send the next JoinGroup when its pause has ended.
     READY = "ready"
     #: Its JoinGroup waits for the other members.
     JOINING = "joining"
     #: It knows its generation, but not yet its assignment.
     SYNCING = "syncing"
-    #: It applies its new assignment after a join.
+    #: It is applying its new assignment after a join.
     ADOPTING = "adopting"
     #: It reads its assigned partitions; or the consumer is being closed, and heartbeats continue until the member
     #: leaves.
@@ -115,13 +115,14 @@ class ClassicGroup:
     """A member of a classic group; see `GroupProtocol`.
 
     Args:
-        router: sends the requests; the member watches its metadata, and tells it which topics to keep up to date.
+        router: sends the requests; the member watches the router's metadata, and tells it which topics to keep up to
+            date.
         backoff: the pauses between attempts.
         settings: how the member takes part.
         protocol: the protocol between the members.
         subscription: the topics that the member wants to read.
         reader: reads the assigned partitions.
-        offsets: commits on revocation; signs commits with this membership from now on.
+        offsets: commits on revocation, and from now on signs commits with this membership.
         notify: receives the events.
         on_failure: called with an error that ends the membership permanently.
     """
@@ -265,7 +266,7 @@ class ClassicGroup:
     # Joining.
 
     def _prepare(self, now_ms: int) -> None:
-        """Give up the partitions that must go before a join: all of them, or those that are no longer subscribed to."""
+        """Give up the partitions that must be gone before a join: all of them, or those no longer subscribed to."""
         self._enter(State.PREPARING)
         going = self._reader.assigned
         if self._is_cooperative:
@@ -287,14 +288,14 @@ class ClassicGroup:
         self._enter(State.JOINING)
         self._reason, self._wants_join = self._wants_join or self._reason, None
         if self._heartbeat is not None:
-            self._heartbeat.cancel()  # it belongs to the former generation
+            self._heartbeat.cancel()  # it belongs to the previous generation
             self._heartbeat = None
         self._topics = self._subscription.topics(self._router.metadata)
         joining = Joining(self._topics, self._reader.assigned, self._generation, self._settings.rack, *self._last)
         self._rebalance.begin(self._member_id, joining, self._reason, now_ms)
 
     def joined(self, member_id: str, generation: int, now_ms: int) -> None:
-        self._subscription.keep_known(self._router.metadata)  # a leader adds the topics of the other members
+        self._subscription.keep_known(self._router.metadata)  # a leader will add the topics of the other members
         self._join_attempts.succeeded()
         self._enter(State.SYNCING)
         self._member_id, self._generation = member_id, generation
@@ -319,8 +320,8 @@ class ClassicGroup:
             self._reports.add(error)
 
     def assignor_failed(self, error: KafkaWireError, now_ms: int) -> None:
-        # The other members need not wait: one of them becomes the leader. Another may have sent the data that caused
-        # this, and may leave.
+        # The other members need not wait: one of them becomes the leader. Another member may have sent the data that
+        # caused the failure, and may leave.
         self._assign_attempts.failed(error, now_ms)
         self._reports.add(error)
         reason = "the assignor failed"
@@ -398,7 +399,7 @@ class ClassicGroup:
         self._router.submit(self._heartbeat, now_ms)
 
     def _ends_session(self, error: KafkaWireError, now_ms: int) -> bool:
-        """Return whether only rejected heartbeats were sent for a session timeout, so the partitions are reassigned."""
+        """Return whether all heartbeats of a whole session timeout were rejected, so the partitions are reassigned."""
         assert self.last_heartbeat_ms is not None  # set when the member joined, or later
         return is_news(error) and now_ms - self.last_heartbeat_ms >= self._settings.session_timeout_ms
 
@@ -441,7 +442,7 @@ class ClassicGroup:
         self._leave_for_a_while(reason, "reading has resumed", self._interval.error(), now_ms)
 
     def _leave_for_a_while(self, reason: str, back: str, error: KafkaWireError, now_ms: int) -> None:
-        """Leave now and join again later; the broker logs the reason both times."""
+        """Leave now and join again later; the broker logs the reasons for both."""
         generation = self._generation
         leave = self._leave_call(reason, now_ms + self._settings.api_timeout_ms, lambda call, now_ms: None)
         self._wants_join = back
@@ -503,7 +504,7 @@ class ClassicGroup:
             self._departure.poll(now_ms)
 
     def _watch_metadata(self) -> None:
-        """Join again if the pattern now matches other topics, or the leader's assignment is outdated."""
+        """Join again if the pattern now matches other topics, or if this leader's assignment is outdated."""
         metadata = self._router.metadata
         if self.state is not State.STABLE or metadata.changes == self._seen_changes:
             return
@@ -526,7 +527,7 @@ class ClassicGroup:
         return True
 
     def _commit_deadline_ms(self, now_ms: int) -> int:
-        """Return the deadline of the commit during a revocation, for which the other members are waiting."""
+        """Return the deadline for the commit during a revocation, for which the other members are waiting."""
         return now_ms + min(self._settings.api_timeout_ms, self._settings.max_poll_interval_ms)
 
     def _due_times(self) -> list[int]:

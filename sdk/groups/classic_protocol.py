@@ -29,12 +29,12 @@ class MemberInfo(NamedTuple):
 
 
 class GroupSubscriptions(NamedTuple):
-    """The subscriptions of a group's members, as far as the leader can decode them.
+    """What the leader can decode of the subscriptions of a group's members.
 
     Attributes:
-        subscriptions: the subscription of every member, by member id; a subscription is empty if none of it can be
-            decoded.
-        damage: descriptions of damaged subscriptions, by member id.
+        subscriptions: the subscription of every member, keyed by member id; a subscription is empty if none of it can
+            be decoded.
+        damage: a description of each damaged subscription, keyed by member id.
     """
 
     subscriptions: Subscriptions
@@ -67,7 +67,7 @@ class Joining(NamedTuple):
 
 
 class ClusterView(NamedTuple):
-    """The topics of a group as its leader knows them.
+    """The topics of a group, as known to its leader.
 
     Attributes:
         partition_counts: the partition counts of the existing topics.
@@ -125,7 +125,7 @@ class AssignmentProtocol(Protocol):
         ...
 
     def assign(self, protocol_name: str, subscriptions: Subscriptions, view: ClusterView) -> Mapping[str, bytes]:
-        """Return the encoded assignment of each member, by member id."""
+        """Return the encoded assignment of each member, keyed by member id."""
         ...
 
     def assignment(self, data: bytes) -> frozenset[TopicPartition]:

@@ -15,7 +15,7 @@ class Committed(NamedTuple):
     """Every offset has been committed.
 
     Attributes:
-        offsets: the stored offsets by partition, as requested or later.
+        offsets: the stored offset of each partition, either the requested one or a later one.
     """
 
     offsets: Mapping[TopicPartition, OffsetAndMetadata]

@@ -12,11 +12,11 @@ from kafkawire.sdk.routing.partitions import TopicPartition
 
 __all__ = ["MAX_COMMITS", "CommitWaiters"]
 
-#: The maximum number of waiting commits: enough for a commit per record for a while, and a limit for a program that
+#: The maximum number of waiting commits: enough to commit every record for a while, yet a limit for a program that
 #: outpaces its coordinator.
 MAX_COMMITS: Final = 10_000
 
-#: Deadlines of ended commits may stay in the heap until they outnumber the deadlines of open commits by this many.
+#: Deadlines of ended commits may stay in the heap until they outnumber those of open commits by this many.
 _SPARE_DEADLINES: Final = 64
 
 
@@ -51,7 +51,7 @@ class CommitWaiters:
     def refuse(
         self, waiters: Collection[CommitWaiter], partition: TopicPartition, error: KafkaWireError, now_ms: int
     ) -> None:
-        """Tell the waiters for an offset that it will not be committed."""
+        """Tell those who wait for an offset that it will not be committed."""
         for waiter in waiters:
             waiter.error = error
             self.settle(waiter, partition, now_ms)
@@ -59,7 +59,7 @@ class CommitWaiters:
     def give_up(
         self, waiters: Collection[CommitWaiter], partition: TopicPartition, cause: KafkaWireError | None, now_ms: int
     ) -> None:
-        """Tell the waiters that a partition was given up or, if there is a cause, lost."""
+        """Tell the waiters that a partition was given up or, if a cause is given, lost."""
         for waiter in waiters:
             waiter.rebalanced.add(partition)
             waiter.cause = waiter.cause or cause

@@ -1,4 +1,4 @@
-"""Look up a group's committed offsets; each partition is retried with its own pauses.
+"""Look up a group's committed offsets, retrying each partition after its own pauses.
 
 Source: Apache Kafka, `CommitRequestManager.OffsetFetchRequestState`; KIP-447 (UNSTABLE_OFFSET_COMMIT).
 """
@@ -23,10 +23,10 @@ from kafkawire.sdk.transport.driver_interface import Versions
 
 __all__ = ["CommittedOffsets", "Found"]
 
-#: A topic that does not exist must not keep a reader waiting.
+#: Retriable codes that end a lookup, because a topic that does not exist must not keep a reader waiting.
 _FINAL = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,)
 
-#: The result for each partition: its offset, None if nothing is committed, or the error of the look-up.
+#: The result for each partition: its offset, None if nothing is committed, or the error of the lookup.
 Found = Mapping[TopicPartition, OffsetAndMetadata | KafkaWireError | None]
 
 
@@ -70,7 +70,7 @@ class CommittedOffsets:
         deadline_ms: int,
         on_found: Callable[[Found, int], None],
     ) -> Callable[[], None]:
-        """Look up partitions.
+        """Look up the offsets of partitions.
 
         Args:
             partitions: the partitions to look up.
@@ -78,7 +78,7 @@ class CommittedOffsets:
             on_found: called with the results and the time; each partition is reported once.
 
         Returns:
-            A function that ends the look-up; nothing more is reported.
+            A function that ends the lookup, after which nothing more is reported.
         """
         attempts = {partition: Attempts(self._backoff, deadline_ms, final=_FINAL) for partition in partitions}
         wanted = _Wanted(attempts, deadline_ms, on_found)
@@ -108,7 +108,7 @@ class CommittedOffsets:
         return min(times, default=None)
 
     def fail(self, error: KafkaWireError, now_ms: int) -> None:
-        """End all look-ups."""
+        """End all lookups."""
         for wanted in self._wanted:
             self._report(wanted, dict.fromkeys(wanted.attempts, error), now_ms)
         self._wanted.clear()

@@ -1,8 +1,8 @@
-"""A membership in a KIP-848 group, where the coordinator makes the assignment.
+"""A membership in a KIP-848 group, in which the coordinator makes the assignment.
 
-Heartbeats carry everything: the member reports the partitions it owns, and the coordinator returns the epoch and the
-partitions that the member should own (the target). The member gives up and adds partitions until it owns its target,
-and reports that. A field that has not changed since the last confirmed heartbeat is left out.
+Heartbeats carry all the information: the member reports the partitions it owns, and the coordinator returns the epoch
+and the partitions that the member should own (the target). The member gives up and adds partitions until it owns its
+target, and reports that it does. A field that has not changed since the last confirmed heartbeat is left out.
 
 Source: KIP-848; Apache Kafka, `ConsumerMembershipManager`, `ConsumerHeartbeatRequestManager`.
 """
@@ -57,7 +57,7 @@ _FENCED = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID}
 #: process holds the id until its session times out.
 _UNRELEASED_LIMIT_MS = 60_000
 
-#: How long the coordinator may take to answer a heartbeat; it does not delay the answer deliberately.
+#: How long the coordinator may take to answer a heartbeat; it never delays the answer deliberately.
 _HEARTBEAT_TIMEOUT_MS = 10_000
 
 
@@ -70,7 +70,7 @@ class State(Enum):
     JOINING = "joining"
     #: Its heartbeats report the partitions that it owns and return the ones that it should own.
     MEMBER = "member"
-    #: The listener handles the loss of all partitions; the member joins afterwards.
+    #: The listener is handling the loss of all partitions; the member joins afterwards.
     FENCED = "fenced"
 
 
@@ -78,7 +78,7 @@ MEMBERSHIP_EDGES: Final = Edges(
     "a member of a KIP-848 group",
     (State.OUTSIDE,),
     {
-        State.OUTSIDE: {State.JOINING: "it wants to join, and no change of its assignment is under way"},
+        State.OUTSIDE: {State.JOINING: "it wants to join, and no change to its assignment is under way"},
         State.JOINING: {State.MEMBER: "the coordinator confirms a heartbeat"},
         State.MEMBER: {State.FENCED: "the coordinator has fenced or refused it"},
         State.FENCED: {State.JOINING: "the listener has handled the loss"},
@@ -91,13 +91,13 @@ class ConsumerGroup:
     """A member of a KIP-848 group; see `GroupProtocol`.
 
     Args:
-        router: sends the requests; the member tells its metadata which topics to keep up to date.
+        router: sends the requests; the member tells the router's metadata which topics to keep up to date.
         backoff: the pauses between attempts.
         settings: how the member takes part.
         member_id: a new UUID, as text.
         subscription: the topics that the member wants to read.
         reader: reads the assigned partitions.
-        offsets: commits on revocation; signs commits with this membership from now on.
+        offsets: commits on revocation, and from now on signs commits with this membership.
         notify: receives the events.
         on_failure: called with an error that ends the membership permanently.
     """
@@ -173,7 +173,7 @@ class ConsumerGroup:
 
     def rejected(self, signature: GroupMetadata, error: KafkaWireError, now_ms: int) -> None:
         if signature == self.sign():
-            self._beat_due_ms = now_ms  # a heartbeat shows whether the member has been fenced or has a newer epoch
+            self._beat_due_ms = now_ms  # a heartbeat will show whether the member was fenced or has a newer epoch
 
     def stop(self, deadline_ms: int, promise: Promise[None], now_ms: int) -> None:
         if self._departure is not None:
@@ -222,7 +222,7 @@ class ConsumerGroup:
     # Heartbeats.
 
     def _heartbeat_due_ms(self, now_ms: int) -> int | None:
-        """Return when the next heartbeat is due: now if there is news, and None if no heartbeat is needed."""
+        """Return when the next heartbeat is due: now if there is something to say, None if none is needed."""
         if self.state is State.MEMBER:
             due_ms = now_ms if self._has_news else self._beat_due_ms
         elif self.state is State.JOINING and self._departure is None and not self._reports.waits:
@@ -405,7 +405,7 @@ class ConsumerGroup:
         self.state = MEMBERSHIP_EDGES.follow(self.state, state)
 
     def _become(self, state: State) -> None:
-        """Reset to a state outside the group, and drop all data of the former membership."""
+        """Reset to a state outside the group, and drop all data about the previous membership."""
         for call in (self._heartbeat, self._leaving):  # a repeated leave would end the next membership
             if call is not None:
                 call.cancel()
@@ -436,7 +436,7 @@ class ConsumerGroup:
         )
 
     def _apply_subscription(self, now_ms: int) -> None:
-        """Report the subscription; withhold records of former topics unless only the coordinator matches topics."""
+        """Report the subscription; withhold records of abandoned topics, unless only the coordinator matches topics."""
         self._has_news = self._said != self._says()
         is_matched_there = self._subscription.pattern is not None and not self._matches_itself
         self._assignment_changes.keep_to(None if is_matched_there else self._subscription.topics(self._router.metadata))

@@ -47,7 +47,7 @@ def heartbeat(
         request.rebalance_timeout_ms = settings.max_poll_interval_ms
         request.server_assignor = settings.server_assignor
     if says_all or said is None or (said.names, said.regex) != (says.names, says.regex):
-        # This clears a former subscription of the other kind.
+        # An empty list or string clears an earlier subscription of the other kind.
         request.subscribed_topic_names = list(says.names) if says.names is not None else []
         request.subscribed_topic_regex = says.regex
         if says.regex is None and said is not None and said.regex is not None:

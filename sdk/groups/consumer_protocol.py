@@ -1,9 +1,9 @@
-"""The consumer protocol of classic groups: each member's subscription, and the leader's assignment for it.
+"""The consumer protocol of classic groups: each member's subscription, and the leader's assignment for that member.
 
 The coordinator passes both on as opaque bytes: a subscription inside JoinGroup, an assignment inside SyncGroup. Each
-consists of an int16 version and the message in that version. Members of different releases may share a group, so a
-version above the newest known one is read as the newest: later versions only append fields. Members that use other
-client libraries may not write valid subscriptions: a leader reads as much of a subscription as it can.
+consists of an int16 version and the message in that version. Members running different releases may share a group, so a
+version above the newest known one is read as if it were the newest: later versions only append fields. Members that use
+other client libraries may write invalid subscriptions: a leader reads as much of a subscription as it can.
 
 Source: Apache Kafka, `ConsumerProtocol`; KIP-429 (owned partitions), KIP-792 (generation), KIP-881 (rack).
 """
@@ -58,9 +58,9 @@ def decode_subscription(data: bytes) -> MemberSubscription:
 
 
 def read_subscription(data: bytes) -> tuple[MemberSubscription, str]:
-    """Read as much of a member's subscription as possible; unreadable bytes subscribe to nothing.
+    """Read as much of a member's subscription as possible; if nothing is readable, the member subscribes to nothing.
 
-    Fields from the first missing or damaged one on are left out, except the fields of version 0. Illegal
+    The first missing or damaged field and all fields after it are left out, except the fields of version 0. Illegal
     topic names, negative partitions and duplicates are also left out.
 
     Returns:

@@ -1,4 +1,4 @@
-"""The end of a membership: give up the partitions as in a rebalance, then leave, all by a deadline.
+"""The end of a membership: the partitions are given up as in a rebalance, then the member leaves, all by a deadline.
 
 Most of the time is reserved for the commit, some for the listener, and the rest for telling the coordinator. A step
 that exceeds its share is abandoned, so a stopped broker cannot cause a delay beyond the deadline.
@@ -25,7 +25,7 @@ _SHARES = 8
 _COMMIT_SHARES = 6
 _LISTENER_SHARES = 7
 
-#: Returns the call that leaves by a deadline and ends with `on_done`; None if there is nothing to leave.
+#: Returns a call that leaves the group by a deadline and ends with `on_done`; None if there is nothing to leave.
 Leave = Callable[[int, Callable[[Call, int], None]], Call | None]
 
 
@@ -98,7 +98,7 @@ class Departure:
         self._is_leaving = True
         self._call = self._leave(self._deadline_ms, self._left)
         if self._call is None:
-            logger.info("group %s: stopped; no coordinator is told", self._assignment_changes.group_id)
+            logger.info("group %s: stopped without telling a coordinator", self._assignment_changes.group_id)
             self._promise.keep(None)
             return
         try:

@@ -1,7 +1,7 @@
 """The offsets of a group in two stores, Kafka and ZooKeeper, while it moves from one to the other.
 
-Every commit goes to both stores, and the larger of the two committed offsets counts. So during a rolling restart,
-members that know only one store find all offsets there, and members that know both miss none.
+Every commit goes to both stores, and the larger of the two committed offsets is used. During a rolling restart,
+therefore, members that know only one store find all offsets in it, and members that know both miss none.
 
 Source: `dual.commit.enabled` in Apache Kafka 1.1, "Migrating offsets from ZooKeeper to Kafka" in its documentation.
 """
@@ -104,7 +104,7 @@ class PositionsInBoth:
 
 
 class _Side:
-    """The positions as seen by one store."""
+    """The positions, as seen by one store."""
 
     def __init__(self, both: PositionsInBoth, index: int) -> None:
         self._both = both
@@ -160,7 +160,7 @@ class DualOffsets:
     def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline_ms: int, on_done: OnDone, now_ms: int
     ) -> None:
-        """Commit offsets to both stores; see `Offsets.commit`. The worse of the two outcomes counts."""
+        """Commit offsets to both stores; see `Offsets.commit`. The worse of the two outcomes is reported."""
         outcomes: list[Outcome | KafkaWireError] = []
 
         def done(outcome: Outcome | KafkaWireError, now_ms: int) -> None:
@@ -202,7 +202,7 @@ class DualCommittedOffsets:
     """A machine that looks up committed offsets in two stores, with the same interface as `CommittedOffsets`.
 
     Args:
-        kafka: the store in Kafka; its metadata and leader epoch are used if its offset is.
+        kafka: the store in Kafka; if its offset is used, so are its metadata and leader epoch.
         zookeeper: the store in ZooKeeper.
     """
 
@@ -241,7 +241,7 @@ class DualCommittedOffsets:
         return min((due_ms for due_ms in times if due_ms is not None), default=None)
 
     def fail(self, error: KafkaWireError, now_ms: int) -> None:
-        """End all look-ups."""
+        """End all lookups."""
         for store in self._stores:
             store.fail(error, now_ms)
 
@@ -249,7 +249,7 @@ class DualCommittedOffsets:
 def _worst(
     offsets: Mapping[TopicPartition, OffsetAndMetadata], outcomes: Collection[Outcome | KafkaWireError]
 ) -> Outcome | KafkaWireError:
-    """Combine the outcomes of two commits of the same offsets into one."""
+    """Combine the outcomes of two commits for the same offsets into one."""
     both = CommitWaiter(offsets, lambda outcome, now_ms: None)
     stored: list[Mapping[TopicPartition, OffsetAndMetadata]] = []
     for outcome in outcomes:
@@ -271,7 +271,7 @@ def _worst(
 def _larger(
     kafka: OffsetAndMetadata | KafkaWireError | None, zookeeper: OffsetAndMetadata | KafkaWireError | None
 ) -> OffsetAndMetadata | KafkaWireError | None:
-    """Return the offset that counts, or an error if there is one, since the unknown offset may be the larger one."""
+    """Return the larger offset, or an error if there is one, since the unknown offset may be the larger one."""
     if isinstance(kafka, KafkaWireError):
         return kafka
     if isinstance(zookeeper, KafkaWireError):

@@ -1,4 +1,4 @@
-"""Requests and responses for committed offsets; topics are named by id if both sides support it, otherwise by name.
+"""Requests and responses for committed offsets; topics are given by id if both sides support that, otherwise by name.
 
 Source: Kafka protocol guide, "OffsetCommit", "OffsetFetch"; KIP-709 (several groups), KIP-848 (topic ids).
 """
@@ -24,7 +24,7 @@ __all__ = ["commit_request", "commit_results", "fetch_request", "fetch_results"]
 #: The offset of a partition for which a group has committed nothing.
 _NOTHING_COMMITTED = -1
 
-#: The topic ids in a request, needed to read its response.
+#: The names of the topics in a request, keyed by id; needed to read the response.
 TopicNames = Mapping[bytes, str]
 
 
@@ -34,12 +34,12 @@ def commit_request(
     ids: Mapping[str, bytes],
     versions: Versions,
 ) -> tuple[OffsetCommitRequest, int, TopicNames]:
-    """Return the request that commits offsets, its version, and the topics that it names by id.
+    """Return the request that commits offsets, its version, and the topics that it identifies by id.
 
     Args:
-        offsets: the offsets by partition.
+        offsets: the offsets, keyed by partition.
         signature: the member's identity.
-        ids: the topic ids by name; zeros for an unknown id.
+        ids: the topic ids, keyed by name; zeros for an unknown id.
         versions: the versions that the coordinator supports.
     """
     named = by_topic(offsets)
@@ -79,7 +79,7 @@ def fetch_request(
     *,
     stable: bool = True,
 ) -> tuple[OffsetFetchRequest, int, TopicNames]:
-    """Return the request for committed offsets, its version, and the topics that it names by id.
+    """Return the request for committed offsets, its version, and the topics that it identifies by id.
 
     Args:
         group_id: the group.
@@ -118,7 +118,7 @@ def fetch_results(
     Args:
         response: the response.
         request: the request for the offsets of one group.
-        names: the topics that the request names by id.
+        names: the topics that the request identifies by id.
 
     Raises:
         RemoteProtocolError: the response does not contain the group.

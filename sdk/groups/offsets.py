@@ -1,9 +1,9 @@
-"""Commit the offsets of a group, one request at a time; later offsets of a partition replace earlier ones.
+"""Commit the offsets of a group, one request at a time; later offsets for a partition replace earlier ones.
 
 A commit is signed with the current membership when its request is written. Offsets of partitions that the member gives
 up are withdrawn first (`release`), so every offset that is sent belongs to the membership that signs it. An offset
-keeps the topic id from the time when the commit was requested: it would be meaningless in a later topic of the same
-name. The outcome of a commit is known by its deadline.
+keeps the topic id from the time when the commit was requested, because it would be meaningless in a later topic with
+the same name. The outcome of every commit is known by its deadline.
 
 Source: Apache Kafka, `CommitRequestManager`, `ConsumerCoordinator`.
 """
@@ -36,7 +36,7 @@ __all__ = ["Offsets"]
 
 logger = logging.getLogger("kafkawire.group")
 
-#: Codes for a signature that is not, or is no longer, a member's; the member may soon get another signature.
+#: Codes for a signature that does not, or no longer does, belong to a member; the member may soon get another one.
 _RENEWED = frozenset(
     {
         ErrorCode.ILLEGAL_GENERATION,
@@ -46,7 +46,7 @@ _RENEWED = frozenset(
     }
 )
 
-#: Codes for such a signature if the member will not get another one.
+#: All codes for such a signature, including one after which the member will not get another signature.
 _MEMBERSHIP = _RENEWED | {ErrorCode.FENCED_INSTANCE_ID}
 
 #: What UNKNOWN_MEMBER_ID means for a commit from outside the group, which names no member.
@@ -55,7 +55,7 @@ _HAS_MEMBERS = "the group has members, and only they may commit"
 #: Retriable codes that end a commit, because a missing topic must not delay the commits of other topics.
 _FINAL = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 
-#: Codes after which another attempt may succeed although they are not retriable: the member takes part in the
+#: Codes that are not retriable, but after which another attempt may succeed because the member takes part in the
 #: rebalance.
 _PASSING = frozenset({ErrorCode.REBALANCE_IN_PROGRESS})
 
@@ -67,7 +67,7 @@ class Offsets:
         router: sends the requests.
         backoff: the pauses between attempts.
         group_id: the group.
-        reader: knows which partitions are assigned and which positions are finished.
+        reader: provides the assigned partitions and the finished positions.
         auto_commit_interval_ms: the time between automatic commits; None disables them.
         api_timeout_ms: how long an automatic commit may take.
 
@@ -103,8 +103,8 @@ class Offsets:
         """Commit offsets.
 
         Args:
-            offsets: the offset of the next record to read, by partition. A member commits only for its own partitions;
-                other partitions count as rebalanced.
+            offsets: the offset of the next record to read, keyed by partition. A member commits only for its own
+                partitions; other partitions are reported as rebalanced.
             deadline_ms: the time by which `on_done` is called.
             on_done: called once with the outcome or with a final error.
             now_ms: the time.

@@ -1,7 +1,7 @@
-"""The offsets that one group is writing to a store: offsets to send, offsets that were sent, and the waiting callers.
+"""The offsets that one group is writing to a store: those to send, those that were sent, and the waiting callers.
 
-Only one write is under way at a time. A later offset of a partition replaces one that has not been sent, and takes over
-its waiters.
+Only one write is under way at a time. A later offset for a partition replaces one that has not been sent, and takes
+over its waiters.
 
 Source: Apache Kafka, `CommitRequestManager`.
 """
@@ -39,7 +39,7 @@ class PendingCommit(NamedTuple):
     Attributes:
         offset: the offset.
         topic_id: the id of its topic; zeros if unknown.
-        waiters: the commits that wait for this offset or for an earlier one of the partition.
+        waiters: the commits that wait for this offset or for an earlier one in the partition.
     """
 
     offset: OffsetAndMetadata
@@ -51,12 +51,12 @@ class PendingCommits:
     """The commits of one group that have not ended.
 
     Args:
-        positions: knows which partitions are assigned, and is told which offsets are committed.
+        positions: provides the assigned partitions, and receives the committed offsets.
         topic_id: returns the last known id of a topic, or zeros if unknown; None for a store that does not need ids.
 
     Attributes:
         waiting: the offsets to send.
-        sent: the offsets of the write that is under way.
+        sent: the offsets in the write that is under way.
         waiters: the commits that callers are waiting for.
     """
 
@@ -77,7 +77,7 @@ class PendingCommits:
     ) -> None:
         """Accept a commit; see `Offsets.commit`. A member commits only for its own partitions."""
         if len(self.waiters) >= MAX_COMMITS:
-            on_done(LocalProtocolError(f"{MAX_COMMITS} commits have not ended yet, which is the limit"), now_ms)
+            on_done(LocalProtocolError(f"too many commits: {MAX_COMMITS} have not ended yet"), now_ms)
             return
         if member is not None and member.failure is not None:
             on_done(member.failure, now_ms)
@@ -98,11 +98,11 @@ class PendingCommits:
             self.waiting[partition] = PendingCommit(offset, topic_id, waiters)
 
     def send(self) -> None:
-        """Begin to write everything that is waiting."""
+        """Begin writing everything that is waiting."""
         self.sent, self.waiting = self.waiting, {}
 
     def withdraw(self, partitions: Collection[TopicPartition] | None) -> list[tuple[TopicPartition, PendingCommit]]:
-        """Remove and return the offsets of partitions; None for all. Follow up with `give_up`."""
+        """Remove and return the offsets of partitions, or all offsets for None. Call `give_up` afterwards."""
         return [
             (partition, commits.pop(partition))
             for commits in (self.waiting, self.sent)
@@ -115,12 +115,12 @@ class PendingCommits:
         cause: KafkaWireError | None,
         now_ms: int,
     ) -> None:
-        """Tell the waiters for withdrawn offsets, which may then withdraw other offsets or request another commit."""
+        """Tell waiters that their offsets were withdrawn; they may then withdraw others or request another commit."""
         for partition, commit in withdrawn:
             self.waiters.give_up(commit.waiters, partition, cause, now_ms)
 
     def take_sent(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, PendingCommit]:
-        """Remove and return the sent offsets that are stored, and tell the positions; follow up with `stored`."""
+        """Remove and return the sent offsets that are stored, and tell the positions. Call `stored` afterwards."""
         stored = {partition: self.sent.pop(partition) for partition in partitions if partition in self.sent}
         self._positions.committed({partition: commit.offset for partition, commit in stored.items()})
         return stored
@@ -133,7 +133,7 @@ class PendingCommits:
                 self.waiters.settle(waiter, partition, now_ms)
 
     def send_again(self, partition: TopicPartition, commit: PendingCommit) -> None:
-        """Queue an offset again because it was not stored; if a later offset is waiting, it takes over the waiters."""
+        """Queue an offset again because it was not stored; if a later offset is waiting, pass the waiters on to it."""
         waiters = [waiter for waiter in commit.waiters if waiter.left]
         later = self.waiting.get(partition)
         if later is not None:

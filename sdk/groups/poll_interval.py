@@ -1,6 +1,6 @@
-"""Check whether the application is still reading: a member without reads for too long gives up its partitions.
+"""Check whether the application is still reading: a member that has not read for too long gives up its partitions.
 
-Source: KIP-62 (max.poll.interval.ms); measured here from the last record handed out, not from the last batch.
+Source: KIP-62 (max.poll.interval.ms); here, the interval runs from the last record handed out, not from the last batch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class PollInterval:
     """The time since the application last read.
 
     Args:
-        reader: knows when the application last read.
+        reader: reports when the application last read.
         settings: the settings, which define the limit.
     """
 
@@ -29,7 +29,7 @@ class PollInterval:
         self._limit_ms = settings.max_poll_interval_ms
 
     def due_ms(self) -> int | None:
-        """Return when the interval will have passed; None while a read is waiting."""
+        """Return when the interval ends; None while a read is waiting."""
         handed_out_ms = self._reader.last_handed_out_ms
         return None if handed_out_ms is None else handed_out_ms + self._limit_ms
 

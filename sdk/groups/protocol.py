@@ -35,7 +35,7 @@ __all__ = [
 #: A continuation, called with the time.
 Step = Callable[[int], None]
 
-#: Called with an error that ends a membership permanently, and the time.
+#: Called with the error that ends a membership permanently, and with the time.
 OnFailure = Callable[[KafkaWireError, int], None]
 
 
@@ -45,15 +45,15 @@ class GroupSettings(NamedTuple):
     Attributes:
         group_id: the group.
         group_instance_id: the id of a static member, which outlives the process; None for a dynamic one.
-        session_timeout_ms: after this time without a heartbeat, the coordinator removes the member; only used in
-            classic groups, because for other groups the broker decides.
-        heartbeat_interval_ms: the time between heartbeats; only used in classic groups.
-        max_poll_interval_ms: after this time without a read, the member leaves; also how long other members wait for it
-            in a rebalance.
+        session_timeout_ms: after this time without a heartbeat, the coordinator removes the member; used only in
+            classic groups, because the broker decides for other groups.
+        heartbeat_interval_ms: the time between heartbeats; used only in classic groups.
+        max_poll_interval_ms: after this time without a read, the member leaves; other members also wait for it this
+            long in a rebalance.
         api_timeout_ms: how long a commit before a revocation may take.
         rack: this member's rack; None if unknown.
         auto_commit: whether finished records are committed before their partitions are revoked.
-        server_assignor: the assignor that the coordinator should use, None for its default; only used in KIP-848
+        server_assignor: the assignor that the coordinator should use; None for its default; used only in KIP-848
             groups.
     """
 
@@ -85,11 +85,11 @@ class GroupMetadata(NamedTuple):
 
 
 class Event:
-    """A change of a member's partitions that must be acknowledged.
+    """A change to a member's partitions that must be acknowledged.
 
     Args:
         partitions: the affected partitions.
-        generation: the generation, or the member epoch, of the change.
+        generation: the generation, or the member epoch, in which the change takes place.
     """
 
     __slots__ = ("generation", "partitions")
@@ -103,7 +103,7 @@ class Event:
 
 
 class Assigned(Event):
-    """Partitions were added; their records are only handed out once the event has been acknowledged."""
+    """Partitions were added; their records are handed out only once the event has been acknowledged."""
 
     __slots__ = ()
 
@@ -129,7 +129,7 @@ class MemberReader(Protocol):
 
     Attributes:
         last_handed_out_ms: when the last record was handed out, or reading began; None while a read is waiting.
-            Starting a read wakes the driver, so that a member that left for lack of reads joins again.
+            Starting a read wakes the driver, so a member that left for lack of reads joins again.
     """
 
     @property
@@ -151,7 +151,7 @@ class MemberReader(Protocol):
     def to_commit(
         self, partitions: Collection[TopicPartition] | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return finished but uncommitted positions of all partitions or of some."""
+        """Return the finished but uncommitted positions of all partitions, or of some."""
         ...
 
     def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
@@ -173,7 +173,7 @@ class GroupProtocol(Protocol):
     Attributes:
         failure: why the membership has ended permanently; None if it has not.
         last_heartbeat_ms: when the coordinator last confirmed the membership; None if it has not done so yet.
-        state: the member's state, in the terms of its protocol.
+        state: the member's state, as defined by its protocol.
     """
 
     @property
@@ -190,7 +190,7 @@ class GroupProtocol(Protocol):
         ...
 
     def subscribe(self, subscription: Subscription, now_ms: int) -> None:
-        """Change the subscription; allowed at any time. Records of former topics are no longer handed out."""
+        """Change the subscription; allowed at any time. Records of abandoned topics are no longer handed out."""
         ...
 
     def acknowledge(self, event: Event, now_ms: int) -> None:

@@ -1,7 +1,7 @@
-"""One member's part in a rebalance of a classic group: JoinGroup, the assignment if it is the leader, SyncGroup.
+"""One member's part in a rebalance of a classic group: JoinGroup, the assignment if the member leads, and SyncGroup.
 
-Both requests can take as long as the slowest member, so they use a separate connection. A cancelled rebalance has no
-effect on the next one: its responses are dropped.
+Both requests can take as long as the slowest member needs, so they use a separate connection. A cancelled rebalance has
+no effect on the next one: its responses are dropped.
 
 Source: Apache Kafka, `AbstractCoordinator`, `ConsumerCoordinator.onLeaderElected`; KIP-800 (reasons), KIP-814 (static
 leaders), KIP-881 (racks).
@@ -44,7 +44,7 @@ logger = logging.getLogger("kafkawire.group")
 _GRACE_MS = 5_000
 
 #: How long the leader waits for the metadata of topics that only other members read. Topics that are still unknown by
-#: then count as missing, so that the other members do not have to wait.
+#: then are treated as missing, which keeps the other members from waiting.
 _METADATA_WAIT_MS = 5_000
 
 #: The maximum number of topics named in a log line.
@@ -67,7 +67,7 @@ class RebalanceMember(Protocol):
         ...
 
     def join_refused(self, error: KafkaWireError, member_id: str, now_ms: int) -> None:
-        """Handle a rejected JoinGroup; `member_id` is the id that the coordinator gave the member, if any."""
+        """Handle a rejected JoinGroup; `member_id` is the id that the coordinator assigned to the member, if any."""
         ...
 
     def sync_refused(self, error: KafkaWireError, now_ms: int) -> None:
@@ -79,7 +79,7 @@ class RebalanceMember(Protocol):
         ...
 
     def misassigned(self, error: KafkaWireError, now_ms: int) -> None:
-        """Tell the application that the leader's assignment is unreadable, so that this member gets no partitions."""
+        """Tell the application that the leader's assignment is unreadable, so this member gets no partitions."""
         ...
 
 
@@ -90,7 +90,7 @@ class Rebalance:
         router: sends the requests.
         settings: how the member takes part.
         protocol: the protocol between the members.
-        member: is told the results.
+        member: receives the results.
 
     Attributes:
         view: the topics of all members when this member made the assignment; None if another member made it.
@@ -169,7 +169,7 @@ class Rebalance:
     def is_outdated(self) -> bool:
         """Return whether this member made an assignment and the topics have changed since.
 
-        Rack changes only count if the member has a rack; otherwise, a restarting broker would cause two rebalances.
+        Rack changes matter only if the member has a rack; otherwise, a restarting broker would cause two rebalances.
         """
         if self.view is None:
             return False

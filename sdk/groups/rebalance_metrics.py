@@ -34,7 +34,7 @@ class RebalanceMetrics:
             self._begun_ms = now_ms
 
     def left(self) -> None:
-        """Record that the member has left the group, so that its next rebalance counts as a new one."""
+        """Record that the member has left the group, so its next rebalance is counted as a new one."""
         self._begun_ms = None
 
     def ended(self, now_ms: int) -> None:

@@ -4,7 +4,7 @@
 |---|---|
 | retriable | another attempt after a pause; the application is not told |
 | about a member id, an epoch or a generation | the partitions are lost, and the member joins again |
-| final | the membership ends: only another program or another configuration can help |
+| final | the membership ends: only a change to the program or the configuration can help |
 | any other | the next read raises it, and the membership continues |
 
 After an error of the last kind, a member that has to join waits until a read has raised the error.
@@ -59,7 +59,7 @@ def refusal_of(group_id: str, response: Message) -> BrokerError | None:
 
 
 def is_final(error: KafkaWireError) -> bool:
-    """Return whether an error ends a membership; most errors that no broker returned do (for example, bad logins)."""
+    """Return whether an error ends a membership; most errors not sent by a broker do (for example, bad logins)."""
     if isinstance(error, BrokerError):
         return error.code in _FINAL
     return not error.retriable and not isinstance(error, Closed)
@@ -84,7 +84,7 @@ class ReportedErrors:
 
     @property
     def waits(self) -> bool:
-        """Whether the last error has yet to be raised."""
+        """Whether the last error has not been raised yet."""
         return self._error is not None and self._reader.is_unread(self._error)
 
     def add(self, error: KafkaWireError) -> None:

@@ -1,7 +1,7 @@
-"""Run steps on the registry for a machine; results wait until the machine is polled, and are reported with the time.
+"""Run steps on the registry for a machine; results are kept until the machine is polled, and reported with the time.
 
-The registry calls back between two polls and without a time. A machine that only acts when polled can be driven and
-simulated like any other.
+The registry's callbacks come between two polls and do not include the time. A machine that acts only when polled can be
+driven and simulated like any other.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Work(Generic[R]):
         self._run: Run[R] | None = None
 
     def started(self, running: Run[R]) -> None:
-        """Keep the run, which can cancel the steps."""
+        """Keep the run, through which the steps can be cancelled."""
         self._run = running
 
     def cancel(self) -> None:
@@ -62,8 +62,8 @@ class RegistryWork:
         Args:
             steps: the steps.
             then: called in a poll with the result and the time.
-            failed: called with the error instead. An error that is not a `KafkaWireError` is a defect: the poll raises
-                it.
+            failed: called with the error and the time if a step fails. An error that is not a `KafkaWireError` is a
+                defect: the poll raises it.
         """
         work: Work[R] = Work()
 

@@ -33,7 +33,7 @@ class Subscription:
         self.pattern = pattern
         self.excludes = excludes
         if bool(self.names) == (pattern is not None):
-            raise ConfigurationError("topics", sorted(self.names), "expected names of topics, or a pattern")
+            raise ConfigurationError("topics", sorted(self.names), "expected topic names or a pattern")
 
     def __repr__(self) -> str:
         if self.pattern is None:
@@ -66,7 +66,7 @@ class Subscription:
         return frozenset(name for name in known if (regex.fullmatch(name) is None) == self.excludes)
 
     def check(self) -> None:
-        """Reject, on the user's side, a pattern that only a coordinator might accept.
+        """Reject a pattern that only a coordinator might accept, while still on the user's side.
 
         Raises:
             ConfigurationError: the pattern is not a regular expression.

@@ -1,9 +1,9 @@
-"""Filters of topics: an expression that names the topics to read (white list) or those not to read (black list).
+"""Topic filters: an expression that names the topics to read (white list) or those not to read (black list).
 
 A member that registers in ZooKeeper publishes its filter, and all members apply it, so they must interpret it
 identically. An expression has Java's syntax and is compiled with Python's `re`, which supports the common features.
-Syntax that Python lacks (`\\Q…\\E`, `\\p{Alpha}`, `(?<name>…)`) is refused, as are unions and intersections of classes,
-which Python reads differently.
+Syntax that Python lacks (`\\Q…\\E`, `\\p{Alpha}`, `(?<name>…)`) is rejected, as are unions and intersections of
+character classes, which Python interprets differently.
 
 Source: `TopicFilter`, `Whitelist`, `Blacklist` in Apache Kafka 1.1.
 """
@@ -19,7 +19,7 @@ from kafkawire.sdk.groups.subscription import Subscription
 
 __all__ = ["FilterKind", "TopicFilter", "filter_of"]
 
-#: Longer expressions are refused: they come from other programs, and every topic is matched against them.
+#: Longer expressions are rejected: they come from other programs, and every topic is matched against them.
 EXPRESSION_CHARACTERS_MAX: Final = 10_000
 
 #: Java strips all characters up to and including the space.
@@ -42,11 +42,11 @@ class FilterKind(Enum):
 
 
 class TopicFilter:
-    """A filter of topics.
+    """A topic filter.
 
     Args:
         expression: a regular expression that the whole name of a topic must match. A comma separates alternatives;
-            spaces, and quotes at both ends, are ignored, as properties files may contain them.
+            spaces, and quotes at both ends, are ignored, since properties files may contain them.
         kind: whether to read the matching topics or all others.
         excludes_internal: whether Kafka's own topics are always left out.
 

@@ -1,11 +1,12 @@
 """The two assignors of members that register in ZooKeeper.
 
 Each member computes the whole assignment from the same data and takes its own part, so all members must get the same
-result, in whatever language they are written. Partitions are assigned to threads, which are sorted by their text. These
-functions are not `Assignor`s, which support neither threads nor gaps in partition numbers.
+result, in whatever language they are written. Partitions are assigned to threads, which are sorted by their text form.
+These functions are not `Assignor`s, which support neither threads nor gaps in partition numbers.
 
-Source: `RangeAssignor`, `RoundRobinAssignor` of `kafka.consumer` in Apache Kafka 1.1. Its round robin leaves the order
-of topics whose names have the same hash, like `Aa` and `BB`, to its hash tables; here, they are ordered by name.
+Source: `RangeAssignor`, `RoundRobinAssignor` of `kafka.consumer` in Apache Kafka 1.1. Kafka's round robin leaves the
+order of topics whose names have the same hash, like `Aa` and `BB`, to its hash tables; here, such topics are ordered by
+name.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def assign_round_robin(
 ) -> dict[TopicPartition, ConsumerThread]:
     """Give the partitions of all topics to the threads in turn; a thread that does not read a topic is skipped.
 
-    The partitions are ordered by hash, so that the partitions of one topic do not all go to one member. With equal
+    The partitions are ordered by hash, to keep all partitions of a topic from going to the same member. With equal
     subscriptions, the counts differ by at most one.
 
     Args:

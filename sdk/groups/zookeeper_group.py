@@ -1,13 +1,13 @@
-"""A membership in a group whose members register in ZooKeeper; each computes the assignment and claims its own part.
+"""A membership in a group whose members register in ZooKeeper; each member computes the assignment and claims its part.
 
     OUTSIDE ─> REGISTERING ─> READING ─> REVOKING ─> RELEASING ─> CLAIMING ─> ADOPTING ─> STABLE
                                  ^──── WAITING <─ another owner ─────┘                      │
                                  └──────────── members, brokers or topics have changed ─────┘
 
 A rebalance is the path from READING to STABLE, and only one runs at a time. A change during a rebalance is noted, and
-another rebalance follows. A partition is only read while its owner in the registry belongs to this session.
+another rebalance follows. A partition is read only while its owner node in the registry belongs to this session.
 
-Source: `ZookeeperConsumerConnector` in Apache Kafka 1.1. Differences: decision 47.
+Source: `ZookeeperConsumerConnector` in Apache Kafka 1.1; decision 47 lists the differences.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ logger = logging.getLogger("kafkawire.group")
 
 R = TypeVar("R")
 
-#: The share of the session timeout after which a lost connection costs the member its partitions. A client notices a
-#: silent connection after two thirds of the session timeout, so a third is left.
+#: A lost connection costs the member its partitions after the session timeout divided by this number. A client notices
+#: a silent connection after two thirds of the session timeout, so a third is left.
 _SUSPENDED_SHARES: Final = 3
 
 
@@ -63,19 +63,20 @@ class State(Enum):
     REGISTERING = "registering"
     #: It reads the group, and sets watches.
     READING = "reading"
-    #: It gives up partitions that other members should read.
+    #: It is giving up partitions that other members should read.
     REVOKING = "revoking"
-    #: It deletes the owners of those partitions.
+    #: It deletes the owner nodes of those partitions.
     RELEASING = "releasing"
-    #: It creates the owners of its new partitions.
+    #: It creates the owner nodes of its new partitions.
     CLAIMING = "claiming"
-    #: It will read the group again because a partition has another owner, or because the registry refused an operation.
+    #: It will read the group again because a partition has another owner, or because the registry rejected an
+    #: operation.
     WAITING = "waiting"
-    #: It applies its new assignment.
+    #: It is applying its new assignment.
     ADOPTING = "adopting"
     #: It reads its partitions, or the consumer is being closed.
     STABLE = "stable"
-    #: Its session has expired, or may have; the listener handles the loss of all partitions.
+    #: Its session has expired, or may have; the listener is handling the loss of all partitions.
     LOST = "lost"
 
 
@@ -123,7 +124,7 @@ MEMBERSHIP_EDGES: Final = Edges(
 
 
 class ZookeeperSettings(NamedTuple):
-    """How a member takes part in a group in ZooKeeper, in addition to its `GroupSettings`.
+    """How a member takes part in a group in ZooKeeper; these settings complement its `GroupSettings`.
 
     Attributes:
         consumer_id: the id of the member; see `new_consumer_id`.
@@ -131,7 +132,7 @@ class ZookeeperSettings(NamedTuple):
         assignor: "range" or "roundrobin"; all members must use the same one.
         excludes_internal: whether a pattern leaves out Kafka's own topics.
         rebalance_backoff_ms: the pause before the group is read again if a partition still has another owner.
-        rebalance_max_retries: after this many attempts, the application is told; Kafka's consumer gives up at that
+        rebalance_max_retries: after this many attempts, the application is informed; Kafka's consumer gives up at that
             point.
     """
 
@@ -170,14 +171,15 @@ class ZookeeperGroup:
     """A member of a group in ZooKeeper; see `GroupProtocol`.
 
     Args:
-        registry: contains the nodes of the group. Its owner starts it, and closes it after `stop`.
-        router: the member tells its metadata which topics to keep up to date, and counts rebalances in its metrics.
-        backoff: the pauses after the registry has refused an operation.
+        registry: contains the nodes of the group. The caller starts the registry, and closes it after `stop`.
+        router: the member tells the router's metadata which topics to keep up to date, and counts rebalances in its
+            metrics.
+        backoff: the pauses after the registry has rejected an operation.
         settings: how the member takes part; settings that concern a coordinator have no effect.
         zookeeper: the settings that are specific to this protocol.
         subscription: the topics that the member wants to read.
         reader: reads the assigned partitions.
-        offsets: commits on revocation; signs commits with this membership from now on.
+        offsets: commits on revocation, and from now on signs commits with this membership.
         notify: receives the events, whose generation is the number of this member's rebalances.
         on_failure: called with an error that ends the membership permanently.
     """
@@ -229,8 +231,8 @@ class ZookeeperGroup:
         self._is_connected = False
         self._suspended_ms: int | None = None
         self._target: Mapping[TopicPartition, ConsumerThread] = {}
-        #: Partitions whose owner belongs to this session, and partitions for which that is uncertain because work on
-        #: them was cancelled.
+        #: Partitions whose owner node belongs to this session, and partitions for which that is uncertain because work
+        #: on them was cancelled.
         self._held: set[TopicPartition] = set()
         self._doubtful: set[TopicPartition] = set()
         self._conflicts = 0
@@ -264,7 +266,7 @@ class ZookeeperGroup:
         self._changes.acknowledge(event, now_ms)
 
     def sign(self) -> GroupMetadata | None:
-        # Kafka's coordinator does not know the members of this group, so a commit names none.
+        # Kafka's coordinator does not know the members of this group, so a commit names no member.
         return None if self.state in (State.OUTSIDE, State.LOST) else GroupMetadata(self._settings.group_id)
 
     def is_current(self, generation: int) -> bool:
@@ -341,7 +343,7 @@ class ZookeeperGroup:
     # The session.
 
     def connected(self, now_ms: int) -> None:
-        """Note that the former session or a new one is connected."""
+        """Note that the previous session or a new one is connected."""
         self._is_connected = True
         self._suspended_ms = None
         self._session_id = self._registry.session_id
@@ -353,7 +355,7 @@ class ZookeeperGroup:
         self._suspended_ms = now_ms
 
     def expired(self, now_ms: int) -> None:
-        """Note that the session is gone, with this member's nodes; other members may already own its partitions."""
+        """Note that the session and this member's nodes are gone; other members may already own its partitions."""
         self._is_connected = False
         self._suspended_ms = None
         self._may_be_registered = False
@@ -365,7 +367,7 @@ class ZookeeperGroup:
             self._lose(RegistryError(RegistryCode.SESSION_EXPIRED, "", self._registry.describe()), now_ms)
 
     def refused(self, error: RegistryError, now_ms: int) -> None:
-        """Tell the application that the registry refuses its credentials."""
+        """Tell the application that the registry rejects its credentials."""
         self._reports.add(error)
 
     def _lost_ms(self) -> int | None:
@@ -511,7 +513,7 @@ class ZookeeperGroup:
         return taken
 
     def _blocked(self, taken: frozenset[TopicPartition], now_ms: int) -> None:
-        """Wait until the other owners let go, and tell the application if they do not.
+        """Wait until the other owners give up their partitions, and tell the application if they do not.
 
         Kafka's consumer gives up after its retries, and reads nothing until the group changes again. A member that
         keeps trying reads as soon as it can, and an application that prefers to stop can do so when it gets the error.
@@ -520,7 +522,7 @@ class ZookeeperGroup:
         if self._conflicts > self._zookeeper.rebalance_max_retries:
             partition = min(taken)
             text = (
-                f"group {self._settings.group_id}: {len(taken)} partitions, {partition} first, still have other owners"
+                f"group {self._settings.group_id}: {len(taken)} partitions still have other owners ({partition} first)"
             )
             error = RequestTimedOut(f"{text} after {self._conflicts} attempts")
             self._lines.warning("blocked", now_ms, "%s; trying again", error)
@@ -542,7 +544,7 @@ class ZookeeperGroup:
         self._keep_to_topics()
 
     def _keep_to_topics(self) -> None:
-        """Hand out no records of topics that are no longer subscribed to; they are given up in the next rebalance."""
+        """Hand out no records from topics no longer subscribed to; those topics are given up in the next rebalance."""
         accepts = self._subscription.names.__contains__ if self._filter is None else self._filter.accepts
         self._changes.keep_to({each.topic for each in self._reader.assigned if accepts(each.topic)})
 
@@ -551,7 +553,7 @@ class ZookeeperGroup:
         self._wait_until_ms = until_ms
 
     def _wait_ends_ms(self, now_ms: int) -> int:
-        """Return when to read the group again: immediately after a change, unless the registry refuses an operation."""
+        """Return when to read the group again: at once after a change, unless the registry rejected an operation."""
         if self._change is not None and self._attempts.failures == 0:
             return now_ms
         return self._wait_until_ms
@@ -579,7 +581,7 @@ class ZookeeperGroup:
             then(None, now_ms)
 
         def failed(error: KafkaWireError, now_ms: int) -> None:
-            text = "group %s: could not delete the nodes of %s; they will end with the session: %s"
+            text = "group %s: could not delete the nodes of %s; they will disappear with the session: %s"
             logger.warning(text, self._settings.group_id, self._zookeeper.consumer_id, error)
             self._work = None
             then(None, now_ms)
@@ -635,7 +637,7 @@ class ZookeeperGroup:
             return  # the loss of the session is also reported separately
         self._lines.info("hindered", now_ms, "group %s: %s", self._settings.group_id, error)
         self._attempts.failed(error, now_ms)
-        # If a node has come or gone in the meantime, the next attempt reads the new state.
+        # If a node has appeared or disappeared in the meantime, the next attempt reads the new state.
         if code not in (RegistryCode.NO_NODE, RegistryCode.NODE_EXISTS, RegistryCode.BAD_VERSION):
             self._reports.add(error)
         if self.state is not State.REGISTERING:

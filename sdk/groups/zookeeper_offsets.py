@@ -1,8 +1,8 @@
 """The offsets of a group in ZooKeeper: a node for each partition, with the next offset to read as decimal text.
 
-A node has no room for metadata or a leader epoch. No signature is needed, since the registry carries out a session's
-writes in order, and none after the session has ended: a member's last commit precedes the deletion of its owner node,
-and thus the next owner's read of the offset.
+Such a node has no room for metadata or a leader epoch. No signature is needed, since the registry carries out a
+session's writes in order, and none after the session has ended. A member's last commit therefore precedes the deletion
+of its owner node, and thus also the moment when the next owner reads the offset.
 
 Source: `ZookeeperConsumerConnector.commitOffsetToZooKeeper`, `fetchOffsetFromZooKeeper` in Apache Kafka 1.1.
 """
@@ -38,7 +38,7 @@ class ZookeeperOffsets:
         registry: contains the nodes.
         backoff: the pauses between attempts.
         group_id: the group.
-        positions: knows which partitions are assigned and which positions are finished.
+        positions: provides the assigned partitions and the finished positions.
         auto_commit_interval_ms: the time between automatic commits; None disables them.
         api_timeout_ms: how long an automatic commit may take.
 
@@ -120,7 +120,7 @@ class ZookeeperOffsets:
         self._commits.send()
         sent = {partition: commit.offset for partition, commit in self._commits.sent.items()}
         steps = together(_write(self._group_id, partition, offset) for partition, offset in sent.items())
-        # `_write` returns its error, so that one partition's failure does not end the others.
+        # `_write` returns its error, so one partition's failure does not end the others.
         self._work = self._registry_work.begin(steps, partial(self._written, sent), self._failed)
 
     def _written(
@@ -157,7 +157,7 @@ class ZookeeperOffsets:
     def _too_late(self, waiter: CommitWaiter) -> KafkaWireError:
         partitions = ", ".join(map(str, sorted(waiter.left)))
         cause = self._attempts.last_error
-        text = f"{partitions} of group {self._group_id} were not committed in time; {self._registry.describe()}"
+        text = f"group {self._group_id} did not commit {partitions} in time; {self._registry.describe()}"
         error = RequestTimedOut(text if cause is None else f"{text}: {cause}")
         error.__cause__ = cause
         return error
@@ -180,7 +180,7 @@ class ZookeeperCommittedOffsets:
     def find(
         self, partitions: Collection[TopicPartition], deadline_ms: int, on_found: Callable[[Found, int], None]
     ) -> Callable[[], None]:
-        """Look up partitions; see `CommittedOffsets.find`."""
+        """Look up the offsets of partitions; see `CommittedOffsets.find`."""
         lookup = _Lookup(tuple(dict.fromkeys(partitions)), deadline_ms, on_found)
         self._lookups[lookup] = None
         self._read(lookup)
@@ -201,7 +201,7 @@ class ZookeeperCommittedOffsets:
         return min((lookup.deadline_ms for lookup in self._lookups), default=None)
 
     def fail(self, error: KafkaWireError, now_ms: int) -> None:
-        """End all look-ups."""
+        """End all lookups."""
         for lookup in list(self._lookups):
             self._end(lookup, dict.fromkeys(lookup.partitions, error), now_ms)
 

@@ -1,11 +1,11 @@
-"""The nodes of a member in ZooKeeper: its registration, and the owner of each partition that it reads.
+"""The nodes of a member in ZooKeeper: its registration, and an owner node for each partition that it reads.
 
-All of these nodes are ephemeral: they end with the session. Only the member that created the owner of a partition reads
+All of these nodes are ephemeral: they end with the session. Only the member that created a partition's owner node reads
 the partition.
 
-An operation can be carried out twice if a lost connection hides its outcome. The second deletion of an owner might hit
-another member's node, created between the two. So owners are deleted in a transaction that also writes the
-registration, with its expected version: the second time, the transaction finds another version and deletes nothing.
+An operation can be carried out twice if a lost connection hides its outcome. The second deletion of an owner node might
+hit another member's node, created between the two. Owner nodes are therefore deleted in a transaction that also writes
+the registration, with its expected version: the second time, the transaction finds another version and deletes nothing.
 
 Source: `ZookeeperConsumerConnector`, `ZkUtils.createEphemeralPathExpectConflict` in Apache Kafka 1.1.
 """
@@ -53,7 +53,8 @@ from kafkawire.sdk.routing.partitions import TopicPartition
 
 __all__ = ["Ownership"]
 
-#: The number of owners deleted in one transaction; even with the longest names, it stays far below `REQUEST_BYTES_MAX`.
+#: The number of owner nodes deleted in one transaction, which even with the longest names stays far below
+#: `REQUEST_BYTES_MAX`.
 RELEASED_MAX: Final = 500
 
 
@@ -69,7 +70,7 @@ class Ownership:
         former_sessions: sessions of this member that have expired.
 
     Raises:
-        EncodeError: one of the ids cannot be a name in ZooKeeper.
+        EncodeError: one of the ids is not a valid node name.
     """
 
     def __init__(self, group_id: str, consumer_id: str, session_id: Callable[[], int]) -> None:
@@ -79,10 +80,10 @@ class Ownership:
         self.former_sessions: set[int] = set()
 
     def register(self, registration: ConsumerRegistration) -> Steps[None]:
-        """Create or replace the registration of the member; both fire the watches of other members.
+        """Create or replace the registration of the member; in either case, the watches of other members fire.
 
         Raises:
-            RegistryError: NODE_EXISTS if another session has this id; or another code.
+            RegistryError: NODE_EXISTS if another session has this id, or an error with another code.
         """
         data = CONSUMER.encode(registration)
         yield from create_with_parents(CONSUMER_IDS.path(self._group_id))
@@ -102,7 +103,7 @@ class Ownership:
         yield from create_ephemeral(self._path, data, self._session_id, former_sessions=self.former_sessions)
 
     def claim(self, threads: Mapping[TopicPartition, ConsumerThread]) -> Steps[frozenset[TopicPartition]]:
-        """Create the owners of partitions.
+        """Create the owner nodes of partitions.
 
         Args:
             threads: the thread that will read each partition.
@@ -125,7 +126,7 @@ class Ownership:
         return frozenset(existing) - own
 
     def release(self, partitions: Collection[TopicPartition]) -> Steps[None]:
-        """Delete the owners of partitions that belong to this session."""
+        """Delete those owner nodes of partitions that belong to this session."""
         left = frozenset(partitions)
         for _ in range(ATTEMPTS_MAX + len(left) // RELEASED_MAX):
             left = yield from self._own(sorted(left))
@@ -141,14 +142,14 @@ class Ownership:
         raise RegistryError(RegistryCode.NODE_EXISTS, self._owner(min(left)), "was created again after each deletion")
 
     def leave(self, partitions: Collection[TopicPartition]) -> Steps[None]:
-        """Delete the owners of partitions, then the registration, so that other members find the partitions free."""
+        """Delete the owner nodes of partitions, then the registration: other members then find the partitions free."""
         yield from self.release(partitions)
         known = yield from stat_of(self._path)
         if known is not None and self._is_own(known):
             yield from delete(self._path)
 
     def watch(self, partitions: Collection[TopicPartition], watcher: Watcher) -> Steps[bool]:
-        """Watch the owners of partitions; return whether any of the partitions has no owner now."""
+        """Watch the owner nodes of partitions; return whether any of the partitions now has no owner."""
         outcomes = yield [Exists(self._owner(partition), watcher) for partition in sorted(partitions)]
         return any(found(outcome, Stat) is None for outcome in outcomes)
 
@@ -171,7 +172,7 @@ class Ownership:
         return Create(self._owner(partition), CONSUMER_OWNER.encode(str(thread)), CreateMode.EPHEMERAL)
 
 
-#: Codes which mean that a guarded deletion was partly done before, possibly by an operator: look again.
+#: Codes which mean that part of a guarded deletion was done before, possibly by an operator: the nodes are read again.
 _CHANGED: Final = frozenset({RegistryCode.BAD_VERSION, RegistryCode.NO_NODE})
 
 

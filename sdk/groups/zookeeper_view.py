@@ -1,8 +1,8 @@
-"""A member's view of its group in the registry: the members, their threads by topic, and the partitions of topics.
+"""A member's view of its group in the registry: the members, their threads for each topic, and the topics' partitions.
 
-Each rebalance reads everything again, and each read sets the watches that report the next change. A registration that
-is damaged, or asks for absurd numbers of threads, is logged and counts as one without topics, since a single program
-must not stop the others.
+Everything is read again in each rebalance, and each read sets the watches that report the next change. A registration
+that is damaged, or asks for absurd numbers of threads, is logged and treated as one without topics, since a single
+program must not stop the others.
 
 Source: `TopicCount`, `AssignmentContext`, `ZkUtils.getConsumersPerTopic` in Apache Kafka 1.1.
 """
@@ -23,10 +23,10 @@ from kafkawire.sdk.registry.steps import ATTEMPTS_MAX, Steps, found, list_childr
 
 __all__ = ["STATIC", "GroupView", "read_group", "topics_of"]
 
-#: The word in a registration that lists topic names.
+#: The word that a registration contains if it lists topic names.
 STATIC: Final = "static"
 
-#: The maximum number of threads of one member, over all its topics. Kafka has no limit; a thread is one stream of a
+#: The maximum number of one member's threads, over all its topics. Kafka has no limit; a thread is one stream of a
 #: program.
 THREADS_MAX: Final = 100_000
 
@@ -40,8 +40,8 @@ class GroupView(NamedTuple):
     Attributes:
         members: the ids of all members.
         threads: the threads that read each topic, `[topic][thread]`.
-        partitions: the partition numbers of the topics that matter to the reader, `[topic][partition]`; empty for a
-            topic that does not exist.
+        partitions: the partition numbers of the topics relevant to the reader, `[topic][partition]`; empty for a topic
+            that does not exist.
         has_brokers: whether a broker is alive.
     """
 
@@ -65,10 +65,10 @@ def read_group(
     Args:
         group_id: the group.
         consumer_id: the member that reads the group.
-        watcher: called when a member or a broker comes or goes, or a topic that matters changes; if a member has a
-            filter, also for any new topic.
+        watcher: called when a member or a broker appears or disappears, or when a relevant topic changes; if a member
+            has a filter, also for any new topic.
         on_damage: called for each node that is left out.
-        reads_all_topics: whether all topics of the group matter, or just those of the reading member.
+        reads_all_topics: whether all topics of the group are relevant, or just those of the reading member.
         excludes_internal: whether filters leave out Kafka's own topics.
     """
     brokers, members = yield from together(_await_children(path, watcher) for path in _folders(group_id))
@@ -125,12 +125,12 @@ def topics_of(
         chosen = TopicFilter(expression, FilterKind(registration.pattern), excludes_internal=excludes_internal)
         topics = {topic: count for topic in known if chosen.accepts(topic)}
     if any(count < 1 for count in topics.values()) or sum(topics.values()) > THREADS_MAX:
-        raise EncodeError("threads", f"expected at least one for each topic, and {THREADS_MAX} at most together")
+        raise EncodeError("threads", f"expected at least one for each topic, and at most {THREADS_MAX} in total")
     return topics
 
 
 def _is_filter(registration: ConsumerRegistration) -> bool:
-    """Return whether a member has a filter; Kafka treats any other word as a registration by names."""
+    """Return whether a member has a filter; Kafka treats a registration with any other word as one by names."""
     return bool(registration.subscription) and registration.pattern in {kind.value for kind in FilterKind}
 
 

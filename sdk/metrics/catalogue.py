@@ -1,8 +1,8 @@
-"""The catalogue of a client's metrics: their meanings, and the groups and names, which are those of Kafka's clients.
+"""The catalogue of a client's metrics: their meanings, groups and names, the last two as in Kafka's clients.
 
 A row stands for one name, or for several names with the same stem: "record-send" with rate and total means
 `record-send-rate` and `record-send-total`. Sensors are created from these rows, so every metric is described here;
-docs/observability.md has the table for users.
+docs/observability.md contains the table for users.
 
 Source: Apache Kafka documentation, "Monitoring": producer, consumer and common client metrics.
 """
@@ -49,7 +49,7 @@ CONSUMER: Final = "consumer-metrics"
 FETCH: Final = "consumer-fetch-manager-metrics"
 COORDINATOR: Final = "consumer-coordinator-metrics"
 
-#: The maximum number of topics with separate metrics; a client counts further topics only in its totals.
+#: The maximum number of topics with separate metrics; a client includes further topics only in its totals.
 TOPICS_MAX: Final = 400
 
 _SUMS: Final = (Stat.RATE, Stat.TOTAL)
@@ -58,7 +58,7 @@ _GAUGE: Final = (Stat.GAUGE,)
 _PER_TOPIC: Final = ("topic",)
 _PER_PARTITION: Final = ("topic", "partition")
 
-#: How long an application waits in each method, not counting failures, as in Kafka's producer.
+#: How long an application waits in each method, excluding calls that fail, as in Kafka's producer.
 _TRANSACTIONS: Final = (
     ("txn-init-time-ns", "ns in `start` of a producer with a `transactional_id`"),
     ("txn-begin-time-ns", "ns in `begin_transaction`"),
@@ -167,7 +167,7 @@ def _families() -> Iterator[Family]:
     yield Family(COORDINATOR, "assigned-partitions", _GAUGE, "partitions that this consumer reads")
 
 
-#: Families by group, stem and tag keys.
+#: Families, keyed by group, stem and tag keys.
 METRICS: Final[Mapping[tuple[str, str, tuple[str, ...]], Family]] = {
     (family.group, family.stem, family.tags): family for family in _families()
 }

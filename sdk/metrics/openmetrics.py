@@ -1,4 +1,4 @@
-"""Format the metrics of clients as OpenMetrics text, which Prometheus and similar tools read.
+"""Format the metrics of clients as OpenMetrics text, for Prometheus and similar tools.
 
 `producer-metrics` / `record-send-total` becomes `kafka_producer_record_send_total{client_id="…"}`. Totals are counters;
 everything else is a gauge.
@@ -18,7 +18,7 @@ from kafkawire.sdk.metrics.names import MetricName
 
 __all__ = ["CONTENT_TYPE", "Measured", "openmetrics"]
 
-#: The content type for the header of an HTTP response.
+#: The content type for the headers of an HTTP response.
 CONTENT_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 _TOTAL: Final = "_total"

@@ -1,6 +1,6 @@
 """The metrics of one client: sensors that record values, and gauges that are computed when they are read.
 
-A sensor takes up to a microsecond per value, so machines record per batch and per request, never per record.
+Recording a value takes up to a microsecond, so machines record values per batch and per request, never per record.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Registry:
         self._sources: list[Callable[[int], Iterable[tuple[MetricName, float]]]] = []
 
     def sensor(self, group: str, *stems: str, tags: Tags = ()) -> Sensor:
-        """Return the sensor shared by some families, which is the same for every call.
+        """Return the sensor shared by some families; calls with the same arguments return the same sensor.
 
         Args:
             group: see `catalogue`.

@@ -1,8 +1,8 @@
 """A sensor, which records values and provides their sum, rate, average and maximum, in total or over the last minute.
 
 The last minute consists of two 30-second windows, the current and the previous one, as in Kafka's own clients
-(`metrics.num.samples`, `metrics.sample.window.ms`), so that the numbers are comparable. One thread records; others may
-read at any time.
+(`metrics.num.samples`, `metrics.sample.window.ms`), so the numbers are comparable. One thread records; others may read
+at any time.
 
 Source: Apache Kafka, `SampledStat`, `Rate`, `Avg`, `Max`.
 """
@@ -56,28 +56,28 @@ class Sensor:
             self._maximum = value
 
     def rate(self, now_ms: int) -> float:
-        """Return the sum of the last minute, per second."""
+        """Return the sum over the last minute, per second."""
         windows, seconds = self._recent(now_ms)
         return sum(window.total for window in windows) / seconds
 
     def count_rate(self, now_ms: int) -> float:
-        """Return the number of values of the last minute, per second."""
+        """Return the number of values in the last minute, per second."""
         windows, seconds = self._recent(now_ms)
         return sum(window.values for window in windows) / seconds
 
     def average(self, now_ms: int) -> float:
-        """Return the average of the last minute; NaN if there were no values."""
+        """Return the average over the last minute; NaN if there were no values."""
         windows, _ = self._recent(now_ms)
         count = sum(window.values for window in windows)
         return sum(window.total for window in windows) / count if count else nan
 
     def maximum(self, now_ms: int) -> float:
-        """Return the highest value of the last minute; NaN if there were none."""
+        """Return the highest value in the last minute; NaN if there were none."""
         windows, _ = self._recent(now_ms)
         return max((window.maximum for window in windows if window.values), default=nan)
 
     def _begin(self, now_ms: int) -> None:
-        """Begin a window; the previous one counts until it is a minute old."""
+        """Begin a window; the previous one is included until it is a minute old."""
         self._former = self._present()
         self._begun_ms, self._maximum = now_ms, -inf
         self._count_before, self._total_before = self.count, self.total
@@ -90,8 +90,8 @@ class Sensor:
     def _recent(self, now_ms: int) -> tuple[list[_Window], float]:
         """Return the windows of the last minute and their duration in seconds.
 
-        Before the first window is full, a whole window is added to the time, so that a burst at the start does not
-        appear as a high rate.
+        Before the first window is full, a whole window is added to the time, so a burst at the start does not appear as
+        a high rate.
         """
         windows = [self._present()]
         if self._former is not None:

@@ -1,8 +1,9 @@
-"""The record accumulator, which an application's threads share with the sender.
+"""The record accumulator, shared by an application's threads and the sender.
 
 `send` puts a record into the open batch of its partition. Through `news`, the sender learns about partitions with new
-or full batches, and about records whose topic is not known yet. There is no lock, because a signal handler or a
-finalizer can interrupt a thread anywhere here, and then wait for the sender (docs/decisions/0035-no-locks.md).
+or full batches, and about records whose topic is not known yet. There is no lock: a signal handler or a finalizer can
+interrupt a thread anywhere in this module and then wait for the sender, which would be blocked if that thread held a
+lock (docs/decisions/0035-no-locks.md).
 
 Source: Apache Kafka, `RecordAccumulator`, `BuiltInPartitioner`; KIP-480, KIP-794 (sticky and adaptive partitions).
 """
@@ -51,15 +52,15 @@ class Accumulator:
         options: limits and timeouts.
         backoff: the pauses between attempts to send a batch.
         clock: returns the time.
-        has_leader: returns whether a partition of a topic has a leader.
-        wake: makes the sender look at the news.
+        has_leader: returns whether a given partition of a topic has a leader.
+        wake: makes the sender process `news`.
 
     Attributes:
         appender: appends records to open batches.
-        news: partitions where a batch was opened, or whose oldest batch is full, and records that wait for their topic.
+        news: partitions with a newly opened batch or a full oldest batch, and records that are waiting for their topic.
         term: increases with each transaction; records of one transaction are never sent in the next.
-        unobserved: the first error of a record whose delivery the application has not looked at.
-        failed: the first outcome that has ended with an error since this attribute was last read and reset.
+        unobserved: the first failed outcome that the application has not checked through a delivery.
+        failed: the first outcome to fail since this attribute was last read and reset.
     """
 
     def __init__(
@@ -92,13 +93,13 @@ class Accumulator:
 
     @property
     def bytes_held(self) -> int:
-        """The bytes of all records; at most `buffer_memory`, except while held records move into batches."""
+        """The size in bytes of all records; at most `buffer_memory`, except while held records move into batches."""
         return self._memory.taken_bytes
 
     # The application's side.
 
     def take(self, record: Held, number: int) -> tuple[Outcome, int]:
-        """Put a record into a batch, or hold it while its topic is unknown; see `Owner.take`.
+        """Put a record into a batch, or hold it until its topic is known; see `Owner.take`.
 
         Raises:
             BufferFull: `buffer_memory` is used up.
@@ -108,7 +109,7 @@ class Accumulator:
         if BATCH_HEADER_BYTES + record.bound_bytes > self._largest_bytes:
             name = "max_request_size" if self._largest_bytes == self._options.max_request_size else "buffer_memory"
             raise RecordTooLarge(
-                f"the record may take {record.bound_bytes} bytes, but {name}={self._largest_bytes} leaves "
+                f"the record may take {record.bound_bytes} bytes, but {name}={self._largest_bytes} leaves room for "
                 f"{self._largest_bytes - BATCH_HEADER_BYTES}"
             )
         try:
@@ -165,14 +166,14 @@ class Accumulator:
         return outcome
 
     def _current_term(self) -> int:
-        """Return the term that currently accepts records, or raise the reason why none does."""
+        """Return the current term, or raise the reason why no records are accepted."""
         term = self.term
         if self.appender.refusal is not None:
             raise self.appender.refusal.again()
         return term
 
     def _hold(self, record: Held, term: int) -> tuple[ProducerTopic, int]:
-        """Hold a record, with an outcome, until its topic or partition is known, unless it is already known.
+        """Give a record an outcome and hold it until its topic and partition are known; do neither if they already are.
 
         Returns:
             The topic and its number of partitions.
@@ -196,7 +197,7 @@ class Accumulator:
         return topic, partitions
 
     def _arrived(self, record: Held) -> tuple[ProducerTopic, int]:
-        """Leave a record waiting where the sender finds it, unless its topic now has the partition."""
+        """Leave a record in the topic's arrivals for the sender, unless the topic now has the partition."""
         while True:
             topic = self.topics.get(record.topic) or self.topics.setdefault(record.topic, ProducerTopic(record.topic))
             arrivals: Arrivals | None = topic.arrivals  # read before `partitions`, which is set first
@@ -210,12 +211,12 @@ class Accumulator:
                 partitions, arrivals = end
 
     def _choose(self, topic: ProducerTopic, record: Held, count: int) -> int:
-        """Choose the partition of a record from its content."""
+        """Choose the partition for a record by its content."""
         if record.partition is not None:
             return checked_partition(record.topic, record.partition, count)
         partitioner = self._options.partitioner
         if partitioner == ROUND_ROBIN:
-            start = next(topic.round_robin)  # in one step, because other threads also send
+            start = next(topic.round_robin)  # in a single step, because other threads send too
             numbers = ((start + step) % count for step in range(count))
             return next((number for number in numbers if self._has_leader(topic.name, number)), start % count)
         if record.key is None:
@@ -234,8 +235,8 @@ class Accumulator:
     ) -> tuple[Outcome, int] | None:
         """Put a record into the open batch of its partition, or into a new one.
 
-        Even if other threads or handlers intervene, only the latest batch of a partition can be open, and a new batch
-        only follows a closed one, so a thread's records stay in order.
+        Even if other threads or signal handlers run in between, only the latest batch of a partition can be open, and a
+        new batch is opened only after that one is closed, so a thread's records stay in order.
 
         Returns:
             The outcome of the batch and the record's index in it; None if the open batch belongs to a later term.
@@ -279,7 +280,7 @@ class Accumulator:
         *,
         is_held: bool,
     ) -> ProducerBatch | None:
-        """Open a batch with a record in it; return None if another batch was opened meanwhile."""
+        """Open a batch with a record in it; return None if another batch was opened first."""
         needed_bytes = BATCH_HEADER_BYTES + record.bound_bytes
         options = self._options
         limit_bytes = max(options.batch_size, needed_bytes)
@@ -288,7 +289,7 @@ class Accumulator:
         try:
             queue = topic.queues.setdefault(queue.partition.partition, queue)
             now_ms = self._clock()
-            # The time limit of a record that waited for its topic counts from its arrival.
+            # The time limit of a record that waited for its topic runs from its arrival.
             created_ms = record.created_ms if is_held else now_ms
             builder = BatchBuilder(limit_bytes, options.compression, level=self._level)
             opened = self.new_batch(queue, builder, limit_bytes, created_ms, term=term)
@@ -314,7 +315,7 @@ class Accumulator:
         batch.is_told = True
 
     def _close_full(self, topic: ProducerTopic, batch: ProducerBatch) -> None:
-        """Close a full batch; the next one takes all its memory up front, as growing later costs as much as a batch."""
+        """Close a full batch; the next one takes all its memory at once, because growing costs as much as opening."""
         if batch.close():
             batch.is_full = True
             topic.shown_closed(batch)
@@ -322,7 +323,7 @@ class Accumulator:
             self._tell(batch.queue)
 
     def _stick(self, topic: ProducerTopic) -> int:
-        """Return the current partition for records without a key; each partition in turn gets a batch's worth."""
+        """Return the current partition for records without a key; it changes after each batch's worth of records."""
         number = topic.sticky_partition
         if topic.sticky is not None:
             return number
@@ -347,7 +348,7 @@ class Accumulator:
         order: tuple[int, ...] | None = None,
         term: int = 0,
     ) -> ProducerBatch:
-        """Return a new batch whose time limit counts from `created_ms`; it comes last unless an `order` is given."""
+        """Return a new batch whose time limit runs from `created_ms`; it is ordered last unless an `order` is given."""
         if order is None:
             order = (next(self._numbers),)
         attempts = Attempts(self._backoff, created_ms + self._options.delivery_timeout_ms, self._options.retries)
@@ -398,18 +399,18 @@ class Accumulator:
         return self._memory.take(needed_bytes, wished_bytes)
 
     def _give_grants(self, batch: ProducerBatch) -> None:
-        """Give back the memory by which a batch grew; each grant is given back once, even if several threads try."""
+        """Return the memory by which a batch grew; each grant is returned only once, even if several threads try."""
         while batch.grants:
             with suppress(IndexError):
                 self.release(batch.grants.pop())
 
     def _tell(self, what: PartitionQueue | Held) -> bool:
-        """Tell the sender about news; return whether the sender will read it."""
+        """Give the sender news; return whether the sender will read it."""
         self.news.append(what)
         if self._is_deaf:
             try:
                 self.news.remove(what)
-            except ValueError:  # the sender read it before it ended
+            except ValueError:  # the sender read the news before it ended
                 return True
             return False
         self._wake()
@@ -448,11 +449,11 @@ class Accumulator:
             batch.queue.usual_bytes = used_bytes
 
     def outdated(self, term: int) -> KafkaWireError | None:
-        """Return the error of a record from an earlier term; None for a record of the current term."""
+        """Return the error for a record from an earlier term; None for a record from the current term."""
         return None if term == self.term else self._term_error
 
     def forget(self, name: str) -> None:
-        """Make the next record of a topic wait until the topic is known again."""
+        """Make the topic's next record wait until the topic is known again."""
         topic = self.topics[name]
         topic.partitions = 0
         topic.sticky = None
@@ -478,7 +479,7 @@ class Accumulator:
         moved: Callable[[Outcome, Outcome], None],
         ended: Callable[[Outcome], None],
     ) -> None:
-        """Put the records that waited for a topic into batches, then admit other records, which keeps the order.
+        """Put the records that waited for a topic into batches before admitting other records, to preserve the order.
 
         A record for a missing partition keeps waiting: the partition may be so new that not every broker knows it.
 
@@ -557,13 +558,13 @@ class Accumulator:
         self.refused(record, error)
 
     def note_failure(self, outcome: Outcome) -> None:
-        """Remember the first failure, for the end of a transaction and, if it stays unobserved, for `flush`."""
+        """Remember the first failure, for the end of a transaction and, if nobody has checked it, for `flush`."""
         self.failed = self.failed or outcome
         if self.unobserved is None or self.unobserved.observed:
             self.unobserved = outcome
 
     def end_term(self, error: KafkaWireError) -> None:
-        """Begin the next term; records of earlier terms that the sender has not read yet fail with the error."""
+        """Begin the next term; records of earlier terms that the sender has not seen yet fail with the error."""
         self._term_error = error
         self.term += 1
 
@@ -576,7 +577,7 @@ class Accumulator:
             self.appender.refusal = self._closed
 
     def refuse_all(self, error: KafkaWireError) -> None:
-        """Accept no more records and no more news; a record that is not in the news is never sent."""
+        """Stop accepting records and news; a record that is not yet in the news is never sent."""
         self._closed = self._closed or error
         self.appender.refusal = self.appender.refusal or error
         for topic in list(self.topics.values()):

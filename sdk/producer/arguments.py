@@ -43,7 +43,7 @@ MAX_RECORD_OVERHEAD_BYTES = 5 + 10 + 5 + 5 + 5 + 5 + 1
 MAX_HEADER_OVERHEAD_BYTES = 5 + 5
 
 #: Stands in for the partition number of a record with neither a key nor a partition: it goes to the same partition as
-#: the last such record, until that partition has a batch's worth.
+#: the previous such record until that partition has received a batch's worth.
 FILL_ONE_AFTER_THE_OTHER = -1
 #: Stands in for a partition number that must still be chosen from the record's content.
 TO_BE_CHOSEN = -2
@@ -52,15 +52,15 @@ timestamp = checked_time
 
 
 class Held:
-    """A record that is not in a batch yet, with its checked content.
+    """A record whose content has been checked, but which is not in a batch yet.
 
     Args:
         topic: the record's destination.
         key, value: bytes or None.
         headers: pairs of a name and bytes.
-        partition: None to choose it; the topic may turn out not to have this partition.
+        partition: the partition, which the topic may turn out not to have; None to choose one.
         timestamp_ms: milliseconds since the epoch.
-        bound_bytes: the maximum number of bytes that the record takes in a batch.
+        bound_bytes: the maximum number of bytes that the record can take up in a batch.
 
     Raises:
         LocalProtocolError: the partition number is invalid for any topic.
@@ -112,7 +112,7 @@ class PartitionerFailed(Exception):
     """The user's partitioner returned no valid partition.
 
     Args:
-        reason: the reason, as part of the error message.
+        reason: the error to raise or to settle the record with.
     """
 
     def __init__(self, reason: LocalProtocolError) -> None:
@@ -121,7 +121,7 @@ class PartitionerFailed(Exception):
 
     @classmethod
     def of(cls, key: bytes, error: BaseException) -> Self:
-        """Return the failure for a record's key and an exception that the partitioner raised."""
+        """Return the failure for an exception that the partitioner raised for a record's key."""
         what = f"{quoted(key, 100)}: {quoted(error, 200)}"
         return cls(LocalProtocolError(f"the partitioner returned no valid partition for key {what}"))
 
@@ -158,13 +158,13 @@ def checked_values(given: object) -> Iterator[Any]:
         LocalProtocolError: the argument is a single value, or not iterable.
     """
     if isinstance(given, str | bytes | bytearray | memoryview | Mapping) or not isinstance(given, Iterable):
-        reason = f"expected several values, got {quoted(given, 100)}; pass a single one to send, or in a list"
+        reason = f"expected an iterable of values, got {quoted(given, 100)}; use send for a single value"
         raise LocalProtocolError(f"values: {reason}")
     return iter(given)
 
 
 def checked_partition(topic: str, partition: object, count: int) -> int:
-    """Check and return the number of an existing partition of a topic.
+    """Check and return a partition number that a topic has.
 
     Raises:
         LocalProtocolError: the topic has no such partition, or the argument is not an integer.
@@ -176,7 +176,7 @@ def checked_partition(topic: str, partition: object, count: int) -> int:
 
 
 def wanted_partition(topic: object, partition: object) -> int:
-    """Check and return the number of a partition that an unknown topic could have.
+    """Check and return a partition number that an unknown topic could have.
 
     Raises:
         LocalProtocolError: the number or the topic's name is invalid.
@@ -187,7 +187,7 @@ def wanted_partition(topic: object, partition: object) -> int:
 
 
 def is_absent(partition: object, count: int) -> bool:
-    """Return whether a record must wait for metadata of its topic, or of a partition that may have been added.
+    """Return whether a record must wait for metadata, because its topic is unknown or its partition may be new.
 
     Args:
         partition: the record's partition, not checked yet; None for any.
@@ -199,12 +199,12 @@ def is_absent(partition: object, count: int) -> bool:
 def contents(
     values: Iterator[Any], limit: int, are_plain: Callable[[list[Any]], bool] | None
 ) -> tuple[list[Any], Exception | None]:
-    """Return the next values, and the error that ended them, if any; values before the error are sent.
+    """Return the next values, and the error that stopped the iteration, if any; values before the error are sent.
 
     Args:
         values: the remaining values.
         limit: the maximum number of values to return.
-        are_plain: the engine's check that values are bytes or None; None leaves them to a serializer.
+        are_plain: the engine's check that values are bytes or None; None if a serializer handles them.
     """
     found: list[Any] = []
     error: Exception | None = None

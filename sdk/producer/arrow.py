@@ -1,7 +1,7 @@
 """Turn the Arrow columns of `Producer.send_arrow` into buffers that the engines read row by row.
 
 Keys and values are read in place; Arrow first converts all types except binary with 32-bit offsets. With the extension,
-no Python object is created per record. This needs pyarrow.
+no Python object is created per record. This module needs pyarrow.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ __all__ = ["ArrowRows", "arrow_rows", "at_row"]
 _ROWS: Final = 65_536
 #: Bytes per conversion; 32-bit offsets can address twice as many.
 _BYTES: Final = 2**30
-#: The replacement for a null number.
+#: What replaces a null partition number or timestamp.
 NO_PARTITION: Final = -(2**31)
 NO_TIMESTAMP: Final = -(2**63)
 
 
 class ArrowRows:
-    """Some rows of a table.
+    """A chunk of a table's rows.
 
     Args:
         batch: the rows.
-        first: the number of the first row in the table.
+        first: the index of the first of these rows in the table.
         columns: the column to read for each argument of `send_arrow`.
 
     Attributes:
@@ -41,8 +41,9 @@ class ArrowRows:
         values, keys: byte strings; None if there is no such column.
         value_shift, key_shift: the position of row 0 in the values and keys.
         partition: the partition of all rows; None if they differ or must be chosen.
-        partitions: the partition of each row, `NO_PARTITION` to choose it; None if there is no such column.
-        timestamps: the timestamp of each row in ms, `NO_TIMESTAMP` for now; None if there is no such column.
+        partitions: the partition of each row, `NO_PARTITION` where one must be chosen; None if there is no such column.
+        timestamps: the timestamp of each row in ms, `NO_TIMESTAMP` for the current time; None if there is no such
+            column.
         headers: the headers of each row; None if there is no such column.
     """
 
@@ -108,7 +109,7 @@ def arrow_rows(table: object, **columns: str | int | None) -> Iterator[ArrowRows
 
 
 def at_row(error: KafkaWireError, row: int) -> KafkaWireError:
-    """Return an error of `send` with the row number added."""
+    """Return an error raised by `send`, with the row number added."""
     if isinstance(error, EncodeError):
         return EncodeError(f"row {row}, {error.path}", error.reason)
     if isinstance(error, RecordTooLarge | LocalProtocolError) and not isinstance(error, Closed):
@@ -134,12 +135,12 @@ def _batches(pyarrow: Any, table: Any) -> Iterator[pyarrow.RecordBatch]:
 
 def _column(batch: pyarrow.RecordBatch, name: object) -> pyarrow.Array:
     if name not in batch.schema.names:
-        raise EncodeError(f"column {name!r}", f"there is none; the columns are {', '.join(batch.schema.names)}")
+        raise EncodeError(f"column {name!r}", f"not found; the table has {', '.join(batch.schema.names)}")
     return batch.column(name)
 
 
 def _binary(batch: pyarrow.RecordBatch, what: str, name: object) -> tuple[BinaryColumn | None, int]:
-    """Return a column of byte strings and the position of its first row: Arrow's validity bits can start anywhere."""
+    """Return a column of byte strings and its first row's position, since Arrow's validity bits can start anywhere."""
     if name is None:
         return None, 0
     import pyarrow
@@ -154,7 +155,7 @@ def _binary(batch: pyarrow.RecordBatch, what: str, name: object) -> tuple[Binary
     if types.is_large_binary(kind) or types.is_large_string(kind) or str(kind) in ("binary_view", "string_view"):
         array = array.cast(pyarrow.binary())
     elif not (types.is_binary(kind) or types.is_string(kind)):
-        reason = f"is {kind}; a {what} is binary or text: cast it as your readers expect it"
+        reason = f"is {kind}, but a {what} must be binary or text: cast the column as your consumers expect"
         raise EncodeError(f"column {name!r}", reason)
     validity, offsets, data = array.buffers()
     shift = array.offset % 8
@@ -185,7 +186,7 @@ def _numbers(batch: pyarrow.RecordBatch, first: int, name: object, kind: Any, nu
     except pyarrow.ArrowInvalid as error:
         numbers = enumerate(array.to_pylist(), first)
         row, number = next((row, each) for row, each in numbers if each is not None and not null <= each < -null)
-        raise EncodeError(f"row {row}, column {name!r}", f"{number} is not within {null} and {-null - 1}") from error
+        raise EncodeError(f"row {row}, column {name!r}", f"{number} is not between {null} and {-null - 1}") from error
     return _bytes(array, kind.bit_width // 8)
 
 

@@ -1,8 +1,8 @@
 """Keep an exact count of the `buffer_memory` in use, from any thread, without a lock.
 
 A thread that is interrupted while it holds a lock blocks all others until its signal handler returns, or forever if the
-handler waits for one of them. So the count is the position of a `BytesIO`, which C code moves in one uninterruptible
-step. Nothing is ever written to it.
+handler waits for one of them. Therefore the count is kept as the position of a `BytesIO`, which C code moves in one
+uninterruptible step. Nothing is ever written to the `BytesIO`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class BufferMemory:
             room_bytes = self._limit_bytes - self._taken.tell()
             if needed_bytes > room_bytes:
                 raise BufferFull(
-                    f"{self._limit_bytes - room_bytes} bytes are not acknowledged yet, and {needed_bytes} more exceed "
+                    f"{self._limit_bytes - room_bytes} bytes are not acknowledged yet, and {needed_bytes} more "
+                    f"would exceed "
                     f"buffer_memory={self._limit_bytes}; wait with producer.drain() and send again, or use send_many"
                 )
             taken_bytes = min(wished_bytes, room_bytes)

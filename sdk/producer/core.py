@@ -42,14 +42,14 @@ def machines(
     fraction: Callable[[], float],
     wake: Callable[[], None],
 ) -> tuple[Accumulator, ProducerIdentity, Sender, Transactions | None]:
-    """Return a producer's connected state machines, which do no I/O; the last one handles transactions, if any.
+    """Return a producer's connected state machines, which do no I/O; the last is None if there are no transactions.
 
     Args:
         options: the checked options.
         router: the client's router.
         clock: returns the driver's time.
         fraction: returns a random number in [0, 1).
-        wake: makes the driver take a turn.
+        wake: makes the driver run the machines.
     """
     backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms, fraction)
 
@@ -118,8 +118,8 @@ class ProducerCore:
     async def rest(self) -> None:
         """Yield to the driver if it has work to do, and to the rest of the event loop every millisecond.
 
-        A caller that sends in a tight loop would keep both from running; an iteration of the event loop costs as much
-        as 100 records.
+        A caller that sends in a tight loop would keep both from running. The event loop runs only every millisecond
+        because one of its iterations costs as much as sending 100 records.
         """
         now_ms = monotonic_ms()
         if self.client.driver.is_scheduled or now_ms != self._rested_ms:
@@ -141,13 +141,13 @@ class ProducerCore:
         return self._times.measured("begin", self.client.driver.ask(self._transactional().begin))
 
     def transaction_ended(self) -> Promise[None]:
-        """Wait for up to `api_timeout_ms` until the transaction that is being ended has ended."""
+        """Wait up to `api_timeout_ms` until the transaction that is being ended has ended."""
         transactions, limit_ms = self._transactional(), self._options.api_timeout_ms
         ended: Promise[None] = self.client.driver.ask(partial(transactions.await_end, limit_ms))
         return self._times.measured("begin", ended)
 
     async def prepare(self, timeout_ms: int | None) -> PreparedTransaction | None:
-        """Store all records of the open transaction and leave it open; from now on records are rejected."""
+        """Store all records of the open transaction and leave it open; new records are rejected."""
         transactions, limit_ms = self._transactional(), self._limit_ms(timeout_ms)
         self.accumulator.refuse(OUTSIDE)
         prepared: Promise[None] = self.client.driver.ask(partial(transactions.prepare, limit_ms))
@@ -155,14 +155,14 @@ class ProducerCore:
         return transactions.prepared()
 
     def commit(self, timeout_ms: int | None) -> Promise[None]:
-        """Commit the open transaction; from now on records are rejected."""
+        """Commit the open transaction; new records are rejected."""
         transactions, limit_ms = self._transactional(), self._limit_ms(timeout_ms)
         self.accumulator.refuse(OUTSIDE)
         ended: Promise[None] = self.client.driver.ask(partial(transactions.commit, limit_ms))
         return self._times.measured("commit", ended)
 
     def abort(self, timeout_ms: int | None) -> Promise[None]:
-        """Abort the open transaction; from now on records are rejected."""
+        """Abort the open transaction; new records are rejected."""
         transactions, limit_ms = self._transactional(), self._limit_ms(timeout_ms)
         self.accumulator.refuse(OUTSIDE)
         ended: Promise[None] = self.client.driver.ask(partial(transactions.abort, limit_ms))
@@ -199,7 +199,7 @@ class ProducerCore:
         """Send buffered records or abort the transaction, then disconnect, because the producer was garbage-collected.
 
         Returns:
-            Whether there is anything to end.
+            Whether there is anything left to end.
         """
 
         async def last() -> None:
@@ -209,11 +209,11 @@ class ProducerCore:
         return self.client.let_go(last)
 
     def refuse(self, error: KafkaWireError) -> None:
-        """Reject records from now on; buffered ones are still sent."""
+        """Reject new records; buffered ones are still sent."""
         self.accumulator.refuse(error)
 
     def raise_unobserved(self) -> None:
-        """Raise the first error since the last call among records whose delivery the application has not looked at."""
+        """Raise the first error since the last call among records whose delivery the application has not checked."""
         outcome, self.accumulator.unobserved = self.accumulator.unobserved, None
         if outcome is not None and not outcome.observed:
             outcome.raise_error()

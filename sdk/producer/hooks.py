@@ -37,7 +37,7 @@ class OutgoingRecord(NamedTuple):
 
 
 class ProducerInterceptor:
-    """Called with every record that is sent and with its outcome; errors in its methods are only logged."""
+    """Called with every record that is sent and with its outcome; errors in its methods are logged and ignored."""
 
     def on_send(self, record: OutgoingRecord) -> OutgoingRecord:
         """Return the record to send; called by `send`, before the serializers.
@@ -120,5 +120,5 @@ def _serialized(what: str, serializer: Callable[[Any], Buffer | str | None] | No
         return serializer(given)
     except Exception as error:
         name = topic if isinstance(topic, str) else quoted(topic)
-        reason = f"the serializer refused {quoted(given, 100)} for topic {name}: {quoted(error, 200)}"
+        reason = f"the serializer failed on {quoted(given, 100)} for topic {name}: {quoted(error, 200)}"
         raise EncodeError(what, reason) from error

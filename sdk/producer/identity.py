@@ -4,9 +4,9 @@ An idempotent producer asks any broker for an id once, and raises the epoch itse
 coordinator, which ends the open transaction of an earlier producer with the same transactional id and fences that
 producer; only the coordinator raises the epoch.
 
-The router repeats the request for `timeout_ms`. This module decides what happens then: only an explicit refusal means
-that the cluster gives no ids. Any other error, such as a rejected login, can be temporary: after a pause, another
-series of attempts begins, while records wait.
+The router repeats the request for `timeout_ms`. This module decides what happens after that. Only an explicit refusal
+means that the cluster issues no ids. Any other error, such as a rejected login, can be temporary: after a pause,
+another series of attempts begins, while records wait.
 
 Source: Apache Kafka, `TransactionManager`, `Sender`; KIP-98 (InitProducerId), KIP-360 (epochs raised by the client).
 """
@@ -44,19 +44,19 @@ logger = logging.getLogger("kafkawire.producer")
 #: producer id.
 MAX_EPOCH: Final = 2**15 - 2
 
-#: From this epoch on, a coordinator may give another producer id instead of a higher epoch, since it may have raised
+#: From this epoch on, a coordinator may assign a new producer id instead of raising the epoch, since it may have raised
 #: the epoch twice.
 _LAST_EPOCHS: Final = MAX_EPOCH - 1
 
-#: The errors of a broker that gives no producer ids at all, or none to this user.
+#: The errors from a broker that issues no producer ids at all, or none to this user.
 _RULES_OUT: Final = frozenset({ErrorCode.UNSUPPORTED_VERSION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})
 
 
 class ProducerId(NamedTuple):
-    """The producer that a batch comes from, as brokers know it.
+    """The producer of a batch, as brokers know it.
 
     Attributes:
-        number: the id that the cluster gave.
+        number: the id assigned by the cluster.
         epoch: increases whenever the sequence numbers of a partition restart.
         is_transactional: whether the producer's batches belong to transactions.
     """
@@ -73,7 +73,7 @@ class ProducerIdentity:
         router: sends the requests.
         backoff: the pauses between series of attempts.
         timeout_ms: the time limit of one series of attempts, after which another follows.
-        wanted: True to require an id, False to use none, None to do without one if the cluster gives none.
+        wanted: True to require an id, False to use none, None to do without one if the cluster issues none.
         transactional_id: the producer's transactional id; None without transactions.
         transaction_timeout_ms: the time after which the coordinator aborts a transaction.
 
@@ -127,7 +127,8 @@ class ProducerIdentity:
         if self.enabled and self.current is None and not self._asking and self._refused is None:
             if now_ms < self._attempts.not_before_ms:
                 return
-            # Logging in again just for this might lock the user out, so only metadata and records do that.
+            # Logging in again just for an id might lock the user out, so only requests for metadata and records do
+            # that.
             if is_refusal(self.trouble) and not self._router.takes_calls(now_ms):
                 return
             self._ask(now_ms)
@@ -138,7 +139,7 @@ class ProducerIdentity:
         return not_before_ms if not_before_ms > now_ms else None
 
     def raise_epoch(self) -> bool:
-        """Move to the next epoch, or to another id after the last epoch; return whether the producer may do so."""
+        """Move to the next epoch, or to a new id after the last epoch; return whether the producer may do so."""
         if self._transactional_id is not None:
             return False
         if self.current is not None:
@@ -157,7 +158,7 @@ class ProducerIdentity:
         self.ready.fail(error)
 
     def _is_another(self, given: ProducerId) -> bool:
-        """Return whether the coordinator forgot the producer id and gave another one instead of a higher epoch."""
+        """Return whether the coordinator forgot the producer id and assigned a new one instead of raising the epoch."""
         replaced = self._replaced
         return replaced is not None and given.number != replaced.number and replaced.epoch < _LAST_EPOCHS
 
@@ -186,7 +187,7 @@ class ProducerIdentity:
         return InitProducerIdRequest(self._transactional_id, self._transaction_timeout_ms, number, epoch), version
 
     def _checked(self, response: InitProducerIdResponse) -> BrokerError | None:
-        """Return the error of a response; None if the response has an id."""
+        """Return the error in a response; None if the response has an id."""
         if response.error_code == ErrorCode.NONE:
             return None
         name = self._transactional_id
@@ -211,14 +212,14 @@ class ProducerIdentity:
         self.trouble = None
         self._attempts.succeeded()
         if self._is_another(given):
-            error = BrokerError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "the coordinator gave another producer id")
+            error = BrokerError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "the coordinator assigned another producer id")
             self.fail(forgotten(self._transactional_id or "", error))
         else:
             self.current = given
             self.ready.keep(None)
 
     def _is_final(self, error: KafkaWireError) -> bool:
-        """Return whether the producer will not get an id; a start that requires an id gives up on more errors."""
+        """Return whether the producer will get no id; more errors are final at startup if an id is required."""
         if self._transactional_id is not None:
             return not (error.retriable and self.ready.done)
         if isinstance(error, Closed) or _rules_out(error):
@@ -245,8 +246,8 @@ def _rules_out(error: KafkaWireError) -> bool:
 
 
 def _cannot(error: KafkaWireError) -> KafkaWireError:
-    """Return the error of a producer that requires idempotence."""
-    text = f"enable_idempotence=True: the cluster gives no producer id: {error}"
+    """Return the error for a producer that requires idempotence."""
+    text = f"enable_idempotence=True: the cluster issues no producer id: {error}"
     failure = UnsupportedVersion(text) if isinstance(error, UnsupportedVersion) else KafkaWireError(text)
     failure.__cause__ = error
     return failure

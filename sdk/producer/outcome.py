@@ -1,8 +1,8 @@
-"""The outcome of the records of a batch, which their deliveries refer to.
+"""The outcome of a batch's records, to which their deliveries refer.
 
-The driver settles an outcome once; any thread may wait for it, and nothing here takes a lock. An outcome does not hold
-the records, so a long-lived delivery keeps no batch alive. Records that move to other batches take their waiters with
-them.
+The driver settles an outcome once; any thread may wait for it, and nothing here takes a lock. An outcome does not refer
+to the records, so a long-lived delivery keeps no batch alive. Records that move to other batches take their waiters
+with them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ logger = logging.getLogger("kafkawire.producer")
 _NONE: Final[Mapping[int, KafkaWireError]] = MappingProxyType({})
 
 
-#: How many characters of an error the repr of a delivery shows.
+#: The maximum number of an error's characters shown in the repr of a delivery.
 _ERROR_CHARACTERS = 300
 
 
@@ -57,15 +57,15 @@ class Outcome:
     """The outcome of a batch, or of a record that is not in a batch yet.
 
     Args:
-        partition: the partition of the records, with number -1 while it is unknown.
+        partition: the records' partition; its number is -1 while it is unknown.
 
     Attributes:
         done: whether the outcome is settled.
         error: why the records were not stored.
-        record_errors: the errors of the records that the broker named, by index.
+        record_errors: the errors of individual records that the broker named, keyed by index.
         base_offset: the offset of the first record; -1 if unknown.
         log_append_time_ms: the broker's timestamp for all records; -1 if they keep their own.
-        observed: whether the application has looked at the outcome.
+        observed: whether the application has checked the outcome.
         places: the new place of each record; None while no record has moved.
     """
 
@@ -124,7 +124,7 @@ class Outcome:
             # One line per batch, because a callback that raises usually does so for every record.
             raised += not _told(callback, logs=not raised)
         if raised > 1:
-            logger.error("delivery callbacks raised for %d records of this batch in total", raised)
+            logger.error("delivery callbacks raised errors for %d records in this batch in total", raised)
 
     # The application's side: each method takes the index of a record.
 
@@ -136,7 +136,7 @@ class Outcome:
     def observe(
         self, index: int, timestamp_ms: int, callback: Callable[[RecordMetadata | None, KafkaWireError | None], object]
     ) -> None:
-        """Call `callback` in a copy of this context once the record is settled; its error stays unobserved."""
+        """Call `callback` in a copy of this context once the record is settled, without marking it as observed."""
         context = copy_context()
 
         def settled() -> None:
@@ -197,7 +197,7 @@ class Outcome:
         return outcome._error(place)
 
     def raise_error(self) -> None:
-        """Raise the error of the batch, or of the first record that the broker named."""
+        """Raise the error of the batch, or of the first record named by the broker."""
         outcome, _ = self.find(0)
         outcome.observed = True
         if outcome.error is not None:
@@ -230,7 +230,7 @@ class Outcome:
             settled = Latch()
             self.watch(index, settled.set)
             if not loop_watch.wait(settled, None if timeout_ms is None else timeout_ms / 1000):
-                raise RequestTimedOut(f"the record for {self.partition} is not settled after {timeout_ms} ms")
+                raise RequestTimedOut(f"the record for {self.partition} was not settled within {timeout_ms} ms")
         return self._metadata(index, timestamp_ms)
 
     def _check_process(self) -> None:
@@ -246,7 +246,7 @@ class Outcome:
         return outcome._stored(index, timestamp_ms)
 
     def _error(self, index: int) -> KafkaWireError | None:
-        """Return a copy of the error of a record that has not moved, for raising."""
+        """Return a copy of the error of a record that has not moved; the copy can be raised."""
         error = self.record_errors.get(index, self.error)
         return None if error is None else error.again()
 

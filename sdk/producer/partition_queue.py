@@ -1,7 +1,7 @@
 """The unsettled batches of one partition: waiting, or on their way to its leader.
 
-Any thread can open and fill batches; it links each one to the previous batch, and the sender gathers them by these
-links. Only the sender uses the rest of this module.
+Any thread can open and fill batches. It links each new batch to the previous one, and the sender gathers batches by
+following these links. The rest of this module is used only by the sender.
 
 Source: Apache Kafka, `ProducerBatch`, `RecordAccumulator`.
 """
@@ -41,10 +41,9 @@ class PartitionQueue:
         waiting: the batches to be sent, oldest first; the last one may be open.
         sequences: the partition's sequence numbers.
         on_wire: the batches whose request has no response yet.
-        due_ms: when to look at the partition again; -1 if only an event can change anything.
-        usual_bytes: the size of the last closed batch, or its limit if it was full; a guess at the size of the next
-            batch.
-        node_id: the leader that the partition is ready for; None while it is not ready.
+        due_ms: when to look at the partition again; -1 if only an event can change its state.
+        usual_bytes: the size of the last closed batch, or its limit if it was full; an estimate for the next batch.
+        node_id: the leader to which the partition is ready to send; None while it is not ready.
     """
 
     __slots__ = (
@@ -73,16 +72,16 @@ class PartitionQueue:
         self._latest: ProducerBatch | None = None
 
     def latest(self) -> ProducerBatch | None:
-        """Return the batch opened last, the only one that can still be open; can be called from any thread.
+        """Return the most recently opened batch, the only one that can still be open; any thread may call this.
 
-        Return None if there was none, or if it was closed and dropped.
+        Return None if no batch was ever opened, or if the last one was closed and dropped.
         """
         latest = known = self._latest
         following = self._first.next if known is None else known.link.next
         while following is not None:
             latest, following = following, following.link.next
         if latest is not known:
-            self._latest = latest  # only where the next search starts: another thread may have found a later batch
+            self._latest = latest  # just where the next search starts: another thread may have found a later batch
         return latest
 
     def follow(self, former: ProducerBatch | None, opened: ProducerBatch) -> bool:
@@ -137,10 +136,10 @@ class ProducerBatch(Batch):
 
     Args:
         queue: the queue of its partition.
-        order: sorts the batches of a producer by age.
+        order: the sort key for a producer's batches, by age.
         builder: holds the records.
-        attempts: the attempts to send the batch.
-        limit_bytes: the size beyond which another record goes into the next batch.
+        attempts: counts the attempts to send the batch.
+        limit_bytes: the size that another record must not exceed, or else it goes into the next batch.
         created_ms: when the first record was appended.
         term: the accumulator's term; the records are never sent in a later one.
 
@@ -149,10 +148,10 @@ class ProducerBatch(Batch):
         link: leads to the batch that was opened after it.
         is_told: whether the sender has been told about the batch.
         is_full: whether the batch was closed because a record did not fit.
-        grants: the buffer memory by which the batch has grown, grant by grant, until it is trimmed.
+        grants: the grants of buffer memory by which the batch has grown; empty once it is trimmed.
         kept_bytes: the buffer memory that the batch holds after it was trimmed.
         is_trimmed: whether the batch has given back the memory that it does not need.
-        producer: the producer id that its sequence number belongs to; None before it has one.
+        producer: the producer id to which its sequence number belongs; None before it has one.
         sequence: the sequence number of its first record; -1 before it has one.
         sealed_bytes: its size after compression when it was last sent.
         on_wire: whether a request that carries it has no response yet.

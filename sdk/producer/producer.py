@@ -46,8 +46,8 @@ __all__ = ["Producer", "Transaction", "prepare_transaction"]
 
 logger = logging.getLogger("kafkawire.producer")
 
-#: The number of records that `send_many` buffers before it yields, which takes about 0.1 ms with the extension and 2 ms
-#: without.
+#: The number of records that `send_many` buffers before it yields; buffering them takes about 0.1 ms with the extension
+#: and 2 ms without.
 _MANY = 1_000
 
 
@@ -60,7 +60,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
         servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`; the option
             `bootstrap_servers` can be used instead.
         key_serializer: converts a key to bytes or text; None to use keys as they are. `send` calls it if there is a
-            key, and raises the errors that it raises.
+            key, and raises `EncodeError` if it fails.
         value_serializer: the same for values; it is not called for None, which deletes a key.
         interceptors: called, in this order, with every record that is sent and with its outcome.
         network: how to connect to the brokers; None for TCP.
@@ -97,7 +97,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         core: ProducerCore | None = getattr(self, "_core", None)  # also None if the constructor raised
         if core is not None and self._closing is None and not is_finalizing() and core.let_go():
-            consequence = "its transaction is aborted" if core.is_transactional else "what it has buffered is sent"
+            consequence = "its transaction is aborted" if core.is_transactional else "its buffered records are sent"
             warn_unclosed(self, f"producer {self._options.client_id!r}", self._made_at, consequence)
 
     __reduce_ex__ = reduce_unstarted("producer", "_core")
@@ -130,7 +130,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
             ConnectFailed: none of the bootstrap servers can be reached.
             BrokerError: `transactional_id` is set, and the coordinator rejects it or its `transaction_timeout_ms`.
             RequestTimedOut: `transactional_id` is set, and its coordinator was not ready within `api_timeout_ms`.
-            UnsupportedVersion: `enable_idempotence=True`, and the cluster gives no producer ids.
+            UnsupportedVersion: `enable_idempotence=True`, and the cluster issues no producer ids.
             LocalProtocolError: the producer has already been started.
             Closed: the producer was closed, perhaps during this call; a closed producer cannot be started again.
         """
@@ -143,7 +143,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
         core = self._core = ProducerCore(self._options, self._network)
         try:
             await core.start()
-            if self._closing is not None:  # it was ready, but was closed before this resumed
+            if self._closing is not None:  # the producer was ready, but was closed before this coroutine resumed
                 raise Closed("the producer was closed while it was starting")
         except BaseException:
             self._core = None
@@ -156,8 +156,8 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
     async def close(self, *, flush: bool = True, timeout_ms: int | None = None) -> None:
         """Flush and disconnect; abort an open transaction, or wait for one that is being committed.
 
-        A second call while the first is running, for example from a signal handler, closes the producer within its own
-        limit, because it may have interrupted the first call.
+        A second call while the first is running, for example from a signal handler, uses its own limit to close the
+        producer, because it may have interrupted the first call.
 
         Args:
             flush: False to fail unacknowledged records with `Closed`.
@@ -217,7 +217,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
             value: the content; text is encoded as UTF-8. None deletes the key from a compacted topic.
             key: text is encoded as UTF-8; records with equal keys go to the same partition, in order. None for no key.
             headers: (name, value) pairs in order, or a mapping if names are unique; text is encoded as UTF-8.
-            partition: the partition number, from 0; None to choose it by the key or, without a key, to fill one batch
+            partition: the partition number, from 0; None to choose by the key or, without a key, to fill one batch
                 after another.
             timestamp_ms: milliseconds since the epoch; None for now.
             on_delivery: called with the delivery once it is settled, on the producer's event loop.
@@ -296,7 +296,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
                 if is_engine and not pairs and taken < len(chunk):
                     taken += accumulator.fill(topic, chunk[taken:], number, now_ms())
             count += taken
-            await self.drain()  # sends full batches, so that the buffer does not fill up and cause a wait
+            await self.drain()  # sends full batches, which keeps the buffer from filling up and causing a wait
             if refused is not None:
                 raise refused
             if len(chunk) < _MANY:
@@ -324,8 +324,8 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
             value: the column of values, binary or text; None for records without values.
             key: the column of keys, binary or text; None for no keys. Records with equal keys go to the same partition.
             headers: a column of lists of (name, value) structs, or of maps; None for no headers.
-            partition: a column of numbers, where null means to choose; or one partition for all rows; None to choose
-                (see `send`).
+            partition: a column of numbers, in which null means to choose; or one partition for all rows; None to choose
+                for every row (see `send`).
             timestamp_ms: a column of Arrow timestamps of any unit, or of integers in milliseconds since the epoch; null
                 means now, and None means now for all rows.
 
@@ -416,11 +416,11 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
         return Transaction(self, timeout_ms)
 
     async def begin_transaction(self) -> None:
-        """Begin a transaction, once the previous one has ended.
+        """Begin a transaction as soon as the previous one has ended.
 
         Raises:
             LocalProtocolError: a transaction is open, or there is no `transactional_id`.
-            RequestTimedOut: the previous transaction has not ended within `api_timeout_ms`.
+            RequestTimedOut: the previous transaction did not end within `api_timeout_ms`.
             ProducerFenced: another producer uses the `transactional_id`.
             KafkaWireError: another error has made transactions impossible.
         """
@@ -445,7 +445,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
         Raises:
             TransactionAborted: a record was not stored, or the offsets or the commit were rejected (see the cause); the
                 transaction was aborted.
-            RequestTimedOut: the transaction has not ended within the limit.
+            RequestTimedOut: the transaction did not end within the limit.
             ProducerFenced: another producer uses the `transactional_id`, and the transaction was aborted.
             LocalProtocolError: no transaction is open, or it is being aborted.
             KafkaWireError: another error has made transactions impossible.
@@ -472,7 +472,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
         """Commit offsets of a consumer's group with the open transaction.
 
         Args:
-            offsets: the offset of the next record to read, by partition.
+            offsets: the offset of the next record to read, keyed by partition.
             group: the result of `Consumer.group_metadata`, which must be called right after the records were read,
                 before anything else is awaited: if the group has rebalanced since, the offsets are rejected.
             timeout_ms: the limit, including retries; None for `api_timeout_ms`.
@@ -502,8 +502,8 @@ class Transaction:
     """Commit all records sent inside `async with producer.transaction()`, or none of them.
 
     The block commits at its end. If it raises or is cancelled, the transaction is aborted and the error propagates; if
-    the abort fails as well, that is logged, and the next transaction raises it. A commit that has begun is not undone:
-    if it is cancelled or exceeds its limit, it continues, the next transaction waits for it, and
+    the abort fails as well, its error is logged, and the next transaction raises that error. A commit that has begun is
+    not undone: if it is cancelled or exceeds its limit, it continues, the next transaction waits for it, and
     `Producer.commit_transaction` reports its outcome.
 
     Args:
@@ -545,7 +545,7 @@ async def prepare_transaction(
 ) -> PreparedTransaction | None:
     """Flush, and keep the producer's transaction open even after the producer is closed.
 
-    The producer accepts no more records. It may commit or abort the transaction itself, or be closed.
+    The producer accepts no more records. It can still commit or abort the transaction itself, or be closed.
 
     Args:
         producer: a producer with an open transaction.

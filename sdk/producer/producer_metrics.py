@@ -1,6 +1,6 @@
-"""Count what a producer sends, in total and by topic; the counting is done per batch and request, never per record.
+"""Count what a producer sends, in total and for each topic; counting happens per batch and request, never per record.
 
-The calls time how long an application waits for its transactions, as in Kafka's producer.
+As in Kafka's producer, the time that an application spends waiting for its transactions is also recorded.
 
 Source: Apache Kafka, `SenderMetricsRegistry`, `KafkaProducerMetrics`.
 """
@@ -27,7 +27,7 @@ _MS_NS: Final = 1_000_000
 
 
 class _TopicMetrics:
-    """The sensors of one topic or of the whole producer."""
+    """The sensors for one topic or for the whole producer."""
 
     __slots__ = ("bytes", "errors", "records", "retries")
 
@@ -41,7 +41,7 @@ class _TopicMetrics:
 
 
 class TransactionTimes:
-    """Record how long an application waits for its transactions, by operation.
+    """Record how long an application waits for each operation on its transactions.
 
     Args:
         registry: the client's registry.
@@ -125,7 +125,7 @@ class ProducerMetrics:
         self._splits.record(1, now_ms)
 
     def _topic(self, batch: ProducerBatch) -> _TopicMetrics:
-        """Return the sensors of a batch's topic; for topics beyond `TOPICS_MAX`, sensors that are never reported."""
+        """Return the sensors for a batch's topic; topics beyond `TOPICS_MAX` get sensors that are never reported."""
         name = batch.queue.partition.topic
         topic = self._topics.get(name)
         if topic is None:

@@ -1,4 +1,4 @@
-"""A producer's data about a topic, except the appender's open batches: queues, and records waiting for the topic."""
+"""What a producer keeps for a topic besides the appender's open batches: queues, and records waiting for the topic."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ProducerTopic(Topic):
     """A topic that records are sent to.
 
     Attributes:
-        queues: the queues of partitions that have had batches, by partition.
+        queues: the queues of partitions that have had batches, keyed by partition number.
         arrivals: collects the records that must wait until the topic or their partition is known.
         held: the records that the sender has taken from `arrivals`, oldest first.
         round_robin: the number of records distributed over the partitions in turn.
@@ -45,7 +45,7 @@ class ProducerTopic(Topic):
         return bool(self.held or len(self.arrivals))
 
     def gather(self) -> None:
-        """Take the records that have arrived; more can arrive meanwhile."""
+        """Take the records that have arrived; more can arrive in the meantime."""
         if len(self.arrivals):
             arrivals, self.arrivals = self.arrivals, Arrivals()
             self.held += arrivals.close(End(self.partitions, self.arrivals))
@@ -109,7 +109,7 @@ class End(NamedTuple):
 
     Attributes:
         partitions: the topic's number of partitions; 0 while unknown.
-        others: the arrivals that take records that must still wait; None if the topic was forgotten.
+        others: the arrivals for records that must keep waiting; None if the topic was forgotten.
     """
 
     partitions: int
@@ -119,9 +119,9 @@ class End(NamedTuple):
 class Arrivals:
     """Records that wait until their topic is known, in order of arrival; lock-free, for use from any thread.
 
-    The sender takes them by closing these arrivals and opening new ones. A record, or the end, takes the next place in
-    one atomic step (`dict.setdefault`). So either the sender takes a record or the record's thread sees the end, and no
-    record overtakes another.
+    The sender takes them by closing these arrivals and opening new ones. Records and the end each take the next place
+    in one atomic step (`dict.setdefault`). Therefore either the sender takes a record or the record's thread sees the
+    end, and no record overtakes another.
     """
 
     __slots__ = ("_places",)

@@ -22,7 +22,7 @@ from kafkawire.sdk.transport.driver_interface import Versions
 
 __all__ = ["Result", "produce_request", "results", "timed_out"]
 
-#: The maximum number of rejected records that the error of the other records names.
+#: The maximum number of rejected records named in the error for the other records.
 _REASONS_MAX = 3
 
 
@@ -32,12 +32,12 @@ class Result(NamedTuple):
     Attributes:
         batch: the batch that was sent.
         error: why the batch was not stored; None if it was.
-        record_errors: the errors of the rejected records, by index in the batch.
-        others: the error of all other records; None if it is the same as `error`.
+        record_errors: the errors of the rejected records, keyed by index in the batch.
+        others: the error for all other records; None if it is the same as `error`.
         base_offset: the offset of the first record, if the batch was stored.
         log_append_time_ms: the broker's timestamp; -1 if the records keep their own.
         log_start_offset: the partition's log start offset; -1 if the broker did not report it.
-        leader_moved: whether the response named a new leader, which the metadata now has.
+        leader_moved: whether the response named a new leader, which is now in the metadata.
     """
 
     batch: ProducerBatch
@@ -58,7 +58,7 @@ def produce_request(
     versions: Versions,
     transaction: TransactionPartitions | None = None,
 ) -> tuple[ProduceRequest, int]:
-    """Return one request with the batches of several partitions, and its version.
+    """Return one request that contains the batches of several partitions, and its version.
 
     Args:
         batches: the batches, at most one per partition.
@@ -66,7 +66,7 @@ def produce_request(
         acks: -1 for all in-sync replicas, 1 for the leader, 0 for none.
         timeout_ms: how long the leader waits for the replicas.
         versions: the versions that the broker supports.
-        transaction: the transaction that the batches belong to; None without a transaction.
+        transaction: the transaction to which the batches belong; None without a transaction.
     """
     partitions: dict[str, list[ProduceRequest.PartitionProduceData]] = {}
     topics: list[ProduceRequest.TopicProduceData] = []
@@ -95,8 +95,8 @@ def results(
     Args:
         response: the response to the request that carried the batches.
         batches: the batches that were sent.
-        names: the names of the topics in the request, by id: the metadata may have forgotten a topic meanwhile, for
-            example after a response from a broker that does not know it yet.
+        names: the names of the topics in the request, keyed by id; the metadata may have dropped a topic in the
+            meantime, for example after a response from a broker that does not know it yet.
         metadata: stores new leaders.
     """
     found = {
@@ -136,7 +136,7 @@ def _refused(batch: ProducerBatch, result: ProduceResponse.PartitionProduceRespo
     named = [f"record {index}{f': {reason}' if reason else ''}" for index, reason in sorted(reasons.items())]
     more = [f"{len(named) - _REASONS_MAX} more"] if len(named) > _REASONS_MAX else []
     text = "; ".join(named[:_REASONS_MAX] + more)
-    because = f"not stored, because the broker refused {len(named)} of {count} in its batch: {text}"
+    because = f"not stored, because the broker rejected {len(named)} of {count} in its batch: {text}"
     others = BatchRefused(code, f"{whose}: {because}")
     return Result(batch, BrokerError(code, f"{batch}: {text}"), record_errors=refused, others=others)
 
@@ -144,13 +144,13 @@ def _refused(batch: ProducerBatch, result: ProduceResponse.PartitionProduceRespo
 def timed_out(
     batch: ProducerBatch, timeout_ms: int, cause: KafkaWireError | None, *, lack: str = "", throttling: str = ""
 ) -> DeliveryTimedOut:
-    """Return the error of a batch that was not acknowledged in time.
+    """Return the error for a batch that was not acknowledged in time.
 
     Args:
         batch: the batch that was given up.
         timeout_ms: `delivery_timeout_ms`.
-        cause: the last error while sending the batch; None if there was none.
-        lack: what the batch was waiting for; empty if nothing was missing.
+        cause: the last error that occurred while the batch was being sent; None if there was none.
+        lack: what the batch still needed, as part of a sentence; empty if nothing was missing.
         throttling: see `Router.throttling`.
     """
     reason = f"; {cause or lack}" if cause or lack else ""

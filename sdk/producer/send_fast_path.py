@@ -1,9 +1,9 @@
 """The fast path of `send`: the engine's function stands in for a producer's method unless the method was replaced.
 
-Passing the arguments on would cost as much as buffering the record, so a started producer has the engine's function as
+Passing the arguments on would cost as much as buffering the record, so in a started producer, the engine's function is
 an instance attribute. That attribute would hide a replacement for the method: a derived class's method, or a function
-that a tracer or `mock.patch.object` puts into the class, perhaps later. So producer classes notice when their `send` is
-set, and live producers then choose again.
+that a tracer or `mock.patch.object` puts into the class, possibly later. Therefore producer classes notice when their
+`send` is set, and live producers then choose again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from kafkawire.sdk.client.method_hints import HintingClass
 
 __all__ = ["ProducerClass", "SendFastPath", "fast_path_of"]
 
-#: The fast paths of live producers, by identity, since a derived class may define `__eq__` without `__hash__`.
+#: The fast paths of live producers, keyed by the producer's identity, since a derived class may define `__eq__` without
+#: `__hash__`.
 _alive: WeakValueDictionary[int, SendFastPath] = WeakValueDictionary()
 
 
@@ -35,7 +36,7 @@ class ProducerClass(HintingClass):
 
 
 class SendFastPath:
-    """The fast path of one producer, which holds it.
+    """The fast path of one producer, which holds this object.
 
     Args:
         producer: an object with a `send` method.

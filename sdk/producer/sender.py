@@ -1,7 +1,7 @@
 """The machine that sends batches: it decides which batch goes to which leader, and when, and handles the results.
 
-It learns of batches from the accumulator's news, groups them by leader, and settles each outcome once, by its deadline
-at the latest, whether the batch is waiting, lingering or in flight. `_judge`, not the router, decides whether to send a
+It learns about batches from the accumulator's news, groups them by leader, and settles each outcome once, no later than
+its deadline, whether the batch is waiting, lingering or in flight. `_judge`, not the router, decides whether to send a
 batch again: a request holds batches of many partitions with separate outcomes, and the next attempt may go to another
 leader, in another request, after the batches that precede it.
 
@@ -46,10 +46,10 @@ __all__ = ["Schedule", "Sender", "UnsettledBatches", "outcome_of"]
 
 logger = logging.getLogger("kafkawire.producer")
 
-#: The codes with which a broker rejects a batch for its size; half of the batch may be accepted.
+#: The codes with which a broker rejects a batch as too large; half of the batch may be accepted.
 _TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 
-#: The connection ends a request that gets no response in time; this is a fallback in case it does not.
+#: How long after `request_timeout_ms` the router ends a request, as a fallback in case the connection does not.
 _GRACE_MS: Final = 1_000
 
 
@@ -61,7 +61,7 @@ class Sender:
         router: sends the requests.
         accumulator: holds the batches.
         identity: provides the producer id.
-        transaction: decides which partitions may be sent to; None for a producer without transactions.
+        transaction: decides to which partitions batches may be sent; None for a producer without transactions.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class Sender:
 
     @property
     def is_silent(self) -> bool:
-        """Whether all requests have ended, with a response or without."""
+        """Whether all requests have ended, with or without a response."""
         return not self._in_flight
 
     def hurry(self, now_ms: int) -> None:
@@ -152,7 +152,7 @@ class Sender:
             self._place(queue, now_ms)
         self._waiters.room(self._accumulator.bytes_held)
         if self._waiters.awaits_room and not self._schedule.ready and not self._in_flight:
-            self.hurry(now_ms)  # nothing else makes room; until then, a batch that is not full may as well keep filling
+            self.hurry(now_ms)  # only this makes room; until it is needed, a batch may as well keep filling
         self._dispatch(now_ms)
 
     def due_ms(self, now_ms: int) -> int | None:
@@ -187,7 +187,7 @@ class Sender:
         while news:
             try:
                 item = news.popleft()
-            except IndexError:  # its thread has taken it back, because the producer has ended
+            except IndexError:  # the thread that added it has taken it back, because the producer has ended
                 return
             if isinstance(item, PartitionQueue):
                 for batch in item.gather():
@@ -222,7 +222,7 @@ class Sender:
     # Where each partition waits.
 
     def _place(self, queue: PartitionQueue, now_ms: int) -> None:
-        """Put a partition where its oldest batch must wait."""
+        """Put a partition into the place where its oldest batch must wait."""
         if not queue.waiting or not self._may_send(queue):
             self._schedule.take_out(queue)
             return
@@ -241,7 +241,7 @@ class Sender:
     def _may_send(self, queue: PartitionQueue) -> bool:
         """Return whether the sequence number of a partition's oldest batch allows sending it.
 
-        This includes a batch that must wait for a producer id: `_dispatch` connects to its leader meanwhile.
+        This includes a batch that must wait for a producer id: `_dispatch` connects to its leader in the meantime.
         """
         identity, transaction = self._identity, self._transaction
         sequences = queue.sequences
@@ -293,9 +293,9 @@ class Sender:
         return self._in_flight.get(node_id, 0) < self._options.max_in_flight
 
     def _take(self, node_id: int, now_ms: int) -> list[ProducerBatch]:
-        """Take the batches of one request: one per partition, up to `max_request_size` bytes before compression.
+        """Take the batches for one request: one per partition, up to `max_request_size` bytes before compression.
 
-        There is at least one, because a partition is ready for this leader.
+        There is at least one, because some partition is ready for this leader.
         """
         taken: list[ProducerBatch] = []
         room_bytes = self._options.max_request_size
@@ -351,7 +351,7 @@ class Sender:
             batch.queue.on_wire -= 1
         if isinstance(call.result, ProduceResponse):
             found = list(results(call.result, batches, names, self._router.metadata))
-        else:  # the request failed, or it gets no response
+        else:  # the request failed, or it has no response
             found = [Result(batch, call.error) for batch in batches]
         for result in found:
             self._judge(result, now_ms)
@@ -389,7 +389,8 @@ class Sender:
 
         Two rules are specific to the sender. An error about a batch's sequence number, which a retry alone would not
         fix, is resolved if the partition restarts its numbers, or once an earlier batch has arrived
-        (`Sequences.mends`). And a batch whose leader has moved needs no pause if the response names the new leader.
+        (`Sequences.mends`). Furthermore, a batch whose leader has moved needs no pause if the response names the new
+        leader.
         """
         batch = result.batch
         attempts = batch.attempts
@@ -404,7 +405,7 @@ class Sender:
             attempts.not_before_ms = now_ms
         if again:
             subject = "retry", batch.queue.partition.topic
-            self._lines.warning(subject, now_ms, "sending again, attempt %d failed: %s", attempts.failures, error)
+            self._lines.warning(subject, now_ms, "attempt %d failed, sending again: %s", attempts.failures, error)
             self._metrics.retried(batch, now_ms)
             self._accumulator.put_back(batch)
             return
@@ -430,7 +431,7 @@ class Sender:
         batch.outcome.move([(part.outcome, index) for part in parts for index in range(part.builder.count)])
 
     def _expire(self, now_ms: int) -> None:
-        """Fail all records that are past their deadline, in flight or not."""
+        """Fail all records that are past their deadline, whether or not they are in flight."""
         for item in self._unsettled.overdue(now_ms):
             if isinstance(item, Held):
                 self._topics.expire(item, now_ms)
@@ -484,13 +485,13 @@ class Sender:
 
 
 class Schedule:
-    """The schedule of partitions: which ones have something to send to which leader, and when to look at the others.
+    """The schedule of partitions: which ones can send something to which leader, and when to look at the others.
 
     The work per event grows with the number of ready partitions, not with the total number: partitions that linger or
     pause are in a heap, those without a leader wait for new metadata, and those with nothing to send are not listed.
 
     Attributes:
-        ready: by leader, the partitions that have a batch for it, in the order of service.
+        ready: the partitions that have a batch to send, keyed by leader, in the order in which they are served.
         without_leader: the partitions that have a batch but no leader.
     """
 
@@ -523,7 +524,7 @@ class Schedule:
         return next(iter(queues)) if queues else None
 
     def put_later(self, queue: PartitionQueue, due_ms: int) -> None:
-        """Schedule a partition to be looked at again at a given time."""
+        """Schedule another check of a partition for a given time."""
         self.take_out(queue)
         if queue.due_ms != due_ms:
             queue.due_ms = due_ms
@@ -561,7 +562,7 @@ class UnsettledBatches:
     """A producer's unsettled batches, and its unsettled records that have no batch.
 
     Attributes:
-        items: the batches and records by outcome, in order of arrival.
+        items: the batches and records, keyed by outcome, in order of arrival.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
-"""The sequence numbers of one partition, which let its leader store each batch once and in order.
+"""The sequence numbers of one partition, which allow its leader to store each batch only once and in order.
 
-A batch gets its number when it is first sent, and keeps it through retries. If a number may be missing for good, the
+A batch gets its number when it is first sent, and keeps it through retries. If a number may be permanently missing, the
 partition restarts with a higher epoch, and the remaining batches are renumbered.
 
 Source: Apache Kafka, `TransactionManager`, `TxnPartitionEntry`; KIP-98, KIP-360.
@@ -21,7 +21,7 @@ __all__ = ["SequencedBatch", "Sequences", "following"]
 #: Sequence numbers run from 0 to 2^31 - 1 and then wrap to 0.
 _MODULUS: Final = 1 << 31
 
-#: Two numbers further apart than this have wrapped in between.
+#: If two numbers are further apart than this, the numbering has wrapped between them.
 _HALF: Final = 1 << 30
 
 
@@ -31,16 +31,16 @@ def following(sequence: int, count: int) -> int:
 
 
 class SequencedBatch(Protocol):
-    """A batch, seen as the owner of a sequence number."""
+    """What this module uses of a batch."""
 
     @property
     def builder(self) -> BatchBuilder:
-        """The builder, which knows the number of records."""
+        """The builder, which holds the number of records."""
         ...
 
     @property
     def producer(self) -> ProducerId | None:
-        """The producer id that the sequence number belongs to; None before there is one."""
+        """The producer id to which the sequence number belongs; None before there is one."""
         ...
 
     @property
@@ -57,7 +57,7 @@ class Sequences:
     """The sequence numbers of one partition.
 
     Attributes:
-        producer: the producer id that the numbers belong to; None before the first.
+        producer: the producer id to which the numbers belong; None before the first.
         batches: the batches that have a number and no outcome yet, oldest first.
         needs_epoch: whether the numbers must restart with a new epoch.
         is_forgotten: whether the leader has forgotten the producer, which means that the numbers may restart in the
@@ -154,9 +154,9 @@ class Sequences:
             batch: the rejected batch.
             code: the error code.
             log_start_offset: the partition's log start offset; -1 if the leader did not report it.
-            raises_epoch: whether the client may raise the epoch. In a transaction it may not: the transaction continues
-                if the leader has forgotten the producer along with its records, and is aborted if the records still
-                exist, since the batch may be among them.
+            raises_epoch: whether the client may raise the epoch. In a transaction, it may not: the transaction
+                continues if the leader has forgotten the producer along with its records, and is aborted if the records
+                still exist, since the batch may be among them.
         """
         if batch.sequence == NO_SEQUENCE:
             return False
@@ -166,7 +166,8 @@ class Sequences:
             self.needs_epoch = self.is_forgotten = True
             return raises_epoch or self._acknowledged_offset < log_start_offset
         if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            # The oldest batch follows a gap that nothing will fill; for any other, an earlier batch is still in flight.
+            # The oldest batch follows a gap that nothing will fill; ahead of any other batch, an earlier one is still
+            # in flight.
             if self.batches[0] is batch:
                 self.needs_epoch = True
             return raises_epoch or not self.needs_epoch
@@ -183,7 +184,7 @@ class Sequences:
             self.batches.remove(batch)
 
     def _resolve(self) -> None:
-        """Find out whether a batch that was given up was stored; it was if the last assigned number is acknowledged."""
+        """Find out whether a batch that was given up was stored: it was if the last assigned number is acknowledged."""
         if self._unresolved and not self.batches:
             self._unresolved = False
             if following(self._acknowledged, 1) != self._next:

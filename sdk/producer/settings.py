@@ -21,8 +21,8 @@ logger = logging.getLogger("kafkawire.producer")
 #: Brokers remember the sequence numbers of a producer's last five batches in each partition.
 IDEMPOTENT_IN_FLIGHT_MAX = 5
 
-#: `drain` returns once at most this fraction of `buffer_memory` is in use, so that filling and draining do not
-#: alternate with every record.
+#: `drain` returns once at most this fraction of `buffer_memory` is in use, to avoid alternating between filling and
+#: draining with every record.
 DRAINED_FRACTION: Final = 0.5
 
 
@@ -37,7 +37,9 @@ def read_producer_options(servers: str | Iterable[str] | None, given: Mapping[st
     conflict = _conflict(options)
     if options.transactional_id is not None:
         if options.enable_idempotence is False:
-            raise ConfigurationError("enable_idempotence", False, "transactions need it: leave out one of the two")
+            raise ConfigurationError(
+                "enable_idempotence", False, "transactions require it: leave out one of the two options"
+            )
         if conflict is not None:
             raise ConfigurationError("transactional_id", options.transactional_id, conflict)
         return ProducerOptions(**{**vars(options), "enable_idempotence": True})

@@ -1,7 +1,8 @@
-"""The topics of a producer, which are looked up when a record waits for one, and forgotten when idle for a long time.
+"""A producer's topics, which are looked up when a record waits for them and forgotten after being idle for long.
 
-Topics are looked up independently: one that does not exist does not delay others. Each metadata refresh, at the
-router's intervals, looks a topic up again until its records reach their deadline or meet a non-retriable error.
+Topics are looked up independently: one that does not exist does not delay others. Every metadata refresh, at the
+router's intervals, repeats the lookup until the topic's records reach their deadline or a non-retriable error is
+returned.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ __all__ = ["ABSENT_MS", "TopicRegistry"]
 
 logger = logging.getLogger("kafkawire.producer")
 
-#: A partition that no response has named for this long does not exist: no broker takes this long to learn of a new one.
+#: A partition that no response has named for this long is assumed not to exist: no broker takes this long to learn of a
+#: new one.
 ABSENT_MS = 10_000
 
 
@@ -36,7 +38,8 @@ class _Missing:
     Attributes:
         error: the reason; None before the first response.
         refreshed_ms: when the first response without the topic arrived.
-        is_reported: whether this was logged. If the broker creates the topic, only its first response lacks the topic.
+        is_reported: whether this was logged, which happens only if a later response lacks the topic too: if the broker
+            creates the topic, only its first response lacks it.
     """
 
     __slots__ = ("error", "is_reported", "refreshed_ms")
@@ -58,7 +61,7 @@ class TopicRegistry:
         options: the producer's options.
         router: keeps the metadata of the wanted topics.
         accumulator: holds their records.
-        ended: called with each outcome that is settled here.
+        ended: called with each outcome that this class settles.
         moved: called with the outcome of a record that goes into a batch and the outcome of the batch.
     """
 
@@ -77,7 +80,7 @@ class TopicRegistry:
         self._moved = moved
         self._missing: dict[str, _Missing] = {}
         self._doubtful: set[str] = set()
-        #: By topic, when a response first lacked a partition that the topic's records wait for.
+        #: When a response first lacked a partition that a topic's records wait for, keyed by topic.
         self._lacking: dict[str, int] = {}
         self._idle_check_ms: int | None = None
         self._lines = LogLimit(logger)
@@ -99,7 +102,7 @@ class TopicRegistry:
     def miss(self, name: str, now_ms: int) -> None:
         """Request metadata because a partition has no leader, or because its topic was forgotten.
 
-        The topic can be forgotten just before a thread opens a batch in it.
+        A topic can be forgotten just before a thread opens a batch for it.
         """
         self._router.metadata.expire()
         if not self._accumulator.topics[name].partitions:
@@ -128,7 +131,7 @@ class TopicRegistry:
         self.abandon(record, self._late(record), now_ms)
 
     def _late(self, record: Held) -> KafkaWireError:
-        """Return the error of a record at its deadline."""
+        """Return the error for a record that has reached its deadline."""
         name, metadata = record.topic, self._router.metadata
         missing = self._missing.get(name)
         cause = (None if missing is None else missing.error) or self._router.trouble()
@@ -157,7 +160,7 @@ class TopicRegistry:
             self._forget(record.topic)
 
     def _look(self, name: str, now_ms: int) -> None:
-        """Place the records of a topic if it is known, or fail them if it never will be."""
+        """Place a topic's records if the topic is known, or fail them if it never will be."""
         metadata, accumulator = self._router.metadata, self._accumulator
         topic = accumulator.topics[name]
         known = metadata.topics.get(name)
@@ -180,7 +183,7 @@ class TopicRegistry:
         if missing.error is None:
             missing.refreshed_ms = metadata.refreshed_ms
         if missing.error is None or missing.error.code != code:
-            # Done once for all waiting records, because comparing names takes a while.
+            # This is done once for all waiting records, because comparing names takes a while.
             missing.error = BrokerError(code, f"topic {name}{self._near(name)}")
         if not missing.is_reported and metadata.refreshed_ms > missing.refreshed_ms:
             missing.is_reported = True
@@ -200,8 +203,8 @@ class TopicRegistry:
     def _confirm(self, name: str) -> None:
         """Ask for the topic's current number of partitions until each waiting record is placed or has failed.
 
-        The broker that answers may not know a new partition yet. As with an unknown topic, metadata refreshes set the
-        pace.
+        The broker that answers may not know a new partition yet. As for an unknown topic, the question is repeated with
+        every metadata refresh.
         """
         if name not in self._doubtful:
             self._doubtful.add(name)
@@ -222,7 +225,7 @@ class TopicRegistry:
             self._doubt(topic)
 
     def _doubt(self, topic: ProducerTopic) -> None:
-        """Log once that records wait for a missing partition of a topic, and fail records that have waited too long."""
+        """Log once that records are waiting for a missing partition, and fail records that have waited too long."""
         now_ms, limit_ms = int(self._router.metadata.refreshed_ms), self._options.topic_limit[1]
         topic.gather()
         for record in tuple(topic.held):
@@ -250,7 +253,7 @@ class TopicRegistry:
         self._accumulator.forget(name)
 
     def _resize(self) -> None:
-        """Use the current number of partitions of each topic, which can grow, or shrink if the topic is recreated."""
+        """Adopt the current number of partitions of each topic, which can grow, or shrink if the topic is recreated."""
         topics = self._router.metadata.topics
         for name, topic in list(self._accumulator.topics.items()):  # other threads add topics
             known = topics.get(name)

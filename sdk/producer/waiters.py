@@ -1,4 +1,4 @@
-"""The pending calls of `flush`, which wait for all records, and of `drain`, which wait for room in the buffer."""
+"""The pending calls to `flush`, which wait for all records, and to `drain`, which wait for room in the buffer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Waiters"]
 
 
 class _Flush:
-    """A call of `flush`, and the outcomes that it waits for."""
+    """A call to `flush`, and the outcomes that it waits for."""
 
     __slots__ = ("outcomes", "promise")
 
@@ -22,7 +22,7 @@ class _Flush:
 
 
 class Waiters:
-    """The calls of `flush` and `drain` that have not returned."""
+    """The calls to `flush` and `drain` that have not returned."""
 
     def __init__(self) -> None:
         self._flushes: list[_Flush] = []
@@ -30,7 +30,7 @@ class Waiters:
 
     @property
     def flushes(self) -> int:
-        """The number of calls of `flush` that have not returned."""
+        """The number of calls to `flush` that have not returned."""
         return len(self._flushes)
 
     def await_all(self, promise: Promise[None], outcomes: Iterable[Outcome]) -> None:

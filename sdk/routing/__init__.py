@@ -1,5 +1,5 @@
-"""Routing of requests to brokers: the cluster's metadata, connections, calls and their retries.
+"""Request routing: the cluster's metadata, connections, calls and their retries.
 
-Clients need it, and so do brokers that talk to other brokers. It consists of state machines without I/O, which the
+Clients use this package, as do brokers that talk to other brokers. It consists of state machines without I/O, which the
 driver in `transport/driver.py` runs.
 """

@@ -34,8 +34,8 @@ class Purpose(Enum):
 
     A broker answers the requests of a connection in order, so a fetch that waits for data would delay a heartbeat, and
     a join that waits for other members would delay a commit: each purpose gets its own connection. The last four are
-    for brokers: requests from and to the controller, fetches by followers, markers that may wait for replicas, and
-    checks of transactions.
+    used by brokers: requests from and to the controller, fetches by followers, markers that may wait for replicas, and
+    transaction checks.
     """
 
     DATA = "data"
@@ -46,7 +46,7 @@ class Purpose(Enum):
     MARKERS = "markers"
     VERIFICATION = "verification"
 
-    __hash__ = object.__hash__  # an enumeration's own is slow, and every call looks up links
+    __hash__ = object.__hash__  # that of enumerations is slow, and every call looks up links
 
 
 class Node(NamedTuple):
@@ -97,14 +97,14 @@ class Call(Generic[Answer]):
         request: returns the request and its version (None for the highest that both sides know), given the versions
             that the broker supports; called for each attempt.
         response: the class of the response; None if there is no response (Produce with acks=0), in which case the call
-            is done once the request is written.
+            ends once the request is written.
         deadline_ms: when the call fails permanently, even while it waits for a response.
         on_done: called once with the call and the time, when `result` or `error` is set.
         check: returns the error in a response; None if there is none.
-        retries: whether the call is retried; False if the first failure ends it, because its machine decides what to do
+        retries: whether the call is retried; False if the first failure ends it and its machine decides what to do
             next.
         final: retriable codes that end the call.
-        pauses: the pause in ms before a retry for these codes; for other codes, the backoff decides.
+        pauses: the pause in ms before a retry, keyed by error code; for other codes, the backoff decides.
         timeout_ms: how long to wait for one response; None for `request_timeout_ms`.
         purpose: the purpose of the connection to use.
 
@@ -112,7 +112,7 @@ class Call(Generic[Answer]):
         result: the response; None if there was none. Both `result` and `error` are set if `check` returned an error.
         error: why the call failed; None if it succeeded.
         done: whether the call has ended.
-        next_poll: when to poll its machine after the response; `on_done` may change it.
+        next_poll: when to poll the call's machine after the response; `on_done` may change this.
     """
 
     __slots__ = (

@@ -23,9 +23,9 @@ class Coordinators:
     """The coordinators that one client knows.
 
     Args:
-        submit: sends a look-up.
-        not_found: called when a look-up has failed, to fail the calls that wait for the coordinator.
-        timeout_ms: how long a look-up may take, including retries.
+        submit: sends a lookup.
+        not_found: called when a lookup has failed, to fail the calls that wait for the coordinator.
+        timeout_ms: how long a lookup may take, including retries.
     """
 
     def __init__(
@@ -44,8 +44,8 @@ class Coordinators:
     def find(self, wanted: Coordinator, now_ms: int) -> Address | None:
         """Return the address of a coordinator; None while it is being looked up.
 
-        The address comes from the look-up, because the metadata may not contain a broker that has just started. When a
-        look-up fails, the router fails the calls that wait for it; a later call begins another look-up.
+        The address comes from the lookup, because the metadata may not contain a broker that has just started. When a
+        lookup fails, the router fails the calls that wait for it; a later call begins another lookup.
         """
         address = self._known.get(wanted)
         if address is None and wanted not in self._asked:
@@ -53,15 +53,15 @@ class Coordinators:
         return address
 
     def knows(self, wanted: Coordinator) -> bool:
-        """Return whether a coordinator is known, and nothing has shown since its look-up that it has moved."""
+        """Return whether a coordinator is known, and nothing has shown since its lookup that it has moved."""
         return wanted in self._known
 
     def trouble(self, wanted: Coordinator) -> KafkaWireError | None:
-        """Return why the look-up of a coordinator has not succeeded yet; None if nothing has gone wrong."""
+        """Return why the lookup of a coordinator has not succeeded yet; None if nothing has gone wrong."""
         return self._trouble.get(wanted)
 
     def note(self, target: Coordinator, error: KafkaWireError) -> None:
-        """Forget a coordinator if the error of a call to it shows that it may have moved."""
+        """Forget a coordinator if the error from a call to it shows that it may have moved."""
         if outdates_coordinator(error):
             self._known.pop(target, None)
 

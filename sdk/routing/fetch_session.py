@@ -1,8 +1,8 @@
-"""A fetch session with one broker: a request only names what has changed since the last one (KIP-227).
+"""A fetch session with one broker: a request names only what has changed since the last one (KIP-227).
 
-The broker keeps the partitions of the session; a request adds, changes or removes some of them, and the response only
-contains partitions with news. After any error, the session restarts with a full request. Consumers have sessions, as do
-brokers that follow a leader.
+The broker keeps the partitions of the session; a request adds, changes or removes some of them, and the response
+contains only partitions for which there is something new. After any error, the session restarts with a full request.
+Consumers have sessions, as do brokers that follow a leader.
 
 Source: Apache Kafka, `FetchSessionHandler`, `FetchMetadata`; KIP-516 (topic ids).
 """
@@ -20,7 +20,7 @@ from kafkawire.sdk.routing.partitions import TopicPartition
 
 __all__ = ["FetchSession", "Member"]
 
-#: Epochs are int32; after the highest one comes 1, since 0 would open another session.
+#: Epochs are int32; the highest one is followed by 1, since 0 would open another session.
 _EPOCH_MAX = 2**31 - 1
 
 
@@ -55,7 +55,7 @@ class FetchSession:
     """The session with one broker.
 
     Attributes:
-        names: the names of the session's topics, by id.
+        names: the names of the session's topics, keyed by id.
     """
 
     def __init__(self) -> None:

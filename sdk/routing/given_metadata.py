@@ -1,7 +1,7 @@
-"""Metadata that a router is given: the list of brokers, and which one is the controller. No broker is asked.
+"""Metadata that is handed to a router: the list of brokers, and which of them is the controller. No broker is asked.
 
-A broker in a cluster learns both from the registry or from its controller, often before it is told about any topic. A
-call to a broker that is not listed waits for the next list: a new broker may soon be listed.
+A broker in a cluster learns both from the registry or from its controller, often before it learns of any topic. A call
+to a broker that is not listed waits for the next list: a new broker may soon be listed.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from kafkawire.sdk.routing.metadata import ClusterBroker, Metadata
 
 __all__ = ["WAITING_MAX", "GivenMetadata"]
 
-#: The maximum number of callers that wait for the next list: far more than one broker's machines, and a bound in case
-#: of a defect.
+#: The maximum number of callers that wait for the next list: far more than the machines of one broker, and a limit in
+#: case of a defect.
 WAITING_MAX = 1_000
 
 
 class GivenMetadata:
-    """The refresh of a router that is given its metadata; pass this to the router, which calls all methods but `set`.
+    """The `Refresh` for a router to which metadata is handed; the router calls all of its methods except `set`.
 
     Attributes:
         metadata: the given metadata; it has no topics.
-        ended_ms: one ms before the last call of `set`, so that a call in the same ms counts as later; -1 before the
-            first call of `set`.
+        ended_ms: one ms before the last call to `set`, so that a `Call` in the same ms counts as later; -1 before the
+            first call to `set`.
         refusal: None, since no broker is asked and so none can refuse.
     """
 
@@ -38,7 +38,7 @@ class GivenMetadata:
         """Replace the list of brokers. Wake the driver afterwards, since calls may be waiting for the list.
 
         Args:
-            brokers: all brokers that calls may be sent to; other brokers are not called.
+            brokers: all brokers to which calls may be sent; other brokers are not called.
             controller_id: the node id of the controller; None if there is none.
             now_ms: the time.
         """
@@ -59,7 +59,7 @@ class GivenMetadata:
             LocalProtocolError: `WAITING_MAX` callers are already waiting.
         """
         if len(self._waiting) >= WAITING_MAX:
-            raise LocalProtocolError(f"{WAITING_MAX} callers are waiting for the list of brokers, which is the limit")
+            raise LocalProtocolError(f"too many callers: {WAITING_MAX} are waiting for the list of brokers")
         self._waiting.append(on_done)
 
     def fail(self, error: KafkaWireError) -> None:

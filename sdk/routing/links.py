@@ -1,7 +1,7 @@
-"""The links of one client: they decide which connections to open and close, and when to check them again.
+"""The links of one client, which decide which connections to open and close, and when to check for that again.
 
-A link outlives its connections: it remembers why the last one failed and when to try the next. All links are checked
-when one of them has changed or is due, but not in every iteration of the driver.
+A link outlives its connections: it remembers why the last one failed and when to try again. All links are checked when
+one of them has changed or is due, but not in every iteration of the driver.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["IMPATIENT_MS", "LINK_EDGES", "Link", "LinkState", "Links"]
 
-#: If any broker will do and one has not answered within this time, another broker is tried, too.
+#: If any broker will do and the one that was tried has not answered within this time, another one is tried as well.
 IMPATIENT_MS: Final = 1_000
 
 
@@ -54,17 +54,18 @@ class Link:
     Args:
         address: the broker's address.
         purpose: the purpose of the connection.
-        attempts: the attempts to connect.
+        attempts: counts the attempts to connect.
 
     Attributes:
         state: the link's state.
         since_ms: when the link entered that state; -1 before the first connection.
         wanted: whether to open the link as soon as its backoff has ended.
-        connection: the connection, which knows the broker's versions; None unless the link is ready.
+        connection: the connection, which provides the broker's versions; None unless the link is ready.
         in_flight: the calls that are waiting for their response.
         congested: whether the connection has too many unsent bytes.
-        muted_until_ms: until when no requests are sent, because the broker has throttled this client (KIP-219).
-        throttle_ms: the last throttle time that the broker has given in a response.
+        muted_until_ms: the time until which no requests are sent, because the broker has throttled this client
+            (KIP-219).
+        throttle_ms: the last throttle time that the broker reported in a response.
         used_ms: when the link was last used.
     """
 
@@ -189,7 +190,7 @@ class Links:
     def drop(self, address: Address) -> None:
         """Close all connections to an address, even those in use, and forget their failures.
 
-        Later uses get a new link, which does not wait for the backoff of the former one.
+        Later uses get a new link, which does not wait for the backoff of the old one.
         """
         for key, link in list(self._links.items()):
             if link.address == address:
@@ -224,7 +225,7 @@ class Links:
             self.due_ms = min((self.due_ms, *self._due_times(link, now_ms)))
 
     def _due_times(self, link: Link, now_ms: int) -> Iterator[int]:
-        """Yield the times at which something changes without an event."""
+        """Yield the times at which something about a link changes without an event."""
         if link.state is LinkState.READY:
             if not link.in_flight:
                 yield link.used_ms + self._idle_ms

@@ -1,4 +1,4 @@
-"""Build requests for offsets at the leaders of partitions, and read their responses.
+"""Build requests to the leaders of partitions for offsets, and read the responses.
 
 Source: Kafka protocol guide, "ListOffsets", "OffsetForLeaderEpoch".
 """
@@ -40,7 +40,7 @@ class ListedOffset(NamedTuple):
 
     Attributes:
         offset: the record's offset; -1 if no record is that recent.
-        timestamp_ms: the record's timestamp; -1 if the offset is not a record's.
+        timestamp_ms: the record's timestamp; -1 if the offset does not belong to a record.
         leader_epoch: the record's leader epoch; -1 if unknown.
     """
 
@@ -94,7 +94,7 @@ def list_version(times: Mapping[TopicPartition, int], node_id: int, versions: Ve
         if needed > version:
             raise UnsupportedVersion(
                 f"offset {OffsetTimestamp(time).name} of {partition} needs ListOffsets version {needed}, "
-                f"but node {node_id} knows up to {version}"
+                f"but node {node_id} supports only versions up to {version}"
             )
     return version
 

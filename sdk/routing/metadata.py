@@ -1,8 +1,9 @@
-"""A client's metadata of a cluster: brokers, topics, and the leader of each partition.
+"""A client's metadata about a cluster: brokers, topics, and the leader of each partition.
 
-Metadata responses fill it, and routing reads it. An older leader epoch does not replace a newer one, so a lagging
-broker cannot send the client back to a former leader. As long as a topic keeps its id, its number of partitions does
-not shrink. Without ids, only time distinguishes a lagging broker from a recreated topic, whose epochs restart.
+The metadata comes from Metadata responses and is used for routing. An older leader epoch does not replace a newer one,
+so a lagging broker cannot send the client back to a previous leader. As long as a topic keeps its id, its number of
+partitions does not shrink. Without ids, only time distinguishes a lagging broker from a recreated topic, whose epochs
+restart.
 
 Source: Apache Kafka, `MetadataCache`; KIP-320 (leader epochs), KIP-516 (topic ids), KIP-951 (leaders in responses),
 KIP-1102 (rebootstrap on request).
@@ -46,11 +47,11 @@ class ClusterBroker(NamedTuple):
 
 
 class Partition(NamedTuple):
-    """A partition and its replicas, all by node id.
+    """A partition and its replicas, which are given as node ids.
 
     Attributes:
         leader: the leader; None while there is none.
-        leader_epoch: increases with each change of leader; -1 if unknown.
+        leader_epoch: increases whenever the leader changes; -1 if unknown.
         replicas: all replicas, the preferred leader first.
         in_sync: the in-sync replicas.
         offline: the replicas on brokers or log directories that are offline.
@@ -101,9 +102,9 @@ class Metadata:
         max_age_ms: the age at which the metadata becomes stale.
 
     Attributes:
-        brokers: the brokers by node id.
-        topics: the topics without an error, by name.
-        errors: for each requested topic that is missing from `topics`, the reason, by name.
+        brokers: the brokers, keyed by node id.
+        topics: the topics without an error, keyed by name.
+        errors: the reason why each requested topic is missing from `topics`, keyed by name.
         cluster_id: the id of the cluster; None if unknown.
         controller_id: the node id of the broker that accepts requests for the controller; None if unknown.
         wanted: names of the topics to keep up to date; None for all topics of the cluster.
@@ -127,11 +128,11 @@ class Metadata:
         self._names: dict[bytes, str] = {}
         #: Ids of topics that have an error or were missing from the last response with all topics.
         self._former_ids: dict[str, bytes] = {}
-        #: When responses began to name a leader epoch older than the known one, by topic.
+        #: When responses began to name a leader epoch older than the known one, keyed by topic.
         self._older_since_ms: dict[str, int] = {}
         self._max_age_ms = max_age_ms
         self._updated_ms: int | None = None
-        #: Names of the known topics that were requested at the time above or later.
+        #: Names of the known topics that were requested at `_updated_ms` or later.
         self._recent: set[str] = set()
         self._lines = LogLimit(logger)
 
@@ -152,8 +153,9 @@ class Metadata:
         Args:
             response: replaces the brokers and the topics that it mentions; other topics stay unchanged.
             now_ms: the current time, on the clock of `stale_ms`.
-            is_complete: whether all topics were requested, so that any other topic no longer exists.
-            has_epochs: whether the leader epochs of the response are reliable; see `MetadataQuestion`.
+            is_complete: whether all topics were requested, in which case any topic not in the response no longer
+                exists.
+            has_epochs: whether the leader epochs in the response are reliable; see `MetadataQuestion`.
             invalidations: the number of invalidations when the request was sent; None for the current number. If it has
                 increased since then, the metadata stays stale, because the broker may have answered before the event.
 
@@ -197,7 +199,7 @@ class Metadata:
         self._updated_ms = None
 
     def expire(self) -> None:
-        """Become stale because needed metadata is unknown; a response on its way may contain it."""
+        """Become stale because needed metadata is missing; a response on its way may contain it."""
         self._updated_ms = None
 
     def partition(self, partition: TopicPartition) -> Partition | None:
@@ -271,7 +273,7 @@ class Metadata:
         self._former_ids.pop(name, None)
 
     def _note_update(self, names: set[str], now_ms: int, *, is_complete: bool) -> None:
-        """Mark the topics of a response as refreshed; topics that it does not mention stay as stale as before."""
+        """Mark the topics in a response as refreshed; topics that it does not mention stay as stale as before."""
         if is_complete or (self.wanted is not None and self.wanted <= names):
             self._updated_ms = now_ms
             self._recent.clear()
@@ -285,7 +287,7 @@ class Metadata:
             self._lines.warning("rebootstrap", now_ms, "the cluster asks its clients to bootstrap again")
             self.brokers = {}
             self.changes += 1
-        error.retriable = True  # whatever the code: the next response comes later, or from another broker
+        error.retriable = True  # whatever the code is: the next response comes later, or from another broker
         return error
 
     def _update_topic(self, topic: MetadataResponse.MetadataResponseTopic, now_ms: int, has_epochs: bool) -> None:
@@ -360,7 +362,7 @@ def _with_omitted(
 ) -> dict[int, Partition] | None:
     """Add the partitions that a response leaves out; return None if any of them is unknown.
 
-    A broker that is still learning about a topic only lists some of its partitions. The number of partitions determines
+    A broker that is still learning about a topic lists only some of its partitions. The number of partitions determines
     the partition of each key, so a part must not be mistaken for the whole.
 
     Args:

@@ -1,10 +1,10 @@
-"""Keep the metadata of a client fresh, with one request at a time and pauses between requests.
+"""Keep a client's metadata fresh, sending one request at a time and pausing between requests.
 
 Metadata that is stale on arrival (a topic was deleted, a partition has no leader) is requested again after growing
 pauses. A topic that has never been requested is requested immediately, and restarts the pauses, because a broker that
-creates the topic has it a moment later. Events during a request cause another request, since the response may be older
-than the event. A rejected login must not be repeated every second, so the next request depends on the age of the
-metadata, unless it is needed earlier.
+creates the topic will have it a moment later. An event during a request causes another request, since the response may
+be older than the event. A rejected login must not be repeated every second, so the next request depends on the age of
+the metadata, unless it is needed earlier.
 
 Source: Apache Kafka, `Metadata`, `NetworkClient.DefaultMetadataUpdater`; KIP-1102 (rebootstrap on request).
 """
@@ -39,7 +39,7 @@ class MetadataRefresh:
     Args:
         metadata: the metadata to keep fresh.
         submit: sends a request.
-        attempts: the pauses between refreshes that did not help.
+        attempts: provides the pauses between refreshes that did not help.
         options: the client's options.
         creates_topics: whether requesting an unknown topic may create it, if the brokers allow that.
 
@@ -74,7 +74,7 @@ class MetadataRefresh:
     def request(self, on_done: Callable[[KafkaWireError | None], None]) -> None:
         """Refresh as soon as the backoff allows; call `on_done` at the end, with the error if it failed.
 
-        A request that was sent earlier does not count, unless it fails.
+        A request that was sent earlier is not sufficient, unless it fails.
         """
         self.metadata.invalidate()
         self._waiting.append((self.metadata.invalidations, on_done))
@@ -151,13 +151,13 @@ class MetadataRefresh:
                 self._note_missing(now_ms)
             else:
                 metadata.expire()  # even if it is not old, because there was a reason to ask
-        # Any refresh may be useless: the next one comes after a pause, unless this one helps for a while.
+        # Any refresh may be useless: the next one comes after a pause, unless the metadata now stays fresh for a while.
         self._attempts.failed(error or _IN_VAIN, now_ms)
         self.refusal = error if is_refusal(error) else None
         self._tell(question.invalidations if error is None else metadata.invalidations, error)
 
     def _tell(self, invalidations: int, error: KafkaWireError | None) -> None:
-        """Tell callers that wait for the invalidations up to this one whether they are resolved."""
+        """Tell the callers that wait for this or an earlier invalidation to be resolved whether it is."""
         told = [on_done for each, on_done in self._waiting if each <= invalidations]
         self._waiting = [waiter for waiter in self._waiting if waiter[0] > invalidations]
         for on_done in told:

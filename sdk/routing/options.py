@@ -1,4 +1,4 @@
-"""The options of routing: timeouts, limits and bootstrap servers.
+"""Routing options: timeouts, limits and bootstrap servers.
 
 The options of every client include these (`client/options.py`); other owners of a router provide their own.
 """
@@ -28,7 +28,7 @@ class RoutingOptions(Protocol):
 
     @property
     def api_timeout_ms(self) -> int:
-        """How long a metadata refresh or the look-up of a coordinator may take, including retries."""
+        """How long a metadata refresh or the lookup of a coordinator may take, including retries."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""The types for partitions and offsets in the APIs of producers, consumers and admins."""
+"""The types that represent partitions and offsets in the APIs of producers, consumers and admins."""
 
 from typing import NamedTuple
 
@@ -39,7 +39,8 @@ class OffsetAndTimestamp(NamedTuple):
 
     Attributes:
         offset: the record's offset; -1 if no record is that recent.
-        timestamp_ms: the record's timestamp, milliseconds since the epoch; -1 if the offset is not a record's.
+        timestamp_ms: the record's timestamp, milliseconds since the epoch; -1 if the offset does not belong to a
+            record.
     """
 
     offset: int

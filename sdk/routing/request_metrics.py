@@ -1,4 +1,4 @@
-"""Count the connections and requests of a client: bytes, latencies, throttling, by node and by kind of request.
+"""Count a client's connections and requests: bytes, latencies and throttling, for each node and each kind of request.
 
 The router reports connections and responses; each connection reports the bytes that it sends and receives.
 """
@@ -30,7 +30,7 @@ class _Measures(NamedTuple):
 
 _HEARTBEAT: Final = _Measures(COORDINATOR, ("heartbeat", "heartbeat-response-time"))
 
-#: By response name; a kind of client has no metrics for requests that it never sends.
+#: Keyed by response name; a kind of client has no metrics for requests that it never sends.
 _REQUESTS: Final[Mapping[str, Mapping[str, _Measures]]] = {
     "producer": {"ProduceResponse": _Measures(PRODUCER, ("request-latency",), "produce-throttle-time")},
     "consumer": {
@@ -72,7 +72,7 @@ class RequestMetrics:
     Args:
         registry: the client's registry.
         kind: the kind of client.
-        metadata: the metadata, which shows the node at an address.
+        metadata: the metadata, which shows which node has an address.
         links: the client's links, a live view.
     """
 
@@ -101,7 +101,7 @@ class RequestMetrics:
         self._opened.record(1, now_ms)
 
     def closed(self, state: LinkState, error: KafkaWireError | None, now_ms: int) -> None:
-        """Count a connection that has ended or was refused.
+        """Count a connection that has ended or was rejected.
 
         Args:
             state: the previous state of the link.
@@ -126,7 +126,7 @@ class RequestMetrics:
             node.record(latency_ms, now_ms)
 
     def _node(self, link: Link) -> Sensor | None:
-        """Return the sensor of a node; None for a bootstrap server whose node is unknown."""
+        """Return the sensor for a node; None for a bootstrap server whose node is unknown."""
         for broker in self._metadata.brokers.values():
             if broker.address == link.address:
                 tags = (("node-id", f"node-{broker.node_id}"),)

@@ -1,4 +1,4 @@
-"""Requests and responses whose shape has changed between versions, and checks of responses.
+"""Requests and responses whose shape has changed between versions, and checks on responses.
 
 Callers build all other requests themselves: the codec drops fields that a version does not have. The requests here
 contain one item in older versions and a list in newer ones, so the version must be known first. The messages' field
@@ -40,7 +40,7 @@ class MetadataQuestion:
         request: the request to send.
 
     Attributes:
-        has_epochs: whether the leader epochs of the response are reliable; brokers reject requests with an old epoch as
+        has_epochs: whether the leader epochs in the response are reliable; brokers reject requests with an old epoch as
             fenced.
         invalidations: the metadata's number of invalidations when the request was last sent; the response may not
             reflect later ones.
@@ -80,7 +80,7 @@ def check(error_code: int, detail: str) -> None:
 
     Args:
         error_code: the code in a response.
-        detail: the subject of the request, for the text of the error.
+        detail: the subject of the request, for the error message.
     """
     if error_code != tables.ErrorCode.NONE:
         raise BrokerError(error_code, detail)
@@ -128,8 +128,8 @@ def coordinator(response: messages.FindCoordinatorResponse, detail: str) -> tupl
     """Return the node id, host and port of the coordinator.
 
     Args:
-        response: the response to the look-up of one key.
-        detail: the key that was looked up, for the text of the error.
+        response: the response to the lookup of one key.
+        detail: the key that was looked up, for the error message.
 
     Raises:
         BrokerError: no coordinator is available.

@@ -1,12 +1,12 @@
-"""Decide for every kind of retry whether an error allows another attempt, and when it may begin.
+"""Decide, for every kind of retry, whether an error allows another attempt and when that attempt may begin.
 
-`may_pass`, `is_refusal`, `outdates_metadata` and `outdates_coordinator` classify errors by the schema's sets of codes,
-which also define `BrokerError.retriable`. `Attempts` counts the failures of a call, a connection, a batch or a look-up,
-and decides when the next attempt may begin, or that there will be none. Decision 12 lists their callers, and what else
-each caller decides.
+`may_pass`, `is_refusal`, `outdates_metadata` and `outdates_coordinator` classify errors using the schema's sets of
+codes, which also define `BrokerError.retriable`. `Attempts` counts the failures of a call, a connection, a batch or a
+lookup, and decides when the next attempt may begin, or that there will be none. Decision 12 lists their callers, and
+what else each caller decides.
 
-Source: KIP-580 (exponential backoff): the pause doubles, with 20 % jitter so that clients that failed together do not
-retry together.
+Source: KIP-580 (exponential backoff): the pause doubles, with 20 % jitter to keep clients that failed together from
+retrying together.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Attempts:
         deadline_ms: the time after which no attempt begins; None for no deadline.
         retries: the number of attempts that may follow the first; None for no limit.
         final: retriable codes that end the attempts here.
-        pauses: the pause in ms after each of these codes, instead of the backoff.
+        pauses: the pause in ms, keyed by error code, that replaces the backoff.
 
     Attributes:
         failures: the number of consecutive failed attempts.
@@ -161,7 +161,7 @@ def is_refusal(error: KafkaWireError | None) -> bool:
 
 
 def outdates_metadata(error: KafkaWireError) -> bool:
-    """Return whether an error shows that the client's metadata of brokers, leaders or topics is outdated."""
+    """Return whether an error shows that the client's metadata about brokers, leaders or topics is outdated."""
     return is_connection_error(error) or (isinstance(error, BrokerError) and error.code in METADATA_OUTDATED)
 
 

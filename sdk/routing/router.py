@@ -1,8 +1,8 @@
 """Route calls to brokers: decide which connections to open, when to send calls, and which ones to retry.
 
 The router is a machine without I/O. Producers, consumers and admins submit calls; the driver (`transport/driver.py`)
-carries out the actions that `poll` returns and reports what happened. The router keeps the metadata fresh and knows the
-coordinators. The work per event grows with the changes, not with the number of waiting calls.
+carries out the actions that `poll` returns and reports what happened. The router keeps the metadata fresh and looks up
+the coordinators. The work per event grows with the number of changes, not with the number of waiting calls.
 
 Source: Apache Kafka, `NetworkClient`, `ConsumerNetworkClient`; KIP-219 (throttling), KIP-899 (rebootstrap).
 """
@@ -40,10 +40,10 @@ from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["MAX_CALLS", "Action", "Router"]
 
-#: Throttling that lasts at least this long explains latency and timeouts that users see.
+#: Throttling for at least this long is logged as a warning, because it explains latency and timeouts that users see.
 _LONG_THROTTLE_MS = 1_000
 
-#: The maximum number of unsettled calls: far more than any program needs, and a bound for a runaway program.
+#: The maximum number of unsettled calls: far more than any program needs, but a limit for a runaway program.
 MAX_CALLS = 20_000
 
 #: The maximum number of calls in flight on one connection: more would only wait in the broker's socket, beyond the
@@ -58,7 +58,7 @@ Action = Open[Link] | Send[Link, Call] | Shut[Link]
 
 
 class _Entry:
-    """An unsettled call, its number and its attempts; `link` is set while it is in flight, since `since_ms`."""
+    """An unsettled call, its number and its attempts; while the call is in flight, since `since_ms`, `link` is set."""
 
     __slots__ = ("attempts", "call", "link", "number", "since_ms")
 
@@ -71,7 +71,7 @@ class _Entry:
 
 
 class _Bucket:
-    """The calls that wait for one target, oldest first; `judged_ms` is when a failure was last reported to them."""
+    """The calls that wait for one target, oldest first; `judged_ms` is when the last failure was reported to them."""
 
     __slots__ = ("entries", "judged_ms")
 
@@ -143,7 +143,7 @@ class Router:
         if self._closed is not None:
             raise Closed(f"the {self._owner.name} was closed") from self._closed
         if len(self._unsettled) >= MAX_CALLS:
-            raise LocalProtocolError(f"{MAX_CALLS} calls have not ended yet, which is the limit")
+            raise LocalProtocolError(f"too many calls: {MAX_CALLS} have not ended yet")
         number = self._number()
         attempts = Attempts(self._backoff, call.deadline_ms, final=call.final, pauses=call.pauses)
         entry = _Entry(call, number, attempts, now_ms)
@@ -163,7 +163,7 @@ class Router:
     def reach(self, node_id: int, now_ms: int) -> Link | None:
         """Return the link for data to a broker if it accepts calls now; otherwise request that it be opened.
 
-        Used by machines that only prepare a request when it can be sent. A broker that has rejected this client is not
+        For machines that prepare a request only when it can be sent. A broker that has rejected this client is not
         tried.
         """
         link = self._links.to_node(node_id, Purpose.DATA)
@@ -194,14 +194,16 @@ class Router:
         return errors[0] if errors and all(errors) else None
 
     def throttling(self, since_ms: int, node_id: int | None = None) -> str:
-        """Return which brokers throttled this client and for how long (KIP-219), for timeout errors; from any thread.
+        """Return which brokers throttled this client and for how long (KIP-219), for timeout errors.
+
+        Any thread may call this.
 
         Args:
-            since_ms: only throttling after this time counts.
-            node_id: the broker whose throttling counts; None for all brokers.
+            since_ms: only throttling after this time is included.
+            node_id: the broker whose throttling is included; None for all brokers.
 
         Returns:
-            The end of a sentence, beginning with a semicolon; empty if no broker has throttled.
+            The end of a sentence, beginning with a semicolon; empty if no broker has throttled this client.
         """
         broker = None if node_id is None else self.metadata.brokers.get(node_id)
         return self._links.throttling(since_ms, None if broker is None else broker.address)
@@ -211,7 +213,7 @@ class Router:
         return self._coordinators.knows(target)
 
     def coordinator_trouble(self, target: Coordinator) -> KafkaWireError | None:
-        """Return why the look-up of a coordinator has not succeeded yet; None if nothing has gone wrong."""
+        """Return why the lookup of a coordinator has not succeeded yet; None if nothing has gone wrong."""
         return self._coordinators.trouble(target)
 
     def refresh(self, on_done: Callable[[KafkaWireError | None], None]) -> None:
@@ -380,7 +382,7 @@ class Router:
         self._deadlines = sorted(each for each in self._deadlines if each[1] in self._unsettled)  # is a heap
 
     def _drain(self, target: Target, purpose: Purpose, bucket: _Bucket, now_ms: int, actions: list[Action]) -> None:
-        """Send the calls of one target that can be sent now."""
+        """Send those calls to one target that can be sent now."""
         while bucket.entries:
             entry = bucket.entries[0]
             if entry.call.done:
@@ -432,7 +434,7 @@ class Router:
         return None
 
     def _not_found(self, target: Coordinator, error: KafkaWireError, now_ms: int) -> None:
-        """Fail the calls for every purpose that wait for a coordinator, because its look-up has failed."""
+        """Fail the calls for every purpose that wait for a coordinator, because its lookup has failed."""
         for purpose in Purpose:
             bucket = self._buckets.get((target, purpose))
             if bucket is not None:
@@ -471,7 +473,7 @@ class Router:
         return None
 
     def _refuse(self, bucket: _Bucket, error: KafkaWireError, happened_ms: int, now_ms: int) -> None:
-        """Tell the calls of a target about a failure: calls that do not retry end; if the error is final, all end."""
+        """Apply a failure to a target's calls: calls without retries end; if the error is final, all calls end."""
         if bucket.judged_ms >= happened_ms:
             return
         bucket.judged_ms = happened_ms

@@ -1,4 +1,4 @@
-"""Check topic names: a name that no broker would accept is rejected before it is sent.
+"""Check topic names, rejecting a name that no broker would accept before it is sent.
 
 Source: Apache Kafka, `Topic.validate`.
 """
@@ -33,12 +33,12 @@ def checked_topic(name: object) -> str:
         LocalProtocolError: the name is invalid.
     """
     if not isinstance(name, str):
-        many = "; give topics one by one, or all in one list" if isinstance(name, list | tuple | set) else ""
+        many = "; pass several as separate arguments or in a list" if isinstance(name, list | tuple | set) else ""
         raise LocalProtocolError(f"topic {quoted(name, 100)}: expected a string, got {type(name).__name__}{many}")
     if not is_legal_name(name):
         hint = "; the servers are the first argument" if ":" in name else ""
         if name.startswith("^"):
-            hint = "; topics by a pattern: subscribe(pattern=…)"
+            hint = "; to subscribe to topics by pattern: subscribe(pattern=…)"
         raise LocalProtocolError(f"topic {quoted(name, 300)}: expected {LEGAL_NAME}{hint}")
     return str.__str__(name)
 

@@ -122,7 +122,7 @@ class Admin(Hinting, hints=ADMIN):
     def elect_leaders(
         self, election_type: enums.ElectionType, *partitions: TopicPartition | Iterable[TopicPartition]
     ) -> ItemResults[TopicPartition, bool]:
-        """Elect leaders of partitions; see `kafkawire.Admin.elect_leaders`."""
+        """Elect leaders for partitions; see `kafkawire.Admin.elect_leaders`."""
         return result_of(self._inner.elect_leaders, election_type, *partitions)
 
     def describe_log_dirs(self, *node_ids: int | Iterable[int]) -> ItemResults[int, dict[str, LogDir]]:

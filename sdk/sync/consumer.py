@@ -1,6 +1,6 @@
 """The blocking consumer: `kafkawire.Consumer` on an I/O thread.
 
-Ctrl-C may interrupt a read anywhere. If that happens before records reach the caller, the partitions go back to the
+Ctrl-C may interrupt a read at any point. If that happens before records reach the caller, the partitions go back to the
 last finished record, and the records that did not reach the caller are handed out again.
 """
 
@@ -49,15 +49,15 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
     """Read records from topics, blocking the caller where `kafkawire.Consumer` awaits.
 
     The constructor does no I/O; use `with Consumer(…) as consumer`, or call `start` and `close`. Heartbeats, automatic
-    commits and fetches continue while the application works, up to `max_poll_interval_ms`. Several threads may read:
-    each record goes to one of them, and is considered finished once any of them reads again. `kafkawire.Consumer`
+    commits and fetches continue while the application is working, for up to `max_poll_interval_ms`. Several threads may
+    read: each record goes to one of them, and is considered finished once any of them reads again. `kafkawire.Consumer`
     describes the errors that reads raise.
 
     Args:
         servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`; the option
             `bootstrap_servers` can be used instead.
         topics: the topics to read, as separate arguments or in one list. With `group_id`, the group assigns their
-            partitions; without it, all partitions are read. Without topics, call `assign`.
+            partitions; without it, all partitions are read. If you pass no topics, call `assign`.
         listener: called when partitions are assigned, revoked or lost: by the thread that reads, before its next
             record, or by the thread that closes the consumer. Its methods are plain functions.
         key_deserializer: converts a record's key from bytes; None leaves it as bytes. It is called when an iteration,
@@ -284,7 +284,7 @@ class _Inner(AsyncConsumer[Key, Value]):
     def take(
         self, read: Callable[Given, Coroutine[Any, Any, Result]], *arguments: Given.args, **named: Given.kwargs
     ) -> Result:
-        """Return the records that a read finds; if the read is interrupted, the next read finds them again."""
+        """Return the records that a read finds; if the read is interrupted, the next one finds them again."""
         try:
             found = result_of(read, *arguments, **named)
         except KafkaWireError:
@@ -312,7 +312,7 @@ class _Inner(AsyncConsumer[Key, Value]):
     bounded = AsyncConsumer._bounded
 
     def iterate(self, end_offsets: EndOffsets | None = None) -> RecordIterator[Key, Value]:
-        """Return an iterator over records, up to these end offsets if there are any."""
+        """Return an iterator over records, up to these end offsets if any are given."""
         if self._hooks is None:
             from kafkawire.sdk.consumer.reading.engine import RecordIterator
         else:

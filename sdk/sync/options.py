@@ -19,5 +19,5 @@ def on_io_thread(options: Keywords) -> Keywords:
     """
     given: dict[str, Any] = dict(options)  # type: ignore[call-overload]  # a TypedDict is a mapping
     if given.setdefault("io", "thread") != "thread":
-        raise ConfigurationError("io", given["io"], "a blocking client has no event loop to run on: leave it out")
+        raise ConfigurationError("io", given["io"], "a blocking client has no event loop to run on: omit the option")
     return given  # type: ignore[return-value]  # the same keywords

@@ -43,7 +43,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
         servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`; the option
             `bootstrap_servers` can be used instead.
         key_serializer: converts a key to bytes or text; None to use keys as they are. `send` calls it if there is a
-            key, and raises the errors that it raises.
+            key, and raises `EncodeError` if it fails.
         value_serializer: the same for values; it is not called for None, which deletes a key.
         interceptors: called, in this order, with every record that is sent and with its outcome.
         network: how to connect to the brokers; None for TCP.

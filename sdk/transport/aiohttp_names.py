@@ -1,4 +1,4 @@
-"""Name lookups for aiohttp on the clients' threads; aiohttp's own resolver would use asyncio's default executor."""
+"""Look up names for aiohttp on the clients' threads; aiohttp's own resolver would use asyncio's default executor."""
 
 from __future__ import annotations
 

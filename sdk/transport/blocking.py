@@ -1,6 +1,6 @@
-"""A blocking socket that carries frames, or bytes that are not frames.
+"""A blocking socket that carries frames, or arbitrary bytes.
 
-It is meant for tools that send one request at a time, above all the conformance suite, which must send bytes that no
+It is meant for tools that send one request at a time, especially the conformance suite, which must send bytes that no
 client would send and observe how the peer reacts. Clients use the asynchronous transport.
 """
 

@@ -1,8 +1,9 @@
 """A connection to one broker: requests in, responses out.
 
-`BrokerConnection` combines the sans-I/O `ClientConnection` with a wire. It pipelines: several callers may have requests
-in flight, and the broker responds in order. A request that times out ends the connection, since no later response can
-arrive before the missing one; every pending request then fails with that error, and the caller opens a new connection.
+`BrokerConnection` combines the sans-I/O `ClientConnection` with a wire. Requests are pipelined: several callers may
+have requests in flight, and the broker responds in order. A request that times out ends the connection, since no later
+response can arrive before the missing one; every pending request then fails with that error, and the caller opens a new
+connection.
 
 Source: Kafka protocol guide, "Network"; `NetworkClient` in Apache Kafka.
 """
@@ -53,11 +54,11 @@ class ConnectionSettings(NamedTuple):
 
     Attributes:
         client_id: the name that brokers use for logs and quotas.
-        connect_timeout_ms: time limit for connecting, TLS, negotiating versions and logging in.
-        request_timeout_ms: time limit for each response, including those of the last two steps, unless a request has
+        connect_timeout_ms: time limit for connecting, the TLS handshake, negotiating versions and logging in.
+        request_timeout_ms: time limit for each response, including those in the last two steps, unless a request has
             its own timeout.
         max_in_flight: the maximum number of requests waiting for a response on one connection.
-        login: creates the authenticator of each login; None for connections without SASL.
+        login: creates the authenticator for each login; None for connections without SASL.
         traffic: counts requests and responses; None if they are not counted.
         apis: the APIs that can be called.
     """
@@ -87,7 +88,7 @@ class BrokerConnection:
         wire: carries the bytes.
         address: the broker's address, for error messages.
         settings: see `ConnectionSettings`.
-        protocol: the connection without the wire.
+        protocol: the connection's state machine, without the wire.
 
     Attributes:
         on_end: called with the reason when the connection ends, before the pending requests fail; not called by
@@ -111,7 +112,7 @@ class BrokerConnection:
 
     @classmethod
     async def open(cls, network: Network, address: Address, settings: ConnectionSettings) -> "BrokerConnection":
-        """Connect to a broker and pass the gate: versions, login.
+        """Connect to a broker and pass the gate: version negotiation and login.
 
         Raises:
             AuthenticationFailed: the broker's certificate or this client's login was rejected.
@@ -168,7 +169,7 @@ class BrokerConnection:
         return len(self._waiting)
 
     def version_for(self, request: type[Message], carrying: tuple[type[Message], str] | None = None) -> int:
-        """Return the version that a request will be sent in.
+        """Return the version in which a request will be sent.
 
         Args:
             request: the class of the request.
@@ -332,7 +333,7 @@ class BrokerConnection:
         self._gate.close(error)
         if self._timer is not None:
             self._timer.cancel()
-        if self._wire.has_unsent:  # nothing waits for the effect, and the event loop may end at any time
+        if self._wire.has_unsent:  # nothing waits for the rest to be sent, and the event loop may end at any time
             self._wire.abort()
         else:
             self._wire.close()

@@ -2,8 +2,8 @@
 
 A turn runs the queued steps, polls the machines and the router, carries out the router's actions and sets a timer for
 the next turn. An event (a response, a connection that opened or ended, a call by the application) leads to a turn,
-unless its call says that nothing is waiting for it. All of this happens on one event loop: the caller's, or an I/O
-thread's.
+unless the event is a response for which nothing is waiting. All of this happens on one event loop: the caller's, or an
+I/O thread's.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from kafkawire.sdk.transport.wire import Network
 
 __all__ = ["MAX_STEPS", "Driver", "Step"]
 
-#: The maximum number of steps that may wait for the next turn: far more than any program needs, but a limit for
-#: one that runs away.
+#: The maximum number of steps that may wait for the next turn: far more than any program needs, but a limit for a
+#: runaway program.
 MAX_STEPS = 20_000
 
 #: Tasks that end dropped clients, kept here because an event loop has only weak references to its tasks.
 _last_tasks: set[asyncio.Task[None]] = set()
 
-#: A step to run on the driver's loop, given the time.
+#: A step to run on the driver's loop; it is called with the time.
 Step = Callable[[int], None]
 
 
@@ -85,16 +85,16 @@ class Driver(Generic[AnyLink, AnyCall]):
         self._tasks: set[asyncio.Task[None]] = set()
         self._performed: dict[Promise[Any], Coroutine[Any, Any, Any]] = {}
         self._endings: set[Promise[None]] = set()
-        #: The thread that pops the only element ends the driver, without the help of its loop.
+        #: Whichever thread pops the only element ends the driver, without the help of its loop.
         self._may_end: list[None] = [None]
         self._steps: deque[Step] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
-        #: The context variables at `start`, which turns, tasks and connections use. Otherwise a turn would use those of
-        #: the code that woke it, and a connection would keep those of one request for as long as it lives.
+        #: The context variables at `start`, which turns, tasks and connections use. Otherwise a turn would use the
+        #: variables of the code that woke it, and a connection would keep those of one request for its entire life.
         self._context = Context()
         self._thread = 0
-        #: The number of turns that have begun, and what it was when the last turn was scheduled: a turn is scheduled if
-        #: the two are equal.
+        #: The number of turns that have begun, and that number when the last turn was scheduled: if the two are equal,
+        #: a turn is scheduled.
         self._turns = 0
         self._scheduled = -1
         self._timer: asyncio.TimerHandle | None = None
@@ -103,7 +103,7 @@ class Driver(Generic[AnyLink, AnyCall]):
         self._ended: KafkaWireError | None = None
 
     def start(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        """Start on the event loop of an `IoThread`; None for the caller's loop."""
+        """Start on the event loop of an `IoThread`; None to use the caller's loop."""
         self._loop = asyncio.get_running_loop() if loop is None else loop
         guard_loggers()
         self._context = copy_context()
@@ -120,7 +120,7 @@ class Driver(Generic[AnyLink, AnyCall]):
         """
         ended: Promise[None] = Promise()
         if isinstance(self._ended, fork.Forked):
-            ended.keep(None)  # the loop and the connections are the parent's
+            ended.keep(None)  # the loop and the connections belong to the parent
         elif self._loop is None or self._loop.is_closed():
             self._end_without_loop(error)
             ended.keep(None)
@@ -129,7 +129,7 @@ class Driver(Generic[AnyLink, AnyCall]):
             ended.add_done_callback(partial(self._endings.discard, ended))
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._end, error, ended)
-            if self._loop.is_closed():  # it was closed earlier, or meanwhile
+            if self._loop.is_closed():  # it was closed earlier, or just now
                 self._end_without_loop(error)
         return ended
 
@@ -137,7 +137,7 @@ class Driver(Generic[AnyLink, AnyCall]):
         """Schedule a coroutine that ends a dropped client; a finalizer calls this, so no lock is taken.
 
         Returns:
-            Whether there is anything to end.
+            Whether there is anything left to end.
         """
         loop = self._loop
         if loop is None or self._ended is not None or loop.is_closed():
@@ -150,7 +150,7 @@ class Driver(Generic[AnyLink, AnyCall]):
 
         try:
             loop.call_soon_threadsafe(begin)
-        except RuntimeError:  # it was closed meanwhile
+        except RuntimeError:  # it was closed in the meantime
             return False
         return True
 
@@ -208,12 +208,12 @@ class Driver(Generic[AnyLink, AnyCall]):
             self.check_loop()
             self._check()
             raise LocalProtocolError(
-                f"{MAX_STEPS} calls are waiting for the event loop, which is the limit; is it blocked?"
+                f"too many calls: {MAX_STEPS} are waiting for the event loop; is the loop blocked?"
             )
         self.post(step)
 
     def post(self, step: Step) -> None:
-        """Run a step on the driver's loop without a limit on waiting steps; for parts that have few waiting at a time.
+        """Run a step on the driver's loop, with no limit on waiting steps; for parts that have few waiting at a time.
 
         Raises:
             Closed: the driver has ended.
@@ -281,7 +281,7 @@ class Driver(Generic[AnyLink, AnyCall]):
         return promise
 
     def forked(self, error: fork.Forked) -> None:
-        """Refuse all work in a child process, because the connections belong to its parent."""
+        """Reject all work in a child process, because the connections belong to its parent."""
         self._ended = error
         if self._loop is not None:
             loop_watch.forget(self, self._loop)
@@ -349,7 +349,7 @@ class Driver(Generic[AnyLink, AnyCall]):
             step(now_ms)
         except BaseException as error:
             if not isinstance(contained(error), KafkaWireError):
-                self._owner.logger.exception("while the %s was ended", self._owner.name)
+                self._owner.logger.exception("an error occurred while ending the %s", self._owner.name)
 
     def _turn(self) -> None:
         self._turns += 1
@@ -504,7 +504,7 @@ class Driver(Generic[AnyLink, AnyCall]):
         self._owner.logger.error("the %s has ended because of a defect", self._owner.name, exc_info=error)
 
     def _ended_by(self, defect: BaseException) -> KafkaWireError:
-        """Return the error for everything that is unsettled when a defect ends the owner."""
+        """Return the error for everything left unsettled when a defect ends the owner."""
         failure = KafkaWireError(f"the {self._owner.name} has ended because of a defect: {defect!r}")
         failure.__cause__ = defect
         return failure

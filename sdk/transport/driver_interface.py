@@ -1,8 +1,8 @@
 """The interface between a driver and the parts that it drives.
 
 These parts are the machines, which make decisions, and the router, which chooses requests. They do no I/O. The driver
-calls them one at a time, on its own loop, and always passes the time. They live in `routing/`, `producer/`, `consumer/`
-and `admin/`, which the transport does not know about.
+calls them one at a time, on its own loop, and always passes the time. They are defined in `routing/`, `producer/`,
+`consumer/` and `admin/`, about which the transport knows nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class NextPoll(Enum):
     Attributes:
         NOW: immediately, because there is something to send, and callers waiting for this response should not run
             first.
-        SOON: after callers waiting for the response have run.
+        SOON: after the callers waiting for this response have run.
         NONE: not because of this response, which has no consequences.
     """
 
@@ -33,7 +33,7 @@ class NextPoll(Enum):
 
 
 class Versions(Protocol):
-    """The versions that a broker supports; a connection knows them once it is ready."""
+    """The versions that a broker supports; a connection has them once it is ready."""
 
     def version_for(self, request: type[Message], carrying: tuple[type[Message], str] | None = None) -> int:
         """Return the version that a request will be sent in; see `BrokerConnection.version_for`."""
@@ -114,7 +114,7 @@ class Machine(Protocol):
         ...
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return when to poll again if no event happens earlier; None if only an event can change anything."""
+        """Return when to poll again if no event happens earlier; None if only an event can cause work."""
         ...
 
     def fail(self, error: KafkaWireError, now_ms: int) -> None:
@@ -123,7 +123,7 @@ class Machine(Protocol):
 
 
 class Router(Protocol[AnyLink, AnyCall]):
-    """The machine that all other machines submit their calls to."""
+    """The machine to which all other machines submit their calls."""
 
     def poll(self, now_ms: int) -> list[Open[AnyLink] | Send[AnyLink, AnyCall] | Shut[AnyLink]]:
         """Return the actions to perform now."""

@@ -15,10 +15,10 @@ from kafkawire.sdk.transport.wire import Address
 __all__ = ["connect_failed", "silence"]
 
 #: The first bytes that servers of other protocols send, in greetings or error messages; read as the length of a frame,
-#: each means over 600 MB.
+#: each would mean more than 600 MB.
 _OTHERS = {b"HTTP": "HTTP", b"<htm": "HTTP", b"<HTM": "HTTP", b"<!DO": "HTTP", b"SSH-": "SSH", b"-ERR": "Redis"}
 
-#: The first bytes of TLS alert and handshake records; read as the length of a frame, each means over 300 MB.
+#: The first bytes of TLS alert and handshake records; read as the length of a frame, each would mean more than 300 MB.
 _TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
 
 

@@ -17,7 +17,7 @@ class Forked(Closed):
 
 class _Watched(Protocol):
     def forked(self, error: Forked) -> None:
-        """Refuse all work from now on, without any I/O."""
+        """Reject all work from now on, without any I/O."""
         ...
 
 
@@ -31,12 +31,12 @@ def watch(thing: _Watched) -> None:
 
 
 def generation() -> int:
-    """Return a number that every fork changes in the child; objects with a different number belong to the parent."""
+    """Return a number that changes in the child with every fork; objects with another number belong to the parent."""
     return _generation
 
 
 def refusal() -> Forked:
-    """Return the error for a client of the parent, with the remedy."""
+    """Return the error for a client that belongs to the parent; the error names the remedy."""
     return Forked(
         "this client was created before os.fork(), and its connections belong to the parent: create one in the child"
     )

@@ -1,7 +1,7 @@
-"""Drive the gate of one connection: versions and login when it opens, and another login before each session ends.
+"""Drive the gate of one connection: version negotiation and login at first, and another login before each session ends.
 
-`ClientConnection` makes the decisions; this module has the timer, the task and the waits. Requests continue while the
-credentials for another login are fetched, and are held back only while the broker checks them.
+`ClientConnection` makes the decisions; this module provides the timer, the task and the waiting. Requests continue
+while the credentials for another login are fetched, and are held back only while the broker checks them.
 
 Source: KIP-368 (re-authentication).
 """
@@ -29,13 +29,13 @@ __all__ = ["CREDENTIALS_PAUSE_MS", "CredentialsUnavailable", "GateDriver"]
 
 logger = logging.getLogger("kafkawire.security")
 
-#: Pause before credentials are requested again; a session lasts minutes, and a service that is down does not recover
-#: faster if it is asked more often.
+#: Pause before credentials are requested again; a session lasts for minutes, and a service that is down does not
+#: recover faster if it gets more requests.
 CREDENTIALS_PAUSE_MS = 1_000
 
 
 class CredentialsUnavailable(KafkaWireError):
-    """The provider of tokens or other credentials failed; its error is the cause, but is not quoted."""
+    """The provider of tokens or other credentials failed; its error is the cause, but is not quoted in the message."""
 
     retriable = True
 
@@ -48,7 +48,7 @@ class GateDriver:
         wire: carries the bytes.
         address: the broker's address.
         login: creates authenticators; None if the connection does not log in.
-        timeout_ms: timeout of each re-authentication; the first login is subject to the connection timeout.
+        timeout_ms: timeout for each re-authentication; the first login is subject to the connection timeout.
         end: ends the connection with an error.
     """
 
@@ -77,7 +77,7 @@ class GateDriver:
         """Pass the gate for the first time.
 
         Args:
-            response_timeout_ms: timeout of each response.
+            response_timeout_ms: timeout for each response.
 
         Raises:
             TimeoutError: a response did not arrive in time.
@@ -180,7 +180,7 @@ class GateDriver:
                     raise
 
     async def _fresh_authenticator(self) -> Authenticator:
-        """Return an authenticator; if creating one fails, retry while the session lasts."""
+        """Return an authenticator; if creating one fails, retry for as long as the session lasts."""
         while True:
             try:
                 async with asyncio.timeout(self._timeout_ms / 1000):

@@ -27,7 +27,7 @@ STOP_SECONDS = 2.0
 #: itself.
 _JOIN_SECONDS = 0.2
 
-#: By package, the call that makes its monkey patching keep Python's threads and selectors.
+#: For each package, the call that makes its monkey patching keep Python's threads and selectors.
 _REMEDIES = {
     "gevent": "gevent.monkey.patch_all(thread=False, select=False)",
     "eventlet": "eventlet.monkey_patch(thread=False)",
@@ -35,7 +35,7 @@ _REMEDIES = {
 
 
 def check_threads() -> None:
-    """Refuse to start a thread that would be a greenlet, because its event loop and other greenlets would block.
+    """Refuse to start a thread that would be a greenlet, since its event loop and other greenlets would block.
 
     Raises:
         LocalProtocolError: monkey patching has replaced Python's threads, or the selectors that the loop uses.
@@ -73,7 +73,7 @@ class IoThread:
         A thread that does not end within the limit is abandoned: if a signal handler interrupted this thread, the other
         one may be waiting for a resource that this thread holds.
         """
-        with suppress(RuntimeError):  # it was closed meanwhile
+        with suppress(RuntimeError):  # it was closed in the meantime
             self.loop.call_soon_threadsafe(self.loop.stop)
         if self._thread is not current_thread() and self._ended.wait(limit_seconds):
             self._thread.join(_JOIN_SECONDS)  # it has nothing left to do

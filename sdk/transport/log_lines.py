@@ -1,13 +1,15 @@
 """Keep an application's log handlers from ending a client or blocking an I/O thread.
 
-Names that other programs choose, such as client ids, cannot forge lines, because unprintable characters are escaped.
+Names that other programs choose, such as client ids, cannot forge log lines, because unprintable characters are
+escaped.
 
 If a handler raises, its `handleError` reports that; errors of filters are reported as handlers do by default.
 
 `logging` locks each handler while it writes, is flushed or is closed, and locks everything while `dictConfig` runs. A
 thread that waits for a client may hold such a lock: a log handler that sends to Kafka starts a producer when it is
 created, and closes it at the end of the program. If the I/O thread waited for the same lock to write a line, both would
-wait forever. So it waits only briefly, and then leaves the line to another thread, which nothing waits for.
+wait forever. Therefore the I/O thread waits only briefly, and then leaves the line to another thread, for which nothing
+waits.
 """
 
 from __future__ import annotations
@@ -41,12 +43,12 @@ LOGGERS: Final = (
 PATIENCE_SECONDS: Final = 0.1
 
 #: The maximum number of lines waiting for their handlers; further lines are dropped. Lines about outages are limited to
-#: one per subject in ten seconds, so these are enough for more than an hour.
+#: one per subject in ten seconds, so this number suffices for more than an hour.
 LATE_LINES_MAX: Final = 1_000
 
 _RLOCK: Final = type(RLock())
 
-#: Reports the errors of filters as handlers report their own.
+#: Reports errors in filters the way handlers report their own errors.
 _REPORTER: Final = logging.NullHandler()
 
 _io_threads: set[int] = set()
@@ -76,7 +78,7 @@ class _Guarded(logging.Logger):
     def isEnabledFor(self, level: int) -> bool:
         if get_ident() not in _io_threads:
             return super().isEnabledFor(level)
-        # `logging` would cache the answer, which takes a lock
+        # `logging` would cache the answer, for which it takes a lock
         return not self.disabled and self.manager.disable < level and level >= self.getEffectiveLevel()
 
     def makeRecord(
@@ -117,7 +119,7 @@ class _Guarded(logging.Logger):
 
 
 def _printable(argument: object) -> object:
-    """Return an argument of a line, or its escaped text if that has unprintable characters."""
+    """Return an argument of a log line, or its escaped text if the text has unprintable characters."""
     if not isinstance(argument, str | BaseException):
         return argument
     try:
@@ -144,7 +146,7 @@ def _handle(handler: logging.Handler, record: logging.LogRecord) -> None:
 
 
 def _hand_over(handler: logging.Handler, record: logging.LogRecord) -> None:
-    """Write a line from an I/O thread, now or later."""
+    """Write a line from an I/O thread, either now or later."""
     lock = handler.lock
     if not isinstance(lock, _RLOCK):  # the handler does not lock, like `NullHandler`, or has its own kind of lock
         _handle(handler, record)

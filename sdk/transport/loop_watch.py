@@ -1,8 +1,8 @@
 """Notice that a client's event loop has ended while other threads or loops wait for the client.
 
-asyncio does not report that a loop is closed, and no event on that loop would end the wait. So a blocked thread checks
-now and then, and another event loop checks with a timer. The loop that drives the client needs no check, because code
-running on it proves that it has not ended. Nor does an I/O thread, which checks once its loop is closed.
+asyncio does not report that a loop is closed, and no event on that loop would end the wait. Therefore a blocked thread
+checks from time to time, and another event loop checks with a timer. The loop that drives the client needs no check,
+because code running on it proves that it has not ended. Nor does an I/O thread, which checks once its loop is closed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kafkawire.sdk.transport.latch import Latch
 
 __all__ = ["LOOK_SECONDS", "drop", "forget", "look", "look_from", "wait", "watch"]
 
-#: Interval between checks: they take negligible CPU time, and an error still arrives soon.
+#: Interval between checks: they take negligible CPU time, and an error is still raised soon.
 LOOK_SECONDS = 0.5
 
 
@@ -31,7 +31,8 @@ class _Watched(Protocol):
 
 _Table = dict[asyncio.AbstractEventLoop, dict[_Watched, None]]
 
-#: Drivers by event loop. The references are strong, because a caller may wait for a client that nothing else refers to.
+#: Drivers, keyed by event loop. The references are strong, because a caller may wait for a client to which nothing else
+#: refers.
 _watched: _Table = {}
 #: The same for I/O threads, kept separate because event loops need not check these.
 _on_io_threads: _Table = {}
@@ -42,12 +43,12 @@ _looking: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
 
 def watch(thing: _Watched, loop: asyncio.AbstractEventLoop) -> None:
     """Have `thing.check_loop` called soon after the loop has ended if a caller is waiting; `forget` cancels this."""
-    look()  # a program that abandons a client on each of its loops then keeps only the last one
+    look()  # this way, a program that abandons a client on each of its loops keeps only the last one
     _table(loop).setdefault(loop, {})[thing] = None
 
 
 def forget(thing: _Watched, loop: asyncio.AbstractEventLoop) -> None:
-    """Stop watching a driver that has nothing left to wait for."""
+    """Stop watching a driver for which nothing is left to wait."""
     table = _table(loop)
     things = table.get(loop)
     if things is not None:
@@ -66,14 +67,14 @@ def look() -> None:
 
 
 def drop(left_behind: Iterable[object]) -> None:
-    """Close the coroutines that never began on an ended loop, because Python would warn about them."""
+    """Close the coroutines that never started on a loop that has ended, because Python would warn about them."""
     for work in left_behind:
         if inspect.iscoroutine(work) and inspect.getcoroutinestate(work) == inspect.CORO_CREATED:
             work.close()
 
 
 def wait(settled: Latch, timeout_seconds: float | None) -> bool:
-    """Block this thread until the latch is set, checking loops meanwhile; return False on timeout."""
+    """Block this thread until the latch is set, checking the loops while waiting; return False after a timeout."""
     deadline = None if timeout_seconds is None else monotonic_seconds() + timeout_seconds
     while True:
         look()

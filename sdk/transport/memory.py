@@ -1,6 +1,6 @@
 """In-process connections between client and broker, without sockets.
 
-Tests of clients and brokers use them to run without ports and to decide when a connection breaks. As over TCP, the
+Tests for clients and brokers use them to run without ports and to decide when a connection breaks. As over TCP, the
 event loop delivers bytes in the order in which they were written, and never from inside `write`.
 """
 
@@ -112,8 +112,8 @@ class MemoryNetwork:
     """Reach servers in this process by address.
 
     Attributes:
-        servers: by address, the function that creates the receiver of each connection; entries may be added and removed
-            at any time.
+        servers: for each address, the function that creates the receiver of each connection; entries may be added and
+            removed at any time.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """Event loops for kafkawire's own threads, whose timers follow the machine's clock.
 
 An asyncio event loop reads `time.monotonic` whenever it looks for timers that are due. In a test that freezes time, for
-example with freezegun, its timers would never fire, and a blocking client would wait forever.
+example with freezegun, the loop's timers would never fire, and a blocking client would wait forever.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def own_loop(
     """Return a new event loop, for a thread that runs nothing but kafkawire.
 
     Args:
-        make: creates the loop. A loop that is not written in Python, such as uvloop's, has a clock of its own.
+        make: creates the loop. A loop that is not written in Python, such as uvloop's, has its own clock.
     """
     loop = make()
     if isinstance(loop, asyncio.BaseEventLoop):

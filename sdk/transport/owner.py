@@ -1,7 +1,7 @@
-"""The owner of a router and its driver, as their log lines and errors name it.
+"""The owner of a router and its driver, as named in their log lines and errors.
 
 Clients use the same router and driver classes as brokers that talk to other brokers. A broker's user must not read that
-"the client" has ended, and expects the lines in the broker's log.
+"the client" has ended, and expects to find the lines in the broker's log.
 """
 
 from __future__ import annotations

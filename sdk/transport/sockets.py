@@ -1,4 +1,4 @@
-"""Connect a socket to a host name; every address of the name is tried, and a slow one does not delay the next.
+"""Connect a socket to a host name; all of the name's addresses are tried, and a slow one does not delay the next.
 
 Source: RFC 8305 ("happy eyeballs"; this module implements only the racing of connections); KIP-302 (all addresses of a
 name).
@@ -25,12 +25,12 @@ ATTEMPT_DELAY_MS = 250
 #: after a few minutes, and a peer that has lost power cannot close its connections.
 KEEPALIVE_IDLE_SECONDS = 60
 
-#: Interval between probes, and the number of probes that may be lost before the connection is given up, a minute and a
-#: half in total.
+#: Interval between probes, and the number of probes that may be lost before the connection is given up after a minute
+#: and a half in total.
 KEEPALIVE_INTERVAL_SECONDS = 10
 KEEPALIVE_PROBES = 3
 
-#: A name with more addresses than this is a mistake, and each address may cost a connection.
+#: A name with more addresses than this must be a mistake, and each address may cost a connection.
 ADDRESSES_MAX = 32
 
 
@@ -45,14 +45,14 @@ class Endpoint(NamedTuple):
 
 
 async def resolve(address: Address) -> list[Endpoint]:
-    """Return the addresses of a name, in the order to try them.
+    """Return the addresses of a name, in the order in which to try them.
 
     Raises:
         OSError: the name is unknown or invalid.
     """
     labels = address.host.removesuffix(".").split(".")
     if "" in labels:
-        raise OSError(f"{address.host!r} is not the name of a host")
+        raise OSError(f"{address.host!r} is not a host name")
     longest = max(map(len, labels))
     if longest > LABEL_CHARACTERS_MAX:
         raise OSError(f"a part of the name has {longest} characters, but at most {LABEL_CHARACTERS_MAX} are allowed")
@@ -60,12 +60,12 @@ async def resolve(address: Address) -> list[Endpoint]:
     host = address.host.encode() if address.host.isascii() else address.host
     try:
         try:
-            # An address needs no lookup and so no thread.
+            # An IP address needs no lookup, and therefore no thread.
             found = look_up(host, address.port, socket.AI_NUMERICHOST)
         except socket.gaierror:
             found = await in_thread(partial(look_up, host, address.port), ("name", host, address.port))
     except UnicodeError as error:
-        raise OSError(f"{address.host!r} is not the name of a host") from error
+        raise OSError(f"{address.host!r} is not a host name") from error
     except OSError as error:
         raise type(error)(*error.args) from None  # calls that share the lookup raise separate errors
     endpoints = [
@@ -88,11 +88,11 @@ async def connect_one(endpoints: list[Endpoint], *, keeps_alive: bool = True) ->
     """Return a socket connected to the first endpoint that answers.
 
     Args:
-        endpoints: the endpoints, in the order to try them.
+        endpoints: the endpoints, in the order in which to try them.
         keeps_alive: whether the kernel probes a silent connection.
 
     Raises:
-        OSError: no endpoint answers; the message says why, endpoint by endpoint.
+        OSError: no endpoint answers; the message says why for each endpoint.
     """
     loop = asyncio.get_running_loop()
     waiting = list(endpoints)

@@ -1,6 +1,6 @@
 """Frames over TCP: an asyncio protocol that receives into its own memory, and the network that opens it.
 
-Small frames are copied out of one reusable buffer. A large frame is received straight into memory of its own, which the
+Small frames are copied out of one reusable buffer. A large frame is received straight into its own memory, which the
 records decoded from it keep alive, so its bytes are never copied; the memory is reused once those records are gone. The
 length prefix is checked before memory is allocated. Clients use this module through `TcpNetwork`, and servers use
 `FrameProtocol` on their listening sockets.
@@ -43,7 +43,8 @@ RECEIVE_BUFFER_BYTES = 64 * 1024
 #: The number of unsent bytes above which `drain` waits: a few produce requests, enough to keep the socket busy.
 WRITE_BUFFER_BYTES = 4 * 1024 * 1024
 
-#: Interval between checks for unsent bytes of a TLS connection: they take negligible CPU time and make for short waits.
+#: Interval between checks for unsent bytes of a TLS connection: the checks take negligible CPU time, and keep waits
+#: short.
 _LOOK_SECONDS = 0.005
 
 #: Time limit for sending the remaining bytes of a connection that is being closed: ample for a peer that reads.
@@ -96,12 +97,13 @@ class FrameProtocol(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        # Before Python 3.12, a transport copies the parts into memory whose pages cost more than sending the parts.
+        # Before Python 3.12, a transport copies the parts into new memory, whose pages cost more than sending the
+        # parts.
         if self._sendmsg is not None and not transport.get_write_buffer_size():
             try:
                 sent_bytes = self._sendmsg(parts)
             except OSError:
-                sent_bytes = 0  # impossible now, or for good: the transport will find out
+                sent_bytes = 0  # impossible now, or permanently: the transport will find out
             parts = () if sent_bytes == sum(map(len, parts)) else remaining(parts, sent_bytes)
         if parts:
             transport.writelines(parts)
@@ -229,7 +231,7 @@ class TcpNetwork:
 
     Args:
         max_frame_bytes: largest response accepted.
-        tls: a context, or the arguments that `tls_context` creates one from on first use; None for no TLS.
+        tls: a context, or the arguments from which `tls_context` creates one on first use; None for no TLS.
         keeps_alive: whether the kernel probes a silent connection.
     """
 
@@ -250,13 +252,13 @@ class TcpNetwork:
         receiver: Callable[[Wire], Receiver],
         enter: Callable[[ConnectionState], None] = lambda state: None,
     ) -> Receiver:
-        """Connect, trying every address that the name resolves to.
+        """Connect, trying every address to which the name resolves.
 
         Raises:
             OSError: the name is unknown, nothing accepts the connection, or the TLS handshake fails.
             ConfigurationError: the certificates for TLS cannot be used.
         """
-        if isinstance(self._tls, PemFiles):  # reading all trusted certificates takes a while, and files may hang
+        if isinstance(self._tls, PemFiles):  # reading all trusted certificates takes a while, and a file may block
             self._tls = await in_thread(partial(tls_context, self._tls), self)
         enter(ConnectionState.RESOLVING)
         endpoints = await resolve(address)

@@ -1,8 +1,8 @@
 """Threads for blocking calls: looking up names, reading certificates, requesting tickets and credentials.
 
 asyncio's default executor belongs to the application. A program that keeps it busy would keep a client from connecting.
-The loop and the process wait for its threads when they end, so a silent name server would delay both. The threads here
-are a few daemons, shared by all clients of the process, that nothing waits for.
+The loop and the process wait for its threads when they end, so a silent name server would delay both. The threads in
+this module are a few daemons, shared by all clients in the process, for which nothing waits.
 """
 
 from __future__ import annotations

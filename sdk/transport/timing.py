@@ -54,13 +54,13 @@ async def together(work: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
 
 
 class SingleFlight(Generic[Result]):
-    """Run one operation per key at a time; callers that arrive meanwhile share its result."""
+    """Run one operation per key at a time; callers that arrive in the meantime share its result."""
 
     def __init__(self) -> None:
         self._running: dict[Hashable, asyncio.Task[Result]] = {}
 
     async def run(self, key: Hashable, operation: Callable[[], Coroutine[None, None, Result]]) -> Result:
-        """Return the result of `operation`, or of one with the same key that is already running.
+        """Return the result of `operation`, or of an operation with the same key that is already running.
 
         Cancelling a caller does not cancel the operation. Each caller gets a separate error.
         """

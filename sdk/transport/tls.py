@@ -20,10 +20,10 @@ class PemFiles(NamedTuple):
 
     Attributes:
         authorities: certificates of the trusted authorities; None for the system's certificates.
-        certificate: this client's certificate chain, optionally with its private key; None to send none.
-        key: the private key, if it is not with the certificate.
+        certificate: this client's certificate chain, optionally with its private key; None to send no certificate.
+        key: the private key, if it is not in the same place as the certificate.
         key_password: decrypts the private key.
-        checks_hostname: whether the broker's certificate must match the name that the client connects to.
+        checks_hostname: whether the broker's certificate must match the host name to which the client connects.
     """
 
     authorities: str | None = None
@@ -54,7 +54,7 @@ def tls_context(pem: PemFiles) -> ssl.SSLContext:
 def _load_authorities(context: ssl.SSLContext, authorities: str) -> None:
     try:
         if _is_text(authorities):
-            # Bundles have comments between the certificates, sometimes in other alphabets.
+            # Bundles contain comments between the certificates, sometimes in other alphabets.
             context.load_verify_locations(cadata=authorities.encode("ascii", "ignore").decode())
         else:
             context.load_verify_locations(cafile=authorities)

@@ -18,11 +18,11 @@ __all__ = ["as_exception", "contained"]
 
 
 def contained(error: BaseException) -> Exception:
-    """Return an error of application code in a form that can be passed on.
+    """Return an error from application code in a form that can be passed on.
 
     `KeyboardInterrupt` and `SystemExit` still end the program: the event loop raises them as soon as the current
-    callback has returned and the client's state is consistent again. On an I/O thread they end nothing, as on any
-    Python thread except the main one.
+    callback has returned and the client's state is consistent again. On an I/O thread, they end nothing, as on any
+    Python thread other than the main one.
 
     Raises:
         KeyboardInterrupt, SystemExit: no event loop is running here, so the application itself is waiting for this

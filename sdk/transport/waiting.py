@@ -28,7 +28,7 @@ FAIR_MS: Final = 10
 #: scheduled, such as a turn of a driver, whose requests are sent immediately.
 _ITERATIONS: Final = 3
 
-#: The event loops of I/O threads, where everything that a blocking client waits for happens.
+#: The event loops of I/O threads, on which everything happens that a blocking client waits for.
 io_loops: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
 
 #: The event loops that drive clients, including those of I/O threads.
@@ -41,7 +41,7 @@ def result_of(
     """Run a coroutine function that awaits only promises, blocking this thread, and return its result.
 
     Raises:
-        LocalProtocolError: this is an I/O thread, which the coroutine would wait for.
+        LocalProtocolError: this is an I/O thread, for which the coroutine would have to wait.
     """
     loop = asyncio._get_running_loop()
     if loop is not None:
@@ -82,7 +82,7 @@ class YieldTimer:
         return monotonic_ms() >= self._due_ms
 
     async def yield_now(self) -> None:
-        """Let everything that is due proceed (timers, sockets, other tasks), and let its requests be sent."""
+        """Let everything that is due (timers, sockets, other tasks) proceed, and the resulting requests be sent."""
         for _ in range(_ITERATIONS):
             await yield_to_loop()
         self._due_ms = monotonic_ms() + FAIR_MS
@@ -96,6 +96,6 @@ def check_may_block(loops: Container[asyncio.AbstractEventLoop | None]) -> None:
     """
     if asyncio._get_running_loop() in loops:
         raise LocalProtocolError(
-            "this call would block the event loop that it waits for: await instead, or leave it to another thread if "
-            "this is a callback of a delivery or an interceptor"
+            "this call would block the event loop that it waits for: await instead or, in a delivery callback or an "
+            "interceptor, leave the call to another thread"
         )

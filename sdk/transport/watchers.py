@@ -1,8 +1,8 @@
 """Callbacks for an event that happens once; any thread can add them.
 
 After adding a watcher, a thread checks whether the event has happened, and takes the watcher back if so; the thread
-that triggers the event takes all watchers. Each watcher is taken in a single step in C, and so by only one of the two
-threads. No lock is needed that an interrupted thread could hold.
+that triggers the event takes all watchers. Each watcher is taken in a single step in C, and therefore by only one of
+the two threads. So there is no need for a lock, which an interrupted thread could hold.
 """
 
 from __future__ import annotations

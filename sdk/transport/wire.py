@@ -38,7 +38,7 @@ LABEL_CHARACTERS_MAX: Final = 63
 MAX_PORT: Final = 65535
 
 _IPV6_CHARACTERS = frozenset("0123456789abcdefABCDEF:.")
-#: Characters of a URL or a list, which a host never contains.
+#: Characters found in URLs and lists, which a host name never contains.
 _NO_HOST_CHARACTERS = frozenset("[]/@, \t\n")
 
 
@@ -63,7 +63,7 @@ class Address(NamedTuple):
         Args:
             option: the option that has this value, for errors.
             text: the value.
-            default_port: used if the value has no port; None to reject such a value.
+            default_port: the port if the value has none; None to reject such a value.
             lowest_port: 1, or 0 if 0 means any free port.
 
         Raises:
@@ -71,7 +71,9 @@ class Address(NamedTuple):
         """
         host, port = _host_and_port(text.strip())
         if not host:
-            raise ConfigurationError(option, text, "expected host:port, an IPv6 address in brackets, as [::1]:9092")
+            raise ConfigurationError(
+                option, text, "expected host:port, with IPv6 addresses in brackets, as in [::1]:9092"
+            )
         if (longest := max(map(len, host.split(".")))) > LABEL_CHARACTERS_MAX:
             reason = f"a part of the host has {longest} characters, but at most {LABEL_CHARACTERS_MAX} are allowed"
             raise ConfigurationError(option, text, reason)
@@ -155,13 +157,13 @@ class FrameReceiver(Protocol):
 
 @runtime_checkable
 class LengthReceiver(Protocol):
-    """A `FrameReceiver` with changing limits, which may refuse a frame that the wire would accept."""
+    """A `FrameReceiver` with changing limits, which may reject a frame that the wire would accept."""
 
     def check_length(self, length: int) -> None:
         """Check the length of an incomplete frame before memory is allocated for it; not called for complete frames.
 
         Raises:
-            RemoteProtocolError: the frame is refused, and the wire disconnects.
+            RemoteProtocolError: the frame is rejected, and the wire disconnects.
         """
         ...
 

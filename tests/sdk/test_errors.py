@@ -107,7 +107,7 @@ def test_attributes(error: KafkaWireError, attributes: dict[str, object]) -> Non
 
 def test_a_partial_batch_says_what_is_missing() -> None:
     assert str(PartialBatch(61, 5, 70)) == (
-        "batch at byte 61: partial batch: 70 bytes are needed, but 5 are left, so it ends 65 beyond the end"
+        "batch at byte 61: partial batch: 70 bytes are needed, but 5 are left, so 65 are missing"
     )
     assert "5 bytes are left, too few for its length" in str(PartialBatch(61, 5, None))
 

@@ -59,7 +59,7 @@ class FetchMetrics:
 
 
 def show_lags(registry: Registry, assignment: Assignment) -> None:
-    """Add the lags of the partitions and the time since the last read to the metrics."""
+    """Add the partitions' lags and the time since the last read to the metrics."""
 
     def lags() -> Iterator[tuple[TopicPartition, int]]:
         for partition, reading in list(assignment.readings.items()):

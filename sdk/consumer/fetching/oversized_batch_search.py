@@ -1,8 +1,9 @@
-"""Find the partition whose next batch is too large for any response, so that the others can continue without it.
+"""Find the partition whose next batch is too large for any response, to let the others continue without it.
 
-A broker sends the first batch that it finds in full, however large it is (KIP-74). If this makes a response larger than
-`max_frame_bytes`, the response cannot be read and does not reveal which partition the batch is from. So the partitions
-of that broker are fetched in halves, then in quarters, and so on, until the one with the large batch is alone.
+A broker sends the whole of the first batch that it finds, however large the batch is (KIP-74). If this makes a response
+larger than `max_frame_bytes`, the response cannot be read and does not reveal which partition the batch is from.
+Therefore the partitions of that broker are fetched in halves, then in quarters, and so on, until the one with the large
+batch is alone.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Fetch = TypeVar("Fetch")
 
 
 class OversizedBatchSearch:
-    """Groups of one broker's partitions, to be fetched in turn; usually there are none, and one fetch covers all."""
+    """Groups of one broker's partitions, to be fetched in turn; usually there are none, and one fetch is enough."""
 
     __slots__ = ("_groups",)
 

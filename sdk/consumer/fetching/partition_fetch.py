@@ -1,6 +1,6 @@
 """The I/O side of one partition: the position and source of its next fetch, and anything that prevents that fetch.
 
-Failures are retried forever, with pauses, if `may_pass` allows it; otherwise reading the partition stops.
+After a failure, the fetch is retried forever, with pauses, if `may_pass` allows it; otherwise the partition stops.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from kafkawire.sdk.routing.retry import Attempts, Backoff
 
 __all__ = ["PartitionFetch", "Planning", "may_pass"]
 
-#: Retriable codes that stop a partition: its leader would read the same damaged batch again.
+#: Retriable codes that stop a partition, because its leader would read the same damaged batch again.
 _FINAL = frozenset({ErrorCode.CORRUPT_MESSAGE})
 
-#: Codes that are retried although they are not retriable, as in Apache Kafka's consumer.
+#: Codes that do not count as retriable but are retried all the same, as in Apache Kafka's consumer.
 _PASSING = frozenset({ErrorCode.UNKNOWN_SERVER_ERROR})
 
 
@@ -44,15 +44,15 @@ class PartitionFetch:
         position: the next position to fetch; None until it is looked up.
         place: the place to look up (see `Place`).
         is_asked: whether a lookup of the position, or of its epoch, is in flight.
-        checked_epoch: the leader epoch whose leader confirmed that the position is in its log.
-        leader_epoch: the epoch of the leader that the partition is fetched from, or that was last asked about the
+        checked_epoch: the epoch of the leader that confirmed that the position is in its log.
+        leader_epoch: the epoch of the leader from which the partition is fetched, or which was last asked about the
             position.
         topic_id: the topic's id when the partition was first seen.
         paused: whether the application has paused the partition or the group withholds it.
         halted: whether an error has stopped the partition until a seek.
         buffered_bytes: the number of bytes fetched but not handed out.
-        attempts: the attempts to fetch, and to look up the position.
-        home: the node that the partition is fetched from; None while it is not fetched.
+        attempts: counts the attempts to fetch and to look up the position.
+        home: the node from which the partition is fetched; None while it is not fetched.
         replica: the follower to fetch from, and how long to do so (KIP-392); None for the leader.
         sent: the values in the last request that named the partition (see `to_send`).
         waits_until_ms: the end of the pause after a failure, if a check is scheduled for it.
@@ -117,7 +117,7 @@ class PartitionFetch:
         return self.position is not None and self.position.leader_epoch >= 0 and not is_checked
 
     def to_send(self) -> tuple[int | None, int, int, int]:
-        """Return the values that can differ between requests: node, epoch, offset, leader epoch."""
+        """Return the values that can change from one request to the next: node, epoch, offset, leader epoch."""
         offset = -1 if self.position is None else self.position.offset
         return self.home, self.epoch, offset, self.leader_epoch
 
@@ -160,7 +160,7 @@ class Planning(Protocol):
         ...
 
     def failed(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:
-        """Pause a partition after a failure that may pass, or stop reading it."""
+        """Pause a partition after a failure that may be temporary, or stop reading it."""
         ...
 
     def retry(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:

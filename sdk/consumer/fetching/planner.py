@@ -1,6 +1,6 @@
 """The machine that plans a consumer's fetches, turning positions into requests for each broker.
 
-A partition either is in the session of the broker that it is fetched from, or waits for its position, its leader, the
+A partition either is in the session of the broker from which it is fetched, or waits for its position, its leader, the
 end of a pause, or room in the queue. Each event moves only the partitions that it concerns, so the work grows with the
 number of records, not partitions. An error affects only its own partition, which waits while the others continue.
 
@@ -45,8 +45,8 @@ logger = logging.getLogger("kafkawire.consumer")
 #: ready.
 _FETCHES_AHEAD = 2
 
-#: After a response longer than this, the next fetch is sent before the application reads the response, so that the
-#: broker works meanwhile. Reading a shorter response takes less time than sending a fetch.
+#: After a response longer than this, the next fetch is sent before the application reads the response, to keep the
+#: broker working in the meantime. Reading a shorter response takes less time than sending a fetch.
 _LONG_READ_BYTES = 16_384
 
 #: The size of a response without records: its header and, for each partition, its fields, its topic and some aborted
@@ -62,7 +62,7 @@ class _NodeFetches:
     def __init__(self, options: ConsumerOptions) -> None:
         self.session = FetchSession()
         self.search = OversizedBatchSearch()
-        self.request = FetchRequest(  # reused: each is encoded before the next, and only the session's part changes
+        self.request = FetchRequest(  # reused: each is encoded before the next is built, and only the session changes
             max_wait_ms=options.fetch_max_wait_ms,
             min_bytes=options.fetch_min_bytes,
             max_bytes=options.fetch_max_bytes,
@@ -82,13 +82,13 @@ class FetchPlanner:
         options: the consumer's options.
         backoff: the pauses between attempts.
         queue: receives the fetched data.
-        wall_ms: returns the wall clock, for `auto_offset_reset="by_duration:…"`.
+        wall_ms: returns the wall-clock time, for `auto_offset_reset="by_duration:…"`.
         committed: looks up committed offsets; None if there is no group.
 
     Attributes:
         user: receives the positions that were looked up; set before anything is assigned.
         last_fetch_ms: when a broker last answered a fetch; None before the first answer.
-        visited: the number of partitions examined, for tests of scale.
+        visited: the number of partitions examined, for scalability tests.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class FetchPlanner:
         self._queue.fail(error)
 
     def subscribe(self, topics: frozenset[str] | None) -> None:
-        """Keep the metadata of these topics fresh, even of topics without partitions; None if a group does so."""
+        """Keep the metadata of these topics fresh, even if they have no partitions; None if a group does so."""
         self._subscribed = topics
         self._want_topics()
 
@@ -224,7 +224,7 @@ class FetchPlanner:
     # Placing partitions; lookups and responses also call these.
 
     def consider(self, fetch: PartitionFetch, now_ms: int) -> None:
-        """Move a partition to where it belongs now: a broker, a lookup, or neither until something happens."""
+        """Move a partition to where it belongs now: to a broker, to a lookup, or to neither until something happens."""
         self.visited += 1
         home: int | None = None
         topic = self._metadata.topics.get(fetch.partition.topic)
@@ -256,7 +256,7 @@ class FetchPlanner:
             self._nodes[home].session.change(fetch.partition)
 
     def failed(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:
-        """Pause a partition after a failure that may pass, or stop reading it."""
+        """Pause a partition after a failure that may be temporary, or stop reading it."""
         if not may_pass(error):
             self.halt_with(fetch, error, now_ms)
             return
@@ -273,7 +273,7 @@ class FetchPlanner:
 
     def halt_with(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:
         """Stop fetching a partition until the next seek, and report the error to the application once."""
-        if not isinstance(error, Closed):  # if the consumer has ended, a line per partition is not needed
+        if not isinstance(error, Closed):  # once the consumer has ended, there is no need for a line per partition
             self._lines.error(("halt", fetch.partition.topic), now_ms, "reading %s stops: %s", fetch.partition, error)
         fetch.halted = True
         self.consider(fetch, now_ms)
@@ -345,7 +345,7 @@ class FetchPlanner:
             self._metadata.wanted = {*self._subscribed, *(partition.topic for partition in self._partitions)}
 
     def _wait(self, fetch: PartitionFetch) -> None:
-        """Schedule a check of a partition for the end of its pause."""
+        """Schedule a check on a partition for the end of its pause."""
         due_ms = fetch.attempts.not_before_ms
         if fetch.waits_until_ms != due_ms:
             fetch.waits_until_ms = due_ms
@@ -370,7 +370,7 @@ class FetchPlanner:
             self.user.renewed(fetch.partition, fetch.epoch, fetch.place)
 
     def _move(self, fetch: PartitionFetch, home: int | None) -> None:
-        """Set the node to fetch a partition from, or none."""
+        """Set the node from which a partition is fetched, or None."""
         if fetch.home is not None and fetch.home != home:
             former = self._nodes[fetch.home]
             former.wanted.pop(fetch.partition, None)
@@ -409,7 +409,7 @@ class FetchPlanner:
             return
         try:
             request, version = self._request(node, link)
-        except UnsupportedVersion as error:  # lasts until another broker listens there or becomes the leader
+        except UnsupportedVersion as error:  # this lasts until another broker listens there or becomes the leader
             node.session.restart(keeps_id=True)
             node.refusal = node.refusal or error
             self._refusal = self._refusal or node.refusal
@@ -478,7 +478,7 @@ class FetchPlanner:
         offset = -1 if fetch.position is None else fetch.position.offset
         error = RecordTooLarge(
             f"{partition}, offset {offset}: a response with only the next records has {damage.length} bytes,"
-            f" but max_frame_bytes is {damage.limit}; raise it, or seek past them"
+            f" but max_frame_bytes is {damage.limit}; raise max_frame_bytes, or seek past these records"
         )
         error.__cause__ = damage
         self.halt_with(fetch, error, now_ms)

@@ -1,7 +1,7 @@
 """Look up start positions: committed offsets, offsets by reset policy or time, and the ends of truncated logs.
 
 Lookups for the same broker share one request. Each result affects only its own partition: a failed lookup is repeated
-after a pause of its own.
+after its own pause.
 
 Source: Apache Kafka, `OffsetFetcher`, `OffsetFetcherUtils`; KIP-320 (log truncation), KIP-1106 (`by_duration`).
 """
@@ -49,7 +49,7 @@ class CommittedSource(Protocol):
     def __call__(
         self, partitions: Collection[TopicPartition], on_found: Callable[[Found, int], None], now_ms: int
     ) -> None:
-        """Report each partition once, with the time; partitions with errors may be reported later than the others."""
+        """Report each partition once, with the current time; those with errors may be reported later than others."""
         ...
 
 
@@ -60,7 +60,7 @@ class PositionLookups:
         planner: the planner of the partitions.
         router: sends the requests.
         options: the consumer's options.
-        wall_ms: returns the wall clock.
+        wall_ms: returns the wall-clock time.
         committed: looks up committed offsets; None if there is no group.
     """
 
@@ -82,7 +82,7 @@ class PositionLookups:
         self._wanted: dict[int, dict[TopicPartition, PartitionFetch]] = {}
 
     def reset_place(self) -> int | None:
-        """Return the time that `auto_offset_reset` stands for; None if it means to raise an error."""
+        """Return the time that `auto_offset_reset` stands for; None if it asks for an error."""
         policy = self._options.auto_offset_reset
         if isinstance(policy, int):
             return self._wall_ms() - policy
@@ -130,7 +130,7 @@ class PositionLookups:
         return isinstance(fetch.place, int) if fetch.position is None else fetch.needs_check(known)
 
     def _note_leaders(self, fetches: Iterable[PartitionFetch]) -> None:
-        """Record the epoch of each leader when it is asked: by the time it answers, there may be another leader."""
+        """Record each leader's epoch when the leader is asked: by the time it answers, there may be another leader."""
         for fetch in fetches:
             known = self._router.metadata.partition(fetch.partition)
             fetch.leader_epoch = -1 if known is None else known.leader_epoch
@@ -196,7 +196,7 @@ class PositionLookups:
         for partition, fetch in fetches.items():
             answer = answers.get(partition)
             if answer is None:
-                answer = BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"offset of {partition}: the response lacks it")
+                answer = BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"offset of {partition}: not in the response")
             if isinstance(answer, KafkaWireError):
                 self._planner.failed(fetch, answer, now_ms)
             elif answer.offset == UNKNOWN_OFFSET:  # no record is that recent
@@ -209,7 +209,7 @@ class PositionLookups:
     # Truncated logs.
 
     def _is_in_log(self, fetch: PartitionFetch, now_ms: int) -> None:
-        """Fetch from a position that is in the leader's log; with a later leader, ask again."""
+        """Fetch from a position that is in the leader's log; if there is a newer leader by now, ask again."""
         fetch.checked_epoch = fetch.leader_epoch
         self._planner.consider(fetch, now_ms)
 
@@ -225,7 +225,7 @@ class PositionLookups:
         for partition, fetch in fetches.items():
             answer = answers.get(partition)
             if answer is None:
-                answer = BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"epoch of {partition}: the response lacks it")
+                answer = BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"epoch of {partition}: not in the response")
             if isinstance(answer, KafkaWireError):
                 self._planner.failed(fetch, answer, now_ms)
                 continue
@@ -241,7 +241,7 @@ class PositionLookups:
                 self._is_in_log(fetch, now_ms)
 
     def _truncated(self, fetch: PartitionFetch, position: Position, end: EpochEnd, now_ms: int) -> None:
-        """Go back to where the leader's log diverges from the records that were read."""
+        """Return to the offset at which the leader's log diverges from the records that were read."""
         reason = f"{fetch.partition}: the log was truncated before offset {position.offset}, to {end.offset}"
         if self.reset_place() is None:
             self._planner.halt_with(fetch, NoOffset(f"{reason}, and auto_offset_reset is none"), now_ms)

@@ -1,4 +1,4 @@
-"""The queue of fetched batches, the only structure that both sides of a consumer share.
+"""The queue of fetched batches, the only structure shared by both sides of a consumer.
 
 The I/O side adds a response's data for a partition, and the reading side takes it; the two can be separate threads.
 Each count has one writer, and deques append and pop atomically, so no lock is needed. Data fetched before a seek is
@@ -32,8 +32,8 @@ class Fetched:
         end: the position after the last whole batch.
         records: concatenated batches; the last one may be incomplete.
         data_end: the offset after the last batch that can have records for the application.
-        aborted: (first offset, producer id) of each aborted transaction, by first offset.
-        error: why the partition cannot be read, in which case it stops.
+        aborted: (first offset, producer id) of each aborted transaction, sorted by first offset.
+        error: why the partition cannot be read; such an error stops it.
     """
 
     __slots__ = ("aborted", "data_end", "end", "epoch", "error", "partition", "records", "start")
@@ -75,16 +75,16 @@ class Taker(Protocol):
 
 
 class FetchQueue:
-    """The data that has been fetched but not handed out yet.
+    """The data that was fetched but has not been handed out yet.
 
     Args:
-        wake: makes the I/O side look at releases if it is waiting for them.
+        wake: makes the I/O side process releases if it is waiting for them.
 
     Attributes:
         wake: as given.
-        released: (partition, epoch, bytes) of the data taken since the I/O side last looked.
+        released: (partition, epoch, bytes) for the data taken since the I/O side last checked.
         starved: set by the I/O side while it waits for releases.
-        announces_reads: whether a read that begins to wait wakes the I/O side, which a group needs.
+        announces_reads: whether a read that begins to wait wakes the I/O side, as a group requires.
         errors: the errors that reads raise, one per read.
         refusal: the error that a read raises instead of waiting, while a broker rejects this client.
         failure: why no more data will arrive; None while the client is running. A listener may have raised it.
@@ -107,7 +107,7 @@ class FetchQueue:
 
     @property
     def size_bytes(self) -> int:
-        """The size in bytes of all data that was put but not taken."""
+        """The size in bytes of all data that was put into the queue but not taken."""
         return self._put_bytes - self._taken_bytes
 
     # The I/O side.
@@ -174,14 +174,14 @@ class FetchQueue:
                 self._release(fetched)
             elif taker.is_held:
                 self._parked.setdefault(fetched.partition, []).append(fetched)
-                self._taken_bytes += len(fetched.records)  # it is useless now, so it must not hold up other fetches
+                self._taken_bytes += len(fetched.records)  # it will not be used, so it must not hold up other fetches
             else:
                 self._release(fetched)
                 return fetched
         return None
 
     def unpark(self, partition: TopicPartition) -> None:
-        """Put the data that was set aside while a partition was paused at the front."""
+        """Move the data that was set aside while a partition was paused to the front."""
         parked = self._parked.pop(partition, ())
         for fetched in parked:
             self._taken_bytes -= len(fetched.records)
@@ -213,7 +213,7 @@ class FetchQueue:
 
         Args:
             is_there: returns whether the awaited data has arrived; None for anything that a read hands out or raises.
-                With this function, data for other readers does not settle the promise again and again.
+                With such a function, data for other readers does not keep settling the promise.
         """
         promise: Promise[None] = Promise()
         self._waiting.append(promise)
@@ -226,7 +226,7 @@ class FetchQueue:
         return promise
 
     def cancel(self, promise: Promise[None]) -> None:
-        """Forget a promise of `wait`."""
+        """Forget a promise returned by `wait`."""
         if not promise.done:
             with suppress(ValueError):
                 self._waiting.remove(promise)

@@ -1,4 +1,4 @@
-"""Handle the responses to fetches: queue the batches, and handle errors partition by partition.
+"""Handle the responses to fetches: queue the batches, and handle the error of each partition separately.
 
 Source: Apache Kafka, `FetchCollector.handleInitializeErrors`; KIP-951 (leaders in responses), KIP-392 (followers).
 """
@@ -53,7 +53,7 @@ class FetchResponses:
 
         Args:
             node_id: the node that sent the response.
-            names: the names of the session's topics, by id.
+            names: the names of the session's topics, keyed by id.
             response: the response, without a top-level error.
             now_ms: the time.
         """
@@ -67,7 +67,8 @@ class FetchResponses:
                         partition, leader.leader_id, leader.leader_epoch, response.node_endpoints
                     )
                 fetch = self._planner.current(partition)
-                # The response is too late for a partition after a seek, or if another broker now serves the partition.
+                # The response is too late for a partition if there was a seek, or if another broker now serves the
+                # partition.
                 if fetch is not None and fetch.sent is not None and fetch.sent[:3] == (node_id, *_place(fetch)):
                     self._take(node_id, fetch, data, has_moved, now_ms)
         self._damaged.discard(node_id)
@@ -75,7 +76,7 @@ class FetchResponses:
         self._queue.signal()
 
     def failed(self, node_id: int, fetches: Iterable[PartitionFetch], error: KafkaWireError, now_ms: int) -> None:
-        """Handle a fetch that got no response from a broker."""
+        """Handle a fetch to which a broker did not respond."""
         for fetch in fetches:
             if fetch.replica is not None:
                 fetch.replica = None
@@ -125,7 +126,7 @@ class FetchResponses:
         start = fetch.position
         found = extent(records)
         if found.next_offset is None or found.next_offset <= start.offset:
-            reason = found.damage or f"{len(records)} bytes end before it"
+            reason = found.damage or f"the response ends before it, after {len(records)} bytes"
             error = RemoteProtocolError(f"fetch from {fetch.partition} at offset {start.offset}: {reason}")
             error.__cause__ = found.damage
             self._planner.halt_with(fetch, error, now_ms)
@@ -158,8 +159,8 @@ class FetchResponses:
         offset = fetch.position.offset
         error = BrokerError(data.error_code, f"fetch from {fetch.partition} at offset {offset}")
         if fetch.replica is not None and fetch.replica[0] == node_id:
-            # The next fetch goes to the leader. It may recommend the same follower immediately, so there is a pause
-            # first.
+            # The next fetch goes to the leader. The leader may immediately recommend the same follower, so there is a
+            # pause first.
             fetch.replica = None
             if outdates_metadata(error):
                 self._metadata.invalidate()

@@ -1,10 +1,10 @@
-"""The partitions of a consumer, and how far the records of each one have been handed out.
+"""A consumer's partitions, and how many of each one's records have been handed out so far.
 
 `Assignment` is a group machine's interface to a consumer: it assigns and withholds partitions, and returns what to
 commit. The reading side reads, seeks and pauses; every change is passed on to the I/O side, which fetches. The two can
 run on separate threads, and a signal handler can interrupt anywhere, so there is no lock
-(docs/decisions/0035-no-locks.md): all state that a seek changes is one object, replaced in one step, and the I/O side
-reads the current object when its turn comes.
+(docs/decisions/0035-no-locks.md): all state that a seek changes is held in one object, which is replaced in one step,
+and the I/O side reads the current object when its turn comes.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ class _Epoch:
 
 
 class Reading:
-    """How far one partition's records have been handed out.
+    """How many of one partition's records have been handed out so far.
 
     Attributes:
         partition: the partition.
-        unfinished: the records handed out but not finished, if the application finishes records; None if the next read
+        unfinished: the records handed out but not finished, if the application finishes them; None if the next read
             does.
         committed: the last offset committed by this consumer; -1 if none.
         paused: whether the application has paused the partition.
@@ -101,7 +101,7 @@ class Reading:
         self._epoch = _Epoch(self.place, start, start, halted=True)
 
     def located(self, epoch: int, position: Position) -> bool:
-        """Accept a position looked up in an epoch; return whether that epoch is current and did not have one."""
+        """Accept a position looked up in an epoch; return whether that epoch is current and had none before."""
         current = self._epoch
         if current.number != epoch or current.start is not None:
             return False
@@ -126,7 +126,7 @@ class Reading:
 
     @property
     def start(self) -> Position | None:
-        """The position before `handout` or, without one, the next position to hand out; None until it is looked up."""
+        """The position before `handout` or, without a handout, the next one to hand out; None until it is looked up."""
         return self._epoch.start
 
     @start.setter
@@ -164,7 +164,7 @@ class Reading:
 
     @property
     def finished(self) -> Position | None:
-        """The position before which everything is finished, through further reads or the application's calls."""
+        """The position before which everything is finished, either by later reads or by the application's calls."""
         unfinished = self.unfinished
         if unfinished is not None:
             position, first = (
@@ -209,9 +209,9 @@ class Assignment:
     Args:
         fetching: the I/O side.
         queue: the fetched batches.
-        run: runs functions on the I/O side, in order.
-        clock_ms: returns the time of the machines.
-        auto_finish: whether a record is finished when the next one is requested; otherwise the application finishes it.
+        run: runs functions on the I/O side, in the order given.
+        clock_ms: returns the machines' time.
+        auto_finish: whether a record is finished when the next one is requested, rather than by the application.
 
     Attributes:
         clock_ms: as given.
@@ -267,7 +267,7 @@ class Assignment:
 
         Args:
             partitions: the new assignment; a mapping gives the start of each partition.
-            place: the start of new partitions that have none in the mapping.
+            place: where to start new partitions that are not in the mapping.
         """
         begins = partitions if isinstance(partitions, Mapping) else {}
         former = self.readings
@@ -279,7 +279,7 @@ class Assignment:
             self._queue.forget(partition)
             self._withhold(former[partition])
         for reading in chosen.values():
-            if reading.withheld:  # hand out its records again, from its last position or from a seek made meanwhile
+            if reading.withheld:  # hand out its records again, from its last position or the target of a later seek
                 reading.withheld = False
                 self._queue.forget(reading.partition)
                 reading.begin(reading.place if reading.position is None else reading.position)
@@ -299,7 +299,7 @@ class Assignment:
         self._run(partial(self._pause, withheld))
 
     def to_commit(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return finished but uncommitted positions of the given partitions, or of all of them."""
+        """Return the finished but uncommitted positions of the given partitions, or of all assigned ones."""
         readings = self.readings
         found = {}
         for partition in readings if partitions is None else partitions:
@@ -327,7 +327,7 @@ class Assignment:
 
     @property
     def last_handed_out_ms(self) -> int | None:
-        """When the application was last seen receiving a record; None while a read is waiting.
+        """When the application was last known to receive a record; None while a read is waiting.
 
         The clock is read when this is accessed, not once per record.
         """
@@ -342,7 +342,7 @@ class Assignment:
     # The I/O side.
 
     def located(self, partition: TopicPartition, epoch: int, position: Position) -> bool:
-        """Accept a position that was looked up; return whether the partition did not have one."""
+        """Accept a position that was looked up; return whether the partition had none before."""
         reading = self.readings.get(partition)
         if reading is None or not reading.located(epoch, position):
             return False
@@ -386,7 +386,7 @@ class Assignment:
         self._run(partial(self._pause, paused))
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Hand out paused partitions again, and try again to read those that an error has halted.
+        """Resume handing out records of paused partitions, and try again to read those that an error has halted.
 
         Raises:
             LocalProtocolError: a partition is not assigned.
@@ -422,7 +422,7 @@ class Assignment:
             reading.unfinished.finish_batch(start_offset, end_offset)
 
     def skip(self, partition: TopicPartition, offset: int) -> None:
-        """Continue after the record where an error stopped its partition, unless the position has been moved.
+        """Continue after the record at which an error stopped its partition, unless the position has been moved.
 
         Earlier records stay unfinished until the application finishes them.
         """
@@ -440,7 +440,7 @@ class Assignment:
             self._restart(reading, position, finished)
 
     def _move(self, reading: Reading, place: Place) -> None:
-        """Continue from another place; records handed out earlier no longer count."""
+        """Continue from another place; records handed out earlier are forgotten."""
         if reading.unfinished is not None:
             reading.unfinished.forget()
         self._restart(reading, place)
@@ -459,14 +459,14 @@ class Assignment:
         self._pause(readings, now_ms)
 
     def _pause(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
-        """Make the I/O side stop fetching those of the partitions that are paused or withheld by now."""
+        """Make the I/O side stop fetching those of the partitions that are now paused or withheld."""
         chosen = [self.readings.get(partition) for partition in partitions]
         held = [reading.partition for reading in chosen if reading is not None and (reading.paused or reading.withheld)]
         if held:
             self._fetching.pause(held, now_ms)
 
     def _sought(self, partition: TopicPartition, now_ms: int) -> None:
-        """Make the I/O side fetch a partition from where its last seek went."""
+        """Make the I/O side fetch a partition from the target of its last seek."""
         reading = self.readings.get(partition)
         if reading is not None:
             self._fetching.seek(partition, *reading.origin, now_ms)

@@ -1,4 +1,4 @@
-"""Bounded reads, up to offsets, a time, or the partitions' ends at the start of the read."""
+"""Bounded reads, which stop at offsets, at a time, or where the partitions ended when the read began."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 
 __all__ = ["BoundedRecords", "EndOffsets"]
 
-#: The end of a partition that must not be read.
+#: The end for a partition that must not be read.
 _NOTHING = 0
 
 
 class EndOffsets:
     """The ends of one bounded read, which covers the partitions that are assigned when it begins.
 
-    They apply to every read of the consumer; unbounded reads wait until this one has ended.
+    They apply to every read by the consumer; unbounded reads wait until this one has ended.
 
     Args:
         core: the consumer's core.
-        until: the first offset not to read, by partition, or the time of the first record not to read, in ms since the
-            epoch; None for no such end.
+        until: the first offset not to read, keyed by partition, or the time of the first record not to read, in ms
+            since the epoch; None for no such end.
         stop_at_end: whether to stop at the current ends of the partitions.
 
     Attributes:
-        is_abandoned: whether the next read lifts the ends, unless they are its own.
+        is_abandoned: whether the next read lifts the ends, unless that read is the one bounded by them.
         is_lifted: whether the ends no longer apply.
     """
 
@@ -51,7 +51,8 @@ class EndOffsets:
         """Look up the ends and apply them to the partitions.
 
         Args:
-            woken: waits until something arrives, unless the function passed to it says that it has already arrived.
+            woken: waits until something arrives, unless the function passed to it returns True because it has already
+                arrived.
 
         Raises:
             BrokerError: a partition does not exist, or access to it is denied.
@@ -113,7 +114,7 @@ class EndOffsets:
         self._core.queue.signal()
 
     def abandon(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Lift the ends by the next read at the latest, without a lock, as garbage collection can happen anywhere."""
+        """Lift the ends no later than the next read, without a lock, since garbage collection can happen anywhere."""
         self.is_abandoned = True
         with suppress(RuntimeError):  # the loop was closed
             loop.call_soon_threadsafe(self.lift)

@@ -1,7 +1,8 @@
 """A fetch on its way to the application; its batches are handed out singly or several at a time.
 
-The overhead of a batch equals the cost of many records. So records that are handed out singly are taken from
-several batches at a time, if a position between any two records can be determined and little is held in memory.
+Handling a batch costs as much as handling many records. Therefore records that are handed out singly are taken from
+several batches at a time, provided that a position between any two records can be determined and that little is held in
+memory.
 
 Source: Apache Kafka, `CompletedFetch`; KIP-98 (aborted transactions in responses).
 """
@@ -38,7 +39,7 @@ class CompletedFetch:
     Attributes:
         epoch: the reading's epoch when it was fetched.
         batch: the first of the batches in `reading.handout`.
-        rest: the remaining records of a batch, which come first after a pause.
+        rest: the remaining records of a batch, which are handed out first after a pause.
     """
 
     __slots__ = ("_ahead", "_batches", "_following", "batch", "epoch", "fetched", "reading", "rest")
@@ -79,7 +80,7 @@ class CompletedFetch:
         return records
 
     def extend(self, records: list[Record]) -> int:
-        """Add the records of the batches that follow the open one and have its leader epoch.
+        """Add the records of the batches that follow the open one and share its leader epoch.
 
         A compressed batch is not combined with others, because its decompressed size is unknown. An error is left for
         `next`.
@@ -132,7 +133,7 @@ def _raising(error: DecodeError) -> Iterator[Batch]:
 
 
 def fetched_batches(fetched: Fetched, check_crcs: bool) -> Iterator[Batch]:
-    """Yield the batches of a fetch that are for the application, without control batches and aborted transactions.
+    """Yield a fetch's batches for the application, leaving out control batches and aborted transactions.
 
     The first batch contains the requested offset; a partial batch at the end is left out.
 

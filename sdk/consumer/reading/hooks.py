@@ -27,7 +27,7 @@ logger = logging.getLogger("kafkawire.consumer")
 
 
 class ConsumerInterceptor(Generic[Key, Value]):
-    """Called with every record handed out and with every commit; errors in its methods are only logged."""
+    """Called with every record handed out and with every commit; errors in its methods are logged and ignored."""
 
     def on_consume(self, record: Record[Key, Value]) -> Record[Key, Value]:
         """Return the record to hand out; called on the reading side, after the deserializers."""

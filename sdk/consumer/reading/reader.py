@@ -1,9 +1,9 @@
 """The reader of a consumer, which takes fetched batches and hands them out.
 
-Nothing here waits. Positions move when records are handed out, which happens only after every step that can fail or be
-cancelled. A record is finished when the application requests the next one, so that work interrupted by an error or a
-rebalance is repeated. Two tasks may read at the same time: each record goes to one of them, and is considered finished
-once either of them reads again.
+Nothing in this module waits. Positions move when records are handed out, which happens only after every step that can
+fail or be cancelled. A record is finished when the application requests the next one, so work interrupted by an error
+or a rebalance is repeated. Two tasks may read at the same time: each record goes to one of them, and is considered
+finished once either of them reads again.
 
 Source: Apache Kafka, `FetchCollector`, `CompletedFetch`.
 """
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LIST_MS", "BoundedRead", "Reader"]
 
-#: A list that takes longer than this to fill, for example because of slow deserializers, ends early, so that the event
-#: loop gets a turn before the next list.
+#: A list that takes longer than this to fill, for example because of slow deserializers, ends early to give the event
+#: loop a turn before the next list.
 LIST_MS: Final = 100
 
 
@@ -43,7 +43,7 @@ class BoundedRead(Protocol):
         ...
 
     def lift(self) -> None:
-        """Let reads continue without an end."""
+        """Let reads continue past its end."""
         ...
 
 
@@ -56,11 +56,11 @@ class Reader:
         check_crcs: whether to verify the checksums of batches.
 
     Attributes:
-        handout: the batch that is being handed out record by record; None if there is none.
+        handout: the batch whose records are being handed out singly; None if there is none.
         taken: the number of `Fetched` taken from the queue.
         bounded_read: the current bounded read; None if there is none.
         stream: takes records directly from the handout; set by the client.
-        hooks: applied to records that are handed out one by one or in lists; set by the client, or None for none.
+        hooks: applied to records that are handed out singly or in lists; set by the client; None for no hooks.
     """
 
     def __init__(self, assignment: Assignment, queue: FetchQueue, check_crcs: bool) -> None:
@@ -191,7 +191,7 @@ class Reader:
         """Begin a read, which finishes everything handed out earlier.
 
         Raises:
-            KafkaWireError: an earlier read met this error but returned the records found before it.
+            KafkaWireError: an earlier read encountered this error but returned the records found before it.
         """
         self.finish()
         if self._errors:
@@ -210,7 +210,7 @@ class Reader:
             fetch.reading.settle()
 
     def rewind(self) -> None:
-        """Hand out unfinished records again, because a read was interrupted in the middle.
+        """Hand out unfinished records again, because a read was interrupted midway.
 
         Fetched data is dropped, because it is unknown how much of it was already handed out.
         """
@@ -294,7 +294,7 @@ class Reader:
         self.handout = handout
         if self.stream is not None:
             self.stream.handout = handout
-        if fetch.is_over:  # the group has withheld it meanwhile
+        if fetch.is_over:  # the group has withheld it in the meantime
             handout.cut()
 
     def _leave(self, handout: Handout) -> None:
@@ -308,7 +308,7 @@ class Reader:
                 self._moved.add(fetch.reading)
 
     def _rest(self) -> ConsumerBatch | None:
-        """Return the rest of a batch whose first records were handed out one by one."""
+        """Return the rest of a batch whose first records were handed out singly."""
         handout, fetch = self.handout, self._fetch
         if handout is None:
             return None
@@ -380,10 +380,10 @@ class Reader:
         self._assignment.halt(fetch.reading)
 
     def _next_fetch(self) -> CompletedFetch | None:
-        """Return the next fetch to hand out, or raise an error that comes first.
+        """Return the next fetch to hand out, or raise an error that precedes it.
 
         Errors are raised in the order in which they occurred. An error that ends all reading does not wait for fetched
-        data, since none of that is finished and it will be read again.
+        data, since none of that data is finished, so it will be read again.
         """
         queue = self._queue
         if queue.errors:
@@ -412,6 +412,6 @@ class Reader:
 
 
 def _most_records(batch: ConsumerBatch) -> int:
-    """Return the maximum number of records that a batch hands out, without decoding the batch, which might fail."""
+    """Return the maximum number of records in a batch to hand out, without decoding the batch, which might fail."""
     spread = batch.next_offset - batch.start_offset
     return spread if isinstance(batch.batch, MessageBatch) else min(batch.batch.records_count, spread)

@@ -1,9 +1,9 @@
 """Track the unfinished records of a partition, for programs that finish them in any order.
 
 Everything before the first unfinished record may be committed. Offsets have gaps (compaction, control records), so only
-the records that were handed out count. Any thread can finish records, even a signal handler that interrupts another
-call here; the I/O side asks what to commit. Each change is a single step in C, and the first unfinished record is
-looked up on demand, so no lock is needed.
+the records that were handed out are tracked. Any thread can finish records, even in a signal handler that interrupts
+another call to this module; the I/O side asks what to commit. Each change is a single step in C, and the first
+unfinished record is looked up on demand, so no lock is needed.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ __all__ = ["MAX_UNFINISHED", "UnfinishedRecords"]
 Found = TypeVar("Found")
 
 #: The maximum number of unfinished records, and of batches handed out whole, in one partition. If there are more, one
-#: of them is stuck, and all would be read again after a restart.
+#: of them must be stuck, and all would be read again after a restart.
 MAX_UNFINISHED = 100_000
 
 
 class UnfinishedRecords:
-    """The records of one partition, from the first unfinished one on."""
+    """The records of one partition, starting with the first unfinished one."""
 
     __slots__ = ("_batches", "_partition", "_positions")
 
     def __init__(self, partition: TopicPartition) -> None:
         self._partition = partition
-        #: By offset, in order: the position directly after the previous record. Another epoch may have begun in a gap
-        #: between the two records, in which case the epoch would not match the offset itself.
+        #: The position directly after the previous record, keyed by the record's offset, in order. Another epoch may
+        #: have begun in a gap between the two records, in which case the epoch would not match the offset itself.
         self._positions: OrderedDict[int, Position] = OrderedDict()
-        #: The ends of batches handed out whole, by the offset that represents them above.
+        #: The ends of batches handed out whole, keyed by the offset that represents them in `_positions`.
         self._batches: dict[int, int] = {}
 
     def __len__(self) -> int:
@@ -56,12 +56,12 @@ class UnfinishedRecords:
         first = self.first
         if first is not None and len(self._positions) >= MAX_UNFINISHED:
             raise LocalProtocolError(
-                f"{self._partition}: {len(self._positions)} records are not finished, from offset {first.offset} on;"
+                f"{self._partition}: {len(self._positions)} records from offset {first.offset} on are unfinished;"
                 f" the limit is {MAX_UNFINISHED}"
             )
 
     def began(self, start: Position, offsets: Iterable[int], leader_epoch: int) -> None:
-        """Note that records are about to be handed out one by one, replacing any entries from there on.
+        """Note that records are about to be handed out singly, replacing any entries from that position on.
 
         Args:
             start: the position before the records.
@@ -94,7 +94,7 @@ class UnfinishedRecords:
         self._positions.pop(offset, None)
 
     def finish_batch(self, start_offset: int, end_offset: int) -> None:
-        """Mark a batch as finished, or each of its records if they were handed out one by one."""
+        """Mark a batch as finished, or each of its records if they were handed out singly."""
         if self._batches.pop(start_offset, None) is not None:
             self._positions.pop(start_offset, None)
             return

@@ -1,6 +1,6 @@
 """Assignors: how the leader of a classic group assigns partitions to its members.
 
-Each one is loaded on first use: a consumer uses at most one or two of them, and many consumers use none.
+Each one is loaded on first use: a consumer rarely uses more than two of them, and many consumers use none.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _HOMES: Final = {
 
 
 class _Assignors(Mapping[str, Assignor]):
-    """The assignors by name."""
+    """The assignors, keyed by name."""
 
     def __getitem__(self, name: str) -> Assignor:
         return _load(name)
@@ -48,5 +48,5 @@ def _load(name: str) -> Assignor:
     return cast("Assignor", getattr(import_module(f"{__name__}.{module}"), kind)())
 
 
-#: Every assignor by name. Each gives exactly the same results as Apache Kafka's.
+#: Every assignor, keyed by name. Each gives exactly the same results as its counterpart in Apache Kafka.
 ASSIGNORS: Final[Mapping[str, Assignor]] = _Assignors()

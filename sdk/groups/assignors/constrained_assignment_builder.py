@@ -28,7 +28,7 @@ class ConstrainedAssignmentBuilder:
         racks: the racks of the members and the replicas.
 
     Attributes:
-        assignment: what each member gets; complete after `build`.
+        assignment: the partitions assigned to each member; complete after `build`.
         moved: partitions that change owner.
     """
 

@@ -24,7 +24,7 @@ from kafkawire.sdk.routing.partitions import TopicPartition
 
 __all__ = ["CooperativeStickyAssignor"]
 
-#: The user data is an int32, the generation, for leaders that cannot read it from the subscription.
+#: The user data is the generation as an int32, for leaders that cannot read it from the subscription.
 _GENERATION_BYTES = 4
 
 
@@ -41,7 +41,7 @@ class CooperativeStickyAssignor:
     def assign(
         self, subscriptions: Subscriptions, partition_counts: PartitionCounts, replica_racks: ReplicaRacks | None = None
     ) -> Assignment:
-        """Assign evenly with few moves; leave out partitions that another member must revoke first."""
+        """Assign evenly while moving few partitions; leave out those that another member must revoke first."""
         claims = {
             member: Claim(subscription.owned_partitions, _generation_id(subscription))
             for member, subscription in subscriptions.items()

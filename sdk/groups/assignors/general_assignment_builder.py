@@ -1,4 +1,4 @@
-"""Build a sticky assignment for members with different subscriptions; balance matters more than few moves.
+"""Build a sticky assignment for members with different subscriptions; balance matters more than keeping moves few.
 
 Members keep the partitions that they own and still subscribe to. Every other partition goes to the subscriber with the
 fewest partitions. Then partitions move from members with more to members with fewer until no move helps; if the result
@@ -24,13 +24,13 @@ class GeneralAssignmentBuilder:
     """Build one assignment.
 
     Args:
-        subscriptions: the subscriptions by member id.
+        subscriptions: the subscriptions, keyed by member id.
         partition_counts: the partition count of every subscribed topic.
         ownership: the partitions each member owned.
         racks: the racks of the members and the replicas.
 
     Attributes:
-        assignment: what each member gets; complete after `build`.
+        assignment: the partitions assigned to each member; complete after `build`.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class GeneralAssignmentBuilder:
         ]
 
     def _balance(self, partitions: Collection[TopicPartition]) -> bool:
-        """Move partitions to members that have at least two fewer, until no move is left; return whether any moved."""
+        """Move partitions to members that have at least two fewer, until none can move; return whether any moved."""
         moved_once = False
         moved = True
         while moved:
@@ -172,6 +172,6 @@ def partition_hash(partition: TopicPartition) -> int:
 
 
 def _balance_score(assignment: Assignment) -> int:
-    """Return the sum of the differences in size between any two members; 0 is a perfect balance."""
+    """Return the sum of the differences in size between all pairs of members; 0 is a perfect balance."""
     sizes = sorted(map(len, assignment.values()))
     return sum(size * (2 * place - len(sizes) + 1) for place, size in enumerate(sizes))

@@ -1,4 +1,4 @@
-"""The former owners of partitions, according to the members' claims, which may be outdated and may conflict.
+"""The previous owners of partitions, according to the members' claims, which may be outdated and may conflict.
 
 Source: Apache Kafka, `AbstractStickyAssignor`; KIP-792 (generations). Two of Kafka's bugs are not reproduced here:
 Kafka compares the generation in user data with that in another member's subscription, which may be missing, and gives
@@ -33,9 +33,9 @@ class Ownership(NamedTuple):
     """The owners of partitions once the claims have been resolved.
 
     Attributes:
-        owned: the partitions each member may keep, by member id in the order of the claims.
+        owned: the partitions that each member may keep, keyed by member id in the order of the claims.
         disputed: partitions claimed by several members in one generation; no member keeps them.
-        former: partitions claimed by members in older generations, each with the latest such member.
+        former: partitions claimed by members in older generations, each mapped to the latest such member.
     """
 
     owned: dict[str, list[TopicPartition]]
@@ -47,7 +47,7 @@ def resolve_claims(claims: Mapping[str, Claim], partition_counts: PartitionCount
     """Resolve claims: the claim of the latest generation wins; if several claims share that generation, none wins.
 
     Args:
-        claims: the claims by member id.
+        claims: the claims, keyed by member id.
         partition_counts: the partition count of every subscribed topic; claims to partitions of other topics are
             ignored.
     """

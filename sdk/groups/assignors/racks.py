@@ -17,11 +17,11 @@ class Racks:
     """The racks of members and replicas.
 
     Args:
-        members: the rack of each member by id; members without a rack are left out.
+        members: the rack of each member, keyed by member id; members without a rack are left out.
         partitions: racks of the replicas of each partition.
 
     Attributes:
-        matter: whether racks make a difference. They do not if every partition has a replica in every rack, or if no
+        matter: whether racks make a difference. They make none if every partition has a replica in every rack, or if no
             member's rack has replicas.
     """
 

@@ -1,6 +1,6 @@
 """Assign each topic separately, in ranges of partitions.
 
-Topics with the same number of partitions and the same subscribers are assigned identically, so that a member can join
+Topics with the same number of partitions and the same subscribers are assigned identically, so a member can join
 records with equal keys. The first members get the remainder. If racks matter, each member first gets partitions with a
 replica in its rack, up to its share.
 

@@ -1,6 +1,6 @@
-"""Assign the partitions of all topics one by one.
+"""Assign the partitions of all topics to the members in turn.
 
-With equal subscriptions, the counts differ by at most one; a member that joins or leaves moves nearly everything.
+With equal subscriptions, the counts differ by at most one. When a member joins or leaves, nearly every partition moves.
 
 Source: Apache Kafka, `RoundRobinAssignor`.
 """

@@ -1,6 +1,6 @@
-"""Assign evenly, and let members keep as many of their partitions as possible.
+"""Assign partitions evenly, and let members keep as many of theirs as possible.
 
-Members revoke everything before a rebalance, so each tells the leader in its user data which partitions it owned.
+Members revoke everything before a rebalance, so each one's user data tells the leader which partitions it owned.
 
 Source: Apache Kafka, `StickyAssignor`; KIP-54, KIP-341.
 """
@@ -45,13 +45,13 @@ class StickyAssignor:
     def assign(
         self, subscriptions: Subscriptions, partition_counts: PartitionCounts, replica_racks: ReplicaRacks | None = None
     ) -> Assignment:
-        """Assign evenly with few moves."""
+        """Assign partitions evenly while moving few of them."""
         claims = {member: _claim(subscription) for member, subscription in subscriptions.items()}
         return assign_sticky(subscriptions, partition_counts, replica_racks, claims).assignment
 
 
 def _claim(subscription: MemberSubscription) -> Claim:
-    """Return a member's claim; an empty one if its user data cannot be decoded."""
+    """Return a member's claim, which is empty if the user data cannot be decoded."""
     from construct import ConstructError
 
     had: Any  # construct is untyped
@@ -69,8 +69,8 @@ def _claim(subscription: MemberSubscription) -> Claim:
 def _user_data() -> Any:
     """Return the assignor's own user data format, which Kafka defines in code rather than in a schema.
 
-    The format of the first release had no generation. construct is imported here so that only users of this assignor
-    pay for it: importing it takes longer than importing the rest of the client.
+    The format of the first release had no generation. construct is imported here because importing it takes longer than
+    importing the rest of the client, and only users of this assignor should pay for that.
     """
     from construct import Int16sb, Int32sb, Optional, PascalString, PrefixedArray, Struct
 

@@ -1,4 +1,4 @@
-"""Assign partitions evenly with few moves, for the sticky assignors.
+"""Assign partitions evenly while moving few of them, for the sticky assignors.
 
 Source: Apache Kafka, `AbstractStickyAssignor`; KIP-54, KIP-341, KIP-429.
 """
@@ -28,7 +28,7 @@ class StickyAssignment(NamedTuple):
     """An assignment and the partitions that it moves.
 
     Attributes:
-        assignment: what each member gets, by member id.
+        assignment: the partitions assigned to each member, keyed by member id.
         moved: partitions that another member must revoke first.
     """
 
@@ -45,10 +45,10 @@ def assign_sticky(
     """Assign the partitions of all subscribed topics.
 
     Args:
-        subscriptions: the subscriptions by member id.
-        partition_counts: the partition counts by topic; topics missing here are skipped.
+        subscriptions: the subscriptions, keyed by member id.
+        partition_counts: the number of partitions of each topic; topics missing here are skipped.
         replica_racks: racks of the replicas, `[topic][partition]`; None if unknown.
-        claims: the partitions that members say they own, by member id in the order of the subscriptions.
+        claims: the partitions that members say they own, keyed by member id in the order of the subscriptions.
     """
     counts = subscribed_topics(subscriptions, partition_counts)
     racks = Racks.of(subscriptions, counts, replica_racks)

@@ -103,10 +103,10 @@ class Topic:
 
     Attributes:
         partitions: the number of partitions; 0 while it is unknown, or while earlier records wait to be placed.
-        open: by partition, the batch that takes records, or None if a new one is needed.
+        open: for each partition, the batch that takes records, or None if a new one is needed.
         sticky: the batch that takes records without a key, or None if one must be chosen.
         sticky_partition: the partition of that batch; -1 before the first.
-        sticky_bytes: the size of the records without a key since that partition was chosen.
+        sticky_bytes: the size of the records without a key that were sent since that partition was chosen.
     """
 
     __slots__ = ("name", "open", "partitions", "sticky", "sticky_bytes", "sticky_partition")
@@ -121,17 +121,17 @@ class Topic:
 
 
 class Owner(Protocol):
-    """The accumulator, as appenders see it: it takes the records that they have checked."""
+    """The accumulator as seen by appenders: it takes the records that they have checked."""
 
     def take(self, record: Held, number: int) -> tuple[Outcome, int]:
-        """Put a record into a batch, or hold it while its topic is unknown.
+        """Put a record into a batch, or hold it until its topic is known.
 
         Args:
             record: the record to send.
             number: its partition number, `FILL_ONE_AFTER_THE_OTHER` or `TO_BE_CHOSEN`.
 
         Returns:
-            The outcome of its batch, and its index there.
+            The outcome of the record's batch, and the record's index in the batch.
         """
         ...
 
@@ -196,7 +196,7 @@ class Delivery:
     def add_done_callback(self, callback: Callable[[Self], object]) -> None:
         """Call `callback` with this delivery once it is settled, on the producer's event loop or its I/O thread.
 
-        It runs in a copy of the caller's context, as the callbacks of asyncio's futures do.
+        The callback runs in a copy of the caller's context, like the callbacks of asyncio's futures.
         """
         check_callback("callback", callback)
         context = copy_context()
@@ -220,8 +220,8 @@ class Appender:
             after another.
 
     Attributes:
-        topics: the topics that records were sent to, by name.
-        refusal: the reason why records are refused, or None if they are accepted.
+        topics: the topics to which records were sent, keyed by name.
+        refusal: the reason why records are rejected, or None if they are accepted.
     """
 
     def __init__(self, owner: Owner, custom_partitioner: bool, spreads: bool = False) -> None:

@@ -37,13 +37,13 @@ __all__ = [
     "late",
 ]
 
-#: The error of `send` while no transaction is open.
+#: The error that `send` raises while no transaction is open.
 OUTSIDE: Final = LocalProtocolError(
     "no transaction is open: a producer with a transactional_id sends inside a block of producer.transaction(), "
     "or between begin_transaction and commit_transaction"
 )
 
-#: The error of a delivery whose record `send` was still buffering when its transaction ended.
+#: The error for a delivery whose record `send` was still buffering when the transaction ended.
 STRADDLED: Final = LocalProtocolError(
     "the record's transaction ended before send had buffered it, so the record is not sent: "
     "commit or abort once all threads have returned from send"
@@ -52,8 +52,9 @@ STRADDLED: Final = LocalProtocolError(
 #: The codes for a producer whose transactional id another producer uses; brokers used the second code until Kafka 2.7.
 _FENCED: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
 
-#: A coordinator's codes if it did not commit any of the transaction, and another transaction may follow. Java's
-#: producer treats INVALID_TXN_STATE as fatal, although the response to an abort contains the epoch to continue with.
+#: The codes that a coordinator returns if it committed nothing of the transaction, and another transaction may follow.
+#: Java's producer treats INVALID_TXN_STATE as fatal, although the response to an abort contains the epoch to continue
+#: with.
 NOT_COMMITTED: Final = frozenset(
     {
         ErrorCode.TRANSACTION_ABORTABLE,
@@ -62,20 +63,20 @@ NOT_COMMITTED: Final = frozenset(
     }
 )
 
-#: A coordinator's codes if it has no transaction to abort, and knows this producer but no later one: the next
-#: transaction needs another epoch.
+#: The codes that a coordinator returns if it has no transaction to abort, and knows this producer but no later one: the
+#: next transaction needs another epoch.
 NOT_OPEN: Final = frozenset({ErrorCode.INVALID_TXN_STATE})
 
-#: A coordinator's codes if it does not know the transactional id or this producer: it has forgotten the id
-#: (transactional.id.expiration.ms), and so whether a later producer had fenced this one. With a new producer id, this
-#: producer could repeat the work of that later producer.
+#: The codes that a coordinator returns if it does not know the transactional id or this producer: it has forgotten the
+#: id (transactional.id.expiration.ms), and with it whether a later producer had fenced this one. With a new producer
+#: id, this producer could repeat the work of that later producer.
 FORGOTTEN: Final = frozenset({ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND})
 
-#: Brokers' codes for a transaction that its coordinator has ended.
+#: The codes that brokers return for a transaction that its coordinator has ended.
 _ENDED: Final = frozenset({ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_EPOCH})
 
-#: The pause in ms if the previous transaction is not complete when the next one adds its first partition: the brokers
-#: take a few ms to complete it, and Apache Kafka's producer pauses equally long.
+#: The pause in ms before another attempt if the previous transaction is not complete when the next one adds its first
+#: partition: the brokers take a few ms to complete it, and Apache Kafka's producer pauses equally long.
 SOON_AFTER_THE_LAST: Final[Mapping[ErrorCode, int]] = {ErrorCode.CONCURRENT_TRANSACTIONS: 20}
 
 _FATAL: Final = FORGOTTEN | frozenset(
@@ -99,7 +100,7 @@ def code_of(error: KafkaWireError | None) -> ErrorCode | None:
 
 
 def aborted(transactional_id: str, timeout_ms: int, cause: KafkaWireError | None = None) -> TransactionAborted:
-    """Return the error of an aborted transaction's records and commit; without a cause, the application aborted it."""
+    """Return the error for an aborted transaction's records and commit; without a cause, the application aborted it."""
     text = "the transaction was aborted" if cause is None else f"the transaction cannot be committed: {cause}"
     hint = f"; perhaps transaction_timeout_ms={timeout_ms} has passed" if code_of(cause) in _ENDED else ""
     error = TransactionAborted(f"transactional id {transactional_id}: {text}{hint}")
@@ -108,7 +109,7 @@ def aborted(transactional_id: str, timeout_ms: int, cause: KafkaWireError | None
 
 
 def fenced(transactional_id: str, timeout_ms: int, error: KafkaWireError) -> KafkaWireError:
-    """Return the error to raise for one that ends a producer: `ProducerFenced` if the producer was fenced."""
+    """Return the error to raise in place of one that ends a producer: `ProducerFenced` if the producer was fenced."""
     if isinstance(error, BrokerError) and error.code in FORGOTTEN:
         return forgotten(transactional_id, error)
     if not isinstance(error, BrokerError) or error.code not in _FENCED or isinstance(error, ProducerFenced):
@@ -133,4 +134,6 @@ def forgotten(transactional_id: str, error: BrokerError) -> BrokerError:
 def late(transactional_id: str, timeout_ms: int, state: str, throttling: str) -> RequestTimedOut:
     """Return the error for a caller whose wait for the end has timed out; see `Router.throttling`."""
     text = f"transactional id {transactional_id}: after {timeout_ms} ms the transaction is still {state}"
-    return RequestTimedOut(f"{text}; this continues, and no other transaction begins until it ends{throttling}")
+    return RequestTimedOut(
+        f"{text}; the operation continues, and no other transaction begins until it ends{throttling}"
+    )

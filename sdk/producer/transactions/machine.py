@@ -2,8 +2,8 @@
 
 Transactions run one at a time: ready → open → committing or aborting → ready. A prepared transaction outlives its
 producer. An error on the way either dooms the transaction (it can only be aborted) or is fatal (the producer is
-permanently unusable). The router repeats each request until its deadline; only the request to end a transaction is
-repeated beyond that, until the coordinator confirms it, even if no caller is waiting any more.
+permanently unusable). The router repeats each request until its deadline. Only the request to end a transaction is
+repeated after that, until the coordinator confirms it, even if no caller is waiting any more.
 
 Source: Apache Kafka, `TransactionManager`; KIP-98, KIP-360 (epochs), KIP-447 (groups), KIP-890 (transaction version 2).
 """
@@ -64,13 +64,13 @@ logger = logging.getLogger("kafkawire.producer")
 
 
 class _Course:
-    """The course of one transaction so far; each transaction gets a new object, so nothing is left of the previous one.
+    """The course of one transaction so far; each transaction gets a new object, so no state is carried over.
 
     Attributes:
         groups: the groups whose offsets are committed with the transaction.
         is_adding: whether partitions are being added.
         is_uncertain: whether the coordinator may have made additions that it did not confirm.
-        is_lost: whether the coordinator has ended it without a request.
+        is_lost: whether the coordinator has ended it without being asked.
         reason: why it cannot be committed; None while it can.
         was_to_commit: whether the application has requested a commit.
     """
@@ -93,7 +93,7 @@ class Transactions:
         accumulator: collects the records.
         identity: the producer id.
         sender: sends the batches.
-        partitions: tells the sender which batches may be sent.
+        partitions: through this object, the sender learns which batches may be sent.
 
     Attributes:
         state: the state of the current transaction.
@@ -187,7 +187,7 @@ class Transactions:
             raise LocalProtocolError(f"abort: {self._what()}")
         self._accumulator.refuse(OUTSIDE)
         if self.state is not State.DOOMED:
-            self._course.reason = self._aborted()  # callers that wait until the transaction is prepared raise this
+            self._course.reason = self._aborted()  # raised for callers that wait until the transaction is prepared
             self._drop(self._course.reason, now_ms)
         self._enter(State.ABORTING)
         self._waiters.add(promise, timeout_ms, now_ms, hears=False)
@@ -362,7 +362,7 @@ class Transactions:
     # Errors.
 
     def _doom(self, error: KafkaWireError, now_ms: int) -> None:
-        """Abort the transaction because of an error, or give up if aborting is useless."""
+        """Abort the transaction because of an error, or give up if aborting would not help."""
         if is_fatal(error):
             self._end_for_good(error, now_ms)
             return
@@ -380,7 +380,7 @@ class Transactions:
 
     @property
     def _takes_batches(self) -> bool:
-        """Whether batches may still be added to the transaction, and decide its outcome."""
+        """Whether batches may still be added to the transaction and affect its outcome."""
         return self._partitions.refusal is None
 
     def _drop(self, error: KafkaWireError, now_ms: int) -> None:
@@ -391,7 +391,7 @@ class Transactions:
         self._sender.abandon(error, now_ms)
 
     def _end_for_good(self, error: KafkaWireError, now_ms: int) -> None:
-        """Give up, so that no other transaction can begin."""
+        """Give up for good: no other transaction can begin."""
         error = fenced(self._id, self._options.transaction_timeout_ms, error)
         error.fatal = True
         logger.error("no further transaction is possible: %s", error)
@@ -449,7 +449,7 @@ class Transactions:
             self._end_for_good(error, now_ms)
 
     def _over(self, now_ms: int) -> None:
-        """Finish, and request a new epoch if batches may be missing or the next transaction has another version."""
+        """Finish, and request a new epoch if batches may be missing or the next transaction's version differs."""
         is_version_1 = not self._partitions.joins_by_itself
         is_upgraded = is_version_1 and self._identity.transaction_version >= TransactionVersion.TV_2
         joined = [queue.sequences for queue in self._partitions.joined]

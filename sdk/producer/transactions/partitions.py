@@ -1,8 +1,8 @@
-"""The partitions of a producer's open transaction, and those that may be sent to.
+"""The partitions of a producer's open transaction, and those to which batches may be sent.
 
-This module connects the transaction machine (`machine.py`), which decides, with the sender, which asks before it sends
-a partition's batch. Before transaction version 2, a partition must first be added to the transaction; since then, the
-first batch that a leader stores adds it (KIP-890).
+This module connects the sender, which asks before it sends a partition's batch, to the transaction machine
+(`machine.py`), which decides. Before transaction version 2, a partition must first be added to the transaction; from
+that version on, the first batch that a leader stores adds it (KIP-890).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class TransactionPartitions:
 
     @property
     def joins_by_itself(self) -> bool:
-        """Whether brokers add partitions and groups when they store data of the transaction."""
+        """Whether brokers add partitions and groups implicitly when they store data of the transaction."""
         return self.version >= TransactionVersion.TV_2
 
     def begin(self, version: int) -> None:

@@ -30,7 +30,7 @@ __all__ = ["PreparedTransaction", "add_offsets", "end_prepared"]
 
 
 class PreparedTransaction(NamedTuple):
-    """The data needed to end a transaction; can be pickled.
+    """The data needed to end a transaction; an instance can be pickled.
 
     Attributes:
         transactional_id: the transactional id of its producer.
@@ -65,7 +65,8 @@ async def add_offsets(
         operations: the operations of a client of any kind.
         prepared: the transaction.
         group_id: the group.
-        offsets: the offsets by partition.
+        offsets: the offsets, keyed by partition.
+
     Raises:
         BrokerError: the transaction is no longer open, or the offsets were rejected.
         RequestTimedOut: there was no response in time; the offsets may have been added.
@@ -101,7 +102,7 @@ async def end_prepared(operations: Operations, prepared: PreparedTransaction, *,
 
     Raises:
         BrokerError: the transaction is no longer open, because its producer was fenced, it took too long, or it was
-            ended the other way.
+            ended in the opposite way.
         RequestTimedOut: the coordinator did not confirm the end in time, but may have ended the transaction.
     """
 

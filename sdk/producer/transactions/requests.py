@@ -1,7 +1,7 @@
 """The requests of a transaction, which add partitions and groups, commit offsets, and end it.
 
-Each request has a function that builds it for a broker's versions, and one that returns the error of its response. If
-one partition caused the errors of the others, the function returns that partition's error.
+For each request, one function builds it for the versions that a broker supports, and another returns the error in its
+response. If one partition caused the errors of the others, that partition's error is returned.
 
 Source: Kafka protocol guide; KIP-98, KIP-447 (the member that commits for a group), KIP-890 (versions that add
 partitions and groups implicitly).
@@ -84,13 +84,13 @@ def commit_offsets(
     *,
     joins_by_itself: bool,
 ) -> tuple[TxnOffsetCommitRequest, int]:
-    """Return the request that commits offsets, once the transaction is committed.
+    """Return the request for offsets that are committed together with the transaction.
 
     Args:
         transactional_id: the producer's transactional id.
         producer: the producer's id.
         group: the group, and the member that commits them.
-        offsets: the offset of the next record to read, by partition.
+        offsets: the offset of the next record to read, keyed by partition.
         versions: the versions that the group's coordinator supports.
         joins_by_itself: whether the request adds the group to the transaction.
     """

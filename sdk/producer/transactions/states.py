@@ -19,7 +19,7 @@ class State(Enum):
     OPEN = "open"
     #: Its records and offsets are being sent, and no more are added.
     PREPARING = "being prepared"
-    #: All of it is stored, and it may outlive its producer.
+    #: All its data is stored, and it may outlive its producer.
     PREPARED = "prepared"
     #: A step has failed: the transaction can only be aborted.
     DOOMED = "doomed"
@@ -28,18 +28,18 @@ class State(Enum):
     #: Requests in flight end first; then the coordinator is asked to abort.
     ABORTING = "being aborted"
     #: The next transaction needs another epoch.
-    RENEWING = "ended, the coordinator raises the epoch"
+    RENEWING = "ended, and the coordinator is raising the epoch"
     #: The producer is permanently unusable.
     FATAL = "fatal"
 
 
-#: Batches are sent, and an error dooms the transaction.
+#: In these states, batches are sent, and an error dooms the transaction.
 GOES_WELL: Final = frozenset({State.OPEN, State.PREPARING, State.COMMITTING})
-#: Nothing happens until the application calls a method.
+#: In these states, nothing happens until the application calls a method.
 RESTS: Final = frozenset({State.READY, State.PREPARED, State.FATAL})
-#: The transaction is being ended.
+#: In these states, the transaction is being ended.
 ENDS: Final = frozenset({State.COMMITTING, State.ABORTING, State.RENEWING})
-#: The application may abort it, since no end has been requested yet.
+#: In these states, the application may abort the transaction, since no end has been requested yet.
 ABORTABLE: Final = frozenset({State.OPEN, State.PREPARING, State.PREPARED, State.DOOMED})
 
 TRANSACTION_EDGES: Final = Edges(

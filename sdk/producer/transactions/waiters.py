@@ -28,7 +28,7 @@ class TransactionWaiters:
         """Add a promise.
 
         Args:
-            promise: settled when the transaction ends or the limit has passed.
+            promise: settled when the transaction ends or when the limit has passed.
             timeout_ms: the limit.
             now_ms: the time.
             hears: whether to fail the promise with the reason if the transaction is not committed.
@@ -51,7 +51,7 @@ class TransactionWaiters:
             waiter.promise.fail(error)
 
     def expire(self, now_ms: int, error: Callable[[int], KafkaWireError]) -> None:
-        """Fail the promises whose limit has passed, with the error that `error` returns for the limit."""
+        """Fail the promises whose limit has passed, with the error that `error` returns for that limit."""
         late = [waiter for waiter in self._waiting if waiter.deadline_ms <= now_ms]
         if late:
             self._waiting = [waiter for waiter in self._waiting if waiter.deadline_ms > now_ms]

@@ -72,14 +72,14 @@ def test_stored_batch_is_in_order_and_undamaged(file, tmp_path):
 
 def test_header_of_a_cut_batch(file):
     file.truncate(Window(file).header(0).size_bytes - 1)
-    with pytest.raises(PartialBatch, match="it ends 1 beyond the end"):
+    with pytest.raises(PartialBatch, match="so 1 are missing"):
         Window(file).header(0)
 
 
 @pytest.mark.parametrize(
     ("byte", "value", "reason"),
     [
-        (8, 0x7F, "it ends "),
+        (8, 0x7F, "are missing"),
         (11, 0x30, "the batch has 60 bytes, but at least 61 are needed"),
         (16, 1, "the magic is 1, but batches of a log have 2"),
     ],

@@ -77,7 +77,7 @@ def test_a_field_that_the_broker_lacks(field: tuple[ApiKey, str]) -> None:
     last, action = FIELDS[field]
 
     async def test(broker: StoringBroker, admin: Admin) -> None:
-        has_none = f"version {last}, the broker's last, has no {name}"
+        has_none = f"the broker's highest version, {last}, has no {name}"
         with pytest.raises(UnsupportedVersion, match=f"{has_none}; this needs Apache Kafka {releases._FIELDS[field]}"):
             await action(admin)
         assert not broker.asked(key)

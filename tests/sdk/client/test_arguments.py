@@ -83,7 +83,7 @@ def test_what_is_right(check: Callable[[object], Any], given: object, result: ob
             checked_partitions,
             ([T0], T0),
             "partition: expected a TopicPartition or (topic, number), got [TopicPartition(topic='t', partition=0)]; "
-            "give partitions one by one, or all in one list",
+            "pass several as separate arguments or in a list",
         ),
         (lambda given: checked_offset(T0, given), -5, f"offset of t-0: expected 0 to {LAST}, got -5"),
         (lambda given: checked_offset(T0, given), True, "offset of t-0: expected an integer, got True"),

@@ -68,7 +68,8 @@ def test_a_broker_that_does_not_know_a_special_timestamp_is_not_asked(time: Offs
     answer = asked(cluster, T0, time_ms=time)
     cluster.run(1_000)
     with pytest.raises(
-        UnsupportedVersion, match=f"{time.name}.*ListOffsets version {needed}.*node 1 knows up to {needed - 1}"
+        UnsupportedVersion,
+        match=f"{time.name}.*ListOffsets version {needed}.*node 1 supports only versions up to {needed - 1}",
     ):
         answer.wait(0)
     assert not cluster.simulation.requests(ListOffsetsRequest)

@@ -62,7 +62,11 @@ print(json.dumps({name: list(client.DEFAULT_CONFIG) for name, client in clients.
             "no such option; pass functions to Producer: key_serializer=, value_serializer=",
         ),
         ("Consumer", "interceptor.classes", "no such option; pass interceptors to Producer or Consumer"),
-        ("Consumer", "topics", "no such option; topics follow the servers: Consumer(servers, 'orders', 'payments')"),
+        (
+            "Consumer",
+            "topics",
+            "no such option; pass topics after the servers: Consumer(servers, 'orders', 'payments')",
+        ),
         ("Producer", "dr_cb", "no such option; await the Delivery that send returns, or pass on_delivery to send"),
         ("Producer", "opaque", "no such option; kafkawire has no equivalent"),
         ("Producer", "lingr_ms", None),

@@ -55,9 +55,9 @@ def test_servers_with_their_protocol() -> None:
         ("a:1,sasl_ssl://b:1", 'SASL_SSL:// contradicts security_protocol="PLAINTEXT"; set that to "SASL_SSL"'),
         (
             "http://a:1",
-            "http:// is not a protocol of Kafka; expected one of PLAINTEXT://, SSL://, SASL_PLAINTEXT://, SASL_SSL://",
+            "http:// is not a Kafka protocol; expected one of PLAINTEXT://, SSL://, SASL_PLAINTEXT://, SASL_SSL://",
         ),
-        ("kafka://a:1", "kafka:// is not a protocol of Kafka"),
+        ("kafka://a:1", "kafka:// is not a Kafka protocol"),
         ("PLAINTEXT://", "at least one host:port is needed"),
         ("PLAINTEXT://a:1/path", "port '1/path' is not a number"),
         ("PLAINTEXT://SSL://a:1", "the port is missing|expected host:port|is not a number"),
@@ -81,14 +81,14 @@ def test_what_may_be_left_open() -> None:
             read_optional_flag("option", wrong)
     for reporter in (print, None):
         assert read_metrics_reporter("option", reporter) is reporter
-    with pytest.raises(ConfigurationError, match="expected a function of a mapping"):
+    with pytest.raises(ConfigurationError, match="expected a function that takes a mapping"):
         read_metrics_reporter("option", "print")
 
 
 def test_names_that_may_be_left_out() -> None:
     read = name_or_none("do without")
     assert (read("option", "given"), read("option", None)) == ("given", None)
-    with pytest.raises(ConfigurationError, match="expected a name; leave it out to do without"):
+    with pytest.raises(ConfigurationError, match="expected a name; leave the option out to do without"):
         read("option", "")
 
 

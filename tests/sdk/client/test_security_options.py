@@ -95,24 +95,24 @@ def test_accepted(given: dict[str, Any]) -> None:
         ({**TLS, "sasl_mechanism": "PLAIN"}, "='SSL': sasl_mechanism needs security_protocol \"SASL_SSL\""),
         ({"sasl_password": SECRET}, "='PLAINTEXT': sasl_password needs security_protocol"),
         ({"sasl_password": SECRET, "ssl_key_location": "x"}, "='PLAINTEXT': ssl_key_location needs security_protocol"),
-        (SASL, "sasl_mechanism=None: SASL_SSL needs one"),
+        (SASL, "sasl_mechanism=None: required for SASL_SSL"),
         ({**SASL, "sasl_mechanism": "plain"}, "sasl_mechanism='plain': expected one of PLAIN, SCRAM-SHA-256"),
-        ({**PLAIN, "sasl_username": None}, "sasl_username=None: PLAIN needs it"),
-        ({**PLAIN, "sasl_username": ""}, "sasl_username='': PLAIN needs it"),
-        ({**PLAIN, "sasl_password": None}, "sasl_password=None: PLAIN needs it"),
+        ({**PLAIN, "sasl_username": None}, "sasl_username=None: required for PLAIN"),
+        ({**PLAIN, "sasl_username": ""}, "sasl_username='': required for PLAIN"),
+        ({**PLAIN, "sasl_password": None}, "sasl_password=None: required for PLAIN"),
         ({**PLAIN, "sasl_password": ""}, "sasl_password=<hidden>: expected a non-empty string"),
         ({**PLAIN, "sasl_password": SECRET.encode()}, "sasl_password=<hidden>: expected a non-empty string"),
-        ({**PLAIN, "sasl_scram_tokenauth": True}, "PLAIN does not use it"),
-        ({**PLAIN, "sasl_oauthbearer_token": SECRET}, "sasl_oauthbearer_token=<hidden>: PLAIN does not use it"),
-        ({**PLAIN, "sasl_kerberos_service_name": "x"}, "sasl_kerberos_service_name='x': PLAIN does not use it"),
-        ({**OAUTH, "sasl_username": "x", "sasl_oauthbearer_token": "x"}, "OAUTHBEARER does not use it"),
-        (OAUTH, "sasl_oauthbearer_token_endpoint_url=None: OAUTHBEARER without sasl_oauthbearer_token needs it"),
+        ({**PLAIN, "sasl_scram_tokenauth": True}, "not used by PLAIN"),
+        ({**PLAIN, "sasl_oauthbearer_token": SECRET}, "sasl_oauthbearer_token=<hidden>: not used by PLAIN"),
+        ({**PLAIN, "sasl_kerberos_service_name": "x"}, "sasl_kerberos_service_name='x': not used by PLAIN"),
+        ({**OAUTH, "sasl_username": "x", "sasl_oauthbearer_token": "x"}, "not used by OAUTHBEARER"),
+        (OAUTH, "sasl_oauthbearer_token_endpoint_url=None: required for OAUTHBEARER without sasl_oauthbearer_token"),
         ({**OAUTH, "sasl_oauthbearer_token": 5}, "sasl_oauthbearer_token=<hidden>: expected a non-empty string"),
         ({**OIDC, "sasl_oauthbearer_token": SECRET}, "cannot be combined with sasl_oauthbearer_token"),
         ({**OAUTH, "sasl_oauthbearer_token": "t", "sasl_oauthbearer_scope": "x"}, "cannot be combined with sasl_oauth"),
         ({**OAUTH, "sasl_oauthbearer_token": "t", "sasl_oauthbearer_extensions": "x"}, "expected a mapping"),
         ({**OAUTH, "sasl_oauthbearer_token": "t", "sasl_oauthbearer_extensions": {"auth": "x"}}, "'auth': a name"),
-        ({**SASL, "sasl_mechanism": "GSSAPI", "sasl_aws_region": "x"}, "GSSAPI does not use it"),
+        ({**SASL, "sasl_mechanism": "GSSAPI", "sasl_aws_region": "x"}, "not used by GSSAPI"),
         ({**PLAIN, "sasl.password": SECRET}, "sasl.password=<hidden>: sasl_password was already given"),
         ({**PLAIN, "sasl_pasword": SECRET}, "sasl_pasword=<hidden>: no such option; did you mean sasl_password"),
         ({"sasl.jaas.config": f'password="{SECRET}"'}, "sasl.jaas.config=<hidden>: no such option"),
@@ -151,7 +151,7 @@ def test_every_client_has_them(kind: type[SecurityOptions]) -> None:
     options = kind.read({"bootstrap_servers": "a:1", **PLAIN}.items())
     assert options.sasl_password == Secret(SECRET)
     assert SECRET not in repr(options)
-    with pytest.raises(ConfigurationError, match="PLAIN needs it"):
+    with pytest.raises(ConfigurationError, match="required for PLAIN"):
         kind.read({"bootstrap_servers": "a:1", **PLAIN, "sasl_username": None}.items())
 
 

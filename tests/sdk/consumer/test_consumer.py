@@ -217,7 +217,7 @@ def test_a_pattern_without_a_group() -> None:
         assert consumer.assignment == {TopicPartition("new", 0)}
         await consumer.subscribe("t")
         assert [record.value for record in await read(consumer, 1)] == values(1)
-        with pytest.raises(ConfigurationError, match="expected names of topics, or a pattern"):
+        with pytest.raises(ConfigurationError, match="expected topic names or a pattern"):
             await consumer.subscribe("t", pattern="n.*")
 
     consuming(test, metadata_max_age_ms=100)
@@ -356,7 +356,7 @@ def test_the_constructor_does_no_io_and_checks_options() -> None:
 @pytest.mark.parametrize(
     ("topics", "message"),
     [
-        ((["a"], "b"), "topic .*: expected a string, got list; give topics one by one, or all in one list"),
+        ((["a"], "b"), "topic .*: expected a string, got list; pass several as separate arguments or in a list"),
         ((b"t",), "topic b't': expected a string, got bytes"),
         (("t", "broker:9092"), "topic 'broker:9092': expected .*; the servers are the first argument"),
     ],
@@ -492,7 +492,7 @@ def test_what_it_subscribes_to_and_what_is_paused() -> None:
             await consumer.subscribe(pattern="u")
             assert consumer.subscription == frozenset()
             for name, advice in (
-                ("topics", "pass topics one by one or in one list: subscribe('a', 'b')"),
+                ("topics", "pass topics as separate arguments or in one list: subscribe('a', 'b')"),
                 ("listener", "the listener is an argument of Consumer"),
                 ("on_assign", "the listener is an argument of Consumer"),
                 ("nonsense", "there is no such argument"),

@@ -198,7 +198,7 @@ def test_what_a_classic_member_says() -> None:
 
 def test_a_member_reads_some_topic() -> None:
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
-        with pytest.raises(ConfigurationError, match="expected names of topics"):
+        with pytest.raises(ConfigurationError, match="expected topic names"):
             await consumer.subscribe()
         assert (await anext(aiter(consumer))).value == b"a"
 

@@ -35,8 +35,8 @@ def test_names_and_patterns(protocol: str | None) -> None:
 @pytest.mark.parametrize(
     ("protocol", "topics", "patterns", "reason"),
     [
-        *((protocol, (), (None, None), "expected names of topics, or a pattern") for protocol in PROTOCOLS),
-        *((protocol, ("t",), ("t", None), "expected names of topics, or a pattern") for protocol in PROTOCOLS),
+        *((protocol, (), (None, None), "expected topic names or a pattern") for protocol in PROTOCOLS),
+        *((protocol, ("t",), ("t", None), "expected topic names or a pattern") for protocol in PROTOCOLS),
         *(
             (protocol, (), ("a", "b"), "excluded_pattern='b': cannot be combined with pattern='a'")
             for protocol in PROTOCOLS

@@ -242,7 +242,7 @@ def test_what_is_refused_leaves_no_trace(arguments: dict[str, Any], error: Any, 
 
 
 def test_a_record_that_the_buffer_can_never_hold_is_too_large() -> None:
-    with pytest.raises(RecordTooLarge, match="buffer_memory=1024 leaves 963"):
+    with pytest.raises(RecordTooLarge, match="buffer_memory=1024 leaves room for 963"):
         Filled(buffer_memory=1024, batch_size=128).send("t", b"x" * 1000)
 
 

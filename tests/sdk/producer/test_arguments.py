@@ -139,7 +139,7 @@ def test_contents_end_at_the_first_error() -> None:
 @pytest.mark.parametrize("given", ["abc", b"abc", bytearray(b"abc"), memoryview(b"abc"), {"a": 1}, 5, None])
 def test_one_value_is_not_many(given: object) -> None:
     with pytest.raises(
-        LocalProtocolError, match=r"values: expected several values, got .*; pass a single one to send, or in a list"
+        LocalProtocolError, match=r"values: expected an iterable of values, got .*; use send for a single value"
     ):
         checked_values(given)
 

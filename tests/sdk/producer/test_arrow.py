@@ -181,9 +181,9 @@ def test_a_partitioner_of_the_user_is_asked() -> None:
 @pytest.mark.parametrize(
     ("columns", "given", "kind", "message"),
     [
-        ({"value": [b"a"]}, {"value": "nowhere"}, EncodeError, "column 'nowhere': there is none; the columns are v"),
-        ({"value": [1]}, {}, EncodeError, "column 'value': is int64; a value is binary or text"),
-        ({"value": [b"a"], "k": [1.5]}, {"key": "k"}, EncodeError, "column 'k': is double; a key is binary or text"),
+        ({"value": [b"a"]}, {"value": "nowhere"}, EncodeError, "column 'nowhere': not found; the table has v"),
+        ({"value": [1]}, {}, EncodeError, "column 'value': is int64, but a value must be binary or text"),
+        ({"value": [b"a"], "k": [1.5]}, {"key": "k"}, EncodeError, "column 'k': is double, but a key must be binary"),
         ({"value": [b"a"], "p": ["x"]}, {"partition": "p"}, EncodeError, "column 'p': is string; expected integers"),
         ({"value": [b"a"] * 2, "p": [0, 2**40]}, {"partition": "p"}, EncodeError, "row 1, column 'p': 1099511627776"),
         ({"value": [b"a"] * 3, "p": [-(2**31), None, 2**31]}, {"partition": "p"}, EncodeError, "row 2, .*2147483647$"),

@@ -18,7 +18,7 @@ def test_as_much_as_there_is() -> None:
     with pytest.raises(
         BufferFull,
         match=r"100 bytes are not acknowledged yet, "
-        r"and 1 more exceed buffer_memory=100; wait",
+        r"and 1 more would exceed buffer_memory=100; wait",
     ):
         memory.take(1, 1)
     assert memory.add(5) == 105, "memory that was admitted before may exceed the limit"

@@ -236,7 +236,7 @@ def test_a_cluster_without_producer_ids() -> None:
         async with Producer(str(BROKER), network=broker.network) as producer:
             assert (await producer.send("t", b"v")).offset == 0
         insistent = Producer(str(BROKER), network=broker.network, enable_idempotence=True)
-        with pytest.raises(UnsupportedVersion, match="enable_idempotence=True: the cluster gives no producer id"):
+        with pytest.raises(UnsupportedVersion, match="enable_idempotence=True: the cluster issues no producer id"):
             await insistent.start()
 
     asyncio.run(run())

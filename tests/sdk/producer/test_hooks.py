@@ -60,7 +60,9 @@ def test_serializers() -> None:
         producer.send("t", {"a": 1}, key=5)
         producer.send("t", None, key=6)
         assert producer.send_many("t", [{"b": 2}, None]) == 2
-        with pytest.raises(EncodeError, match=r"value: the serializer refused \{1\} for topic t: TypeError") as caught:
+        with pytest.raises(
+            EncodeError, match=r"value: the serializer failed on \{1\} for topic t: TypeError"
+        ) as caught:
             producer.send("t", {1})  # type: ignore[arg-type]  # the point
         assert isinstance(caught.value.__cause__, TypeError)
     records = [record for data in broker.logs["t", 0] for batch in walk(data) for record in batch.records()]

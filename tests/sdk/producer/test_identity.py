@@ -115,7 +115,7 @@ def test_refused_and_insisted_on(codes: tuple[int, ...], newest: int) -> None:
     identity, _ = asking(True, *codes, newest=newest)
     assert identity.enabled
     kind = KafkaWireError if codes else UnsupportedVersion
-    with pytest.raises(kind, match=r"^enable_idempotence=True: the cluster gives no producer id: ") as caught:
+    with pytest.raises(kind, match=r"^enable_idempotence=True: the cluster issues no producer id: ") as caught:
         identity.ready.wait(0)
     assert type(caught.value) is kind
 

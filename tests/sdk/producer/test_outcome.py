@@ -125,7 +125,7 @@ def test_a_thread_waits_as_long_as_it_may(
         return False
 
     monkeypatch.setattr("kafkawire.sdk.transport.loop_watch.wait", wait)
-    with pytest.raises(RequestTimedOut, match=f"record for t-3 is not settled after {timeout_ms} ms"):
+    with pytest.raises(RequestTimedOut, match=f"record for t-3 was not settled within {timeout_ms} ms"):
         Outcome(PLACE).result(0, 500, timeout_ms)
     assert waited == [seconds]
 
@@ -289,7 +289,7 @@ def test_callbacks_that_all_raise_give_two_lines_a_batch(caplog: pytest.LogCaptu
     outcome.settle(1)
     assert caplog.messages == [
         "a delivery callback raised",
-        "delivery callbacks raised for 1000 records of this batch in total",
+        "delivery callbacks raised errors for 1000 records in this batch in total",
     ]
 
 

@@ -152,7 +152,7 @@ def test_records_that_were_refused_have_errors_of_their_own(
         assert isinstance(result.others, BatchRefused)
         assert result.others.retriable
         assert str(result.others) == (
-            f"INVALID_RECORD: record for t-0: not stored, because the broker refused {others}"
+            f"INVALID_RECORD: record for t-0: not stored, because the broker rejected {others}"
         )
 
 

@@ -317,7 +317,7 @@ def test_batches_that_get_no_producer_id_fail_or_go_without(insists: bool | None
     later = sent(producer, b"later")
     if insists:
         for delivery in (waited, later):
-            with pytest.raises(KafkaWireError, match="gives no producer id: CLUSTER_AUTHORIZATION_FAILED"):
+            with pytest.raises(KafkaWireError, match="issues no producer id: CLUSTER_AUTHORIZATION_FAILED"):
                 raise outcome_of(delivery)  # type: ignore[misc]  # else this is a TypeError
         assert not producer.produced
     else:
@@ -608,7 +608,7 @@ def test_records_of_all_partitions_fail_if_there_will_be_no_other_id() -> None:
     producer.run(10)
     deliveries += [producer.send("t", b"x" * 100, partition=number) for number in range(3)]
     producer.run(1_000)
-    failed = [outcome_of(each) for each in deliveries if "gives no producer id" in str(outcome_of(each))]
+    failed = [outcome_of(each) for each in deliveries if "issues no producer id" in str(outcome_of(each))]
     assert len(failed) >= 3
     assert producer.accumulator.bytes_held == 0
 

@@ -20,7 +20,7 @@ from kafkawire.sdk.producer.settings import read_producer_options
         ({"transactional_id": "x", "acks": 1}, "transactional_id='x': it needs acks=\"all\", not 1"),
         ({"transactional_id": "x", "max_in_flight": 6}, "transactional_id='x': it needs max_in_flight of at most 5"),
         ({"transactional_id": "x", "retries": 0}, "transactional_id='x': it needs retries from 1"),
-        ({"transactional_id": "x", "enable_idempotence": False}, "enable_idempotence=False: transactions need it"),
+        ({"transactional_id": "x", "enable_idempotence": False}, "enable_idempotence=False: transactions require it"),
     ],
 )
 def test_refused(given: dict[str, Any], message: str) -> None:

@@ -74,7 +74,7 @@ def test_a_commit_keeps_its_limit_and_goes_on(version: int) -> None:
     promise = producer.commit(2_000, timeout_ms=2_000)
     error = error_of(promise)
     assert isinstance(error, RequestTimedOut)
-    assert "after 2000 ms the transaction is still being committed; this continues" in str(error)
+    assert "after 2000 ms the transaction is still being committed; the operation continues" in str(error)
     waiting = producer.ask(producer.machine.await_end, 60_000)
     short = producer.ask(producer.machine.await_end, 1_000)
     again = producer.ask(producer.machine.commit, 60_000)

@@ -172,7 +172,7 @@ def test_partial_batches_say_how_many_bytes_there_are_and_where(engine: str) -> 
     with pytest.raises(
         PartialBatch,
         match=r"batch at byte 69: partial batch: 69 bytes are needed, "
-        r"but 68 are left, so it ends 1 beyond",
+        r"but 68 are left, so 1 are missing",
     ):
         list(walk(data + data[:-1], engine=engine))
     with pytest.raises(

@@ -188,7 +188,7 @@ def test_few_may_wait_for_a_list() -> None:
     given = GivenMetadata()
     for _ in range(WAITING_MAX):
         given.request(lambda error: None)
-    with pytest.raises(LocalProtocolError, match="which is the limit"):
+    with pytest.raises(LocalProtocolError, match="too many callers"):
         given.request(lambda error: None)
 
 

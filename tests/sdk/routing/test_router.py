@@ -393,7 +393,7 @@ def test_too_many_calls_are_refused(simulation: Simulation) -> None:
     simulation.down = {1}
     for _ in range(MAX_CALLS):
         simulation.router.submit(heartbeat(Node(1)), simulation.now_ms)
-    with pytest.raises(LocalProtocolError, match=f"{MAX_CALLS} calls have not ended yet"):
+    with pytest.raises(LocalProtocolError, match=f"too many calls: {MAX_CALLS} have not ended yet"):
         simulation.router.submit(heartbeat(Node(1)), simulation.now_ms)
 
 

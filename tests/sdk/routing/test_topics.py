@@ -40,12 +40,12 @@ def test_members_of_enumerations_are_their_values(name: str) -> None:
     [
         (
             ["a", "b"],
-            "topic ['a', 'b']: expected a string, got list; give topics one by one, or all in one list",
+            "topic ['a', 'b']: expected a string, got list; pass several as separate arguments or in a list",
         ),
-        (("a",), "topic ('a',): expected a string, got tuple; give topics one by one, or all in one list"),
+        (("a",), "topic ('a',): expected a string, got tuple; pass several as separate arguments or in a list"),
         (b"a", "topic b'a': expected a string, got bytes"),
         (None, "topic None: expected a string, got NoneType"),
-        ("^a.*", f"topic '^a.*': {CHARACTERS}; topics by a pattern: subscribe(pattern=…)"),
+        ("^a.*", f"topic '^a.*': {CHARACTERS}; to subscribe to topics by pattern: subscribe(pattern=…)"),
         ("", f"topic '': {CHARACTERS}"),
         (".", f"topic '.': {CHARACTERS}"),
         ("..", f"topic '..': {CHARACTERS}"),

@@ -56,7 +56,7 @@ def test_a_result_that_takes_too_long_or_is_an_error() -> None:
     broker.responders[ApiKey.PRODUCE] = lambda request: None
     with producer_of(broker, delivery_timeout_ms=200, request_timeout_ms=100, linger_ms=0) as producer:
         delivery = producer.send("t", b"x")
-        with pytest.raises(RequestTimedOut, match=r"the record for t-.* is not settled after 1 ms"):
+        with pytest.raises(RequestTimedOut, match=r"the record for t-.* was not settled within 1 ms"):
             delivery.result(1)
         with pytest.raises(RequestTimedOut, match="flush: after 0 ms some records are not acknowledged"):
             producer.flush(timeout_ms=0)

@@ -54,7 +54,7 @@ def test_steps_are_done_in_order_and_have_a_limit(monkeypatch: pytest.MonkeyPatc
         _, driver = scripted_driver(ScriptedBroker())
         for number in range(3):
             driver.run(lambda now_ms, number=number: done.append(number))  # type: ignore[misc]  # the lambda has a default argument
-        with pytest.raises(LocalProtocolError, match="3 calls are waiting for the event loop, which is the limit"):
+        with pytest.raises(LocalProtocolError, match="too many calls: 3 are waiting for the event loop"):
             driver.run(ignore)
         driver.post(lambda now_ms: done.append(3))
         driver.start()

@@ -107,9 +107,9 @@ def test_addresses_are_tried_once_and_bounded(monkeypatch: pytest.MonkeyPatch) -
     [
         ("x" * 70, "a part of the name has 70 characters, but at most 63 are allowed"),
         ("a." + "x" * 64 + ".org", "a part of the name has 64 characters"),
-        ("a..b", "is not the name of a host"),
-        ("ä..b", "is not the name of a host"),
-        ("\ud800", "is not the name of a host"),
+        ("a..b", "is not a host name"),
+        ("ä..b", "is not a host name"),
+        ("\ud800", "is not a host name"),
         ("no-such-host.invalid", "."),
     ],
 )

@@ -107,8 +107,8 @@ cdef class Handout:
 
 cdef long long fair_ms = FAIR_MS
 
-# Reading even that clock takes a tenth of a record's time. While it stands still, it is read after 1, 2, 4, then every
-# 8 records: if records suddenly take longer, at most 8 are handed out before the event loop gets a turn.
+# Even that clock takes a tenth of a record's time to read. While its value stays the same, it is read after 1, 2, 4,
+# and then every 8 records: if records suddenly take longer, at most 8 are handed out before the event loop gets a turn.
 cdef int most_unseen = 8
 
 
@@ -140,7 +140,7 @@ cdef class RecordStream:
         return self.wait().__await__()
 
     cdef bint is_due(self) noexcept:
-        """Read the clock, and return whether records have been handed out for long enough without a wait."""
+        """Read the clock, and return whether records have been handed out without a wait for long enough."""
         cdef long long now_ms = coarse_ms()
         self.stride = min(2 * self.stride, most_unseen) if now_ms == self.seen_ms else 1
         self.unseen = self.stride - 1

@@ -1,7 +1,7 @@
 """Hand out the records of one batch to the application, in Python; `native.pyx` does the same in C.
 
-A record is handed out when it is taken, and finished when the next one is requested. Handing out a record only moves an
-index; positions are computed from it on request.
+A record is handed out when it is taken, and finished when the next one is requested. Handing out a record merely moves
+an index, from which positions are computed on request.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Handout:
         return self._end if not self.left else self._after(self._records, self.index)
 
     def finished(self, start: Position) -> Position:
-        """Return the position before which everything is finished; `start` if nothing is."""
+        """Return the position before which everything is finished, which is `start` if nothing is."""
         if not self._done:
             return start
         return self._end if self._done == len(self._records) else self._after(self._records, self._done)
@@ -91,7 +91,7 @@ class Handout:
 class RecordStream(Generic[Key, Value]):
     """The asynchronous iterator of records: it takes available ones first, then those that `wait` returns.
 
-    Available records are taken without waiting for up to `FAIR_MS`; then `wait` can give the event loop a turn.
+    For up to `FAIR_MS`, available records are taken without waiting; then `wait` can give the event loop a turn.
 
     Args:
         wait: waits for the next record and returns it.

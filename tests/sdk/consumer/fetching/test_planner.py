@@ -479,7 +479,7 @@ def test_a_batch_that_no_response_can_carry_stops_its_own_partition_alone(others
         except RecordTooLarge as error:
             errors.append(str(error))
     text = "t-0, offset 0: a response with only the next records has 600146 bytes, but max_frame_bytes is 300000"
-    assert errors == [f"{text}; raise it, or seek past them"]
+    assert errors == [f"{text}; raise max_frame_bytes, or seek past these records"]
     assert sorted(found) == [(number, 0) for number in range(1, others + 1)]
     for partition in partitions[1:]:
         cluster.logs[partition].append(b"b")

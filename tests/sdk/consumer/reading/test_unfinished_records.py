@@ -190,9 +190,7 @@ def test_a_record_that_is_never_finished_stops_reading(side: UserSide, monkeypat
     assert [side.take() for _ in range(3)] == [3, 4, 5], "two wait: there is room"
     side.put(T0, made(6, b"g"))
     for _ in range(2):
-        with pytest.raises(
-            LocalProtocolError, match="t-0: 5 records are not finished, from offset 0 on; the limit is 3"
-        ):
+        with pytest.raises(LocalProtocolError, match="t-0: 5 records from offset 0 on are unfinished; the limit is 3"):
             side.take()
     for offset in range(4):
         side.assignment.finish(T0, offset)

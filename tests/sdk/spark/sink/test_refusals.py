@@ -52,7 +52,7 @@ def test_rights(code: ErrorCode, topic: str | None, advice: str) -> None:
 
 def test_what_is_behind_an_error() -> None:
     """The cause says more than the producer's text, which names options that the user did not give."""
-    error = KafkaWireError("enable_idempotence=True: the cluster gives no producer id")
+    error = KafkaWireError("enable_idempotence=True: the cluster issues no producer id")
     error.__cause__ = BrokerError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "producer id")
     assert str(raised(error)).startswith("CLUSTER_AUTHORIZATION_FAILED: producer id; the user needs Write on topic out")
     other = TransactionAborted("it was")
