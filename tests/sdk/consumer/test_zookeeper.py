@@ -226,7 +226,7 @@ def test_the_start_waits_for_a_session_and_not_for_ever(server: ZooKeeper) -> No
     async def test(broker: StoringBroker, consumer: Consumer) -> None: ...
 
     with pytest.raises(RequestTimedOut, match="no session with the ZooKeeper of this test was opened in time"):
-        consuming(test, "t", api_timeout_ms=20)
+        consuming(test, "t", api_timeout_ms=1_000)
     assert server.sessions[0].is_closed
 
 
