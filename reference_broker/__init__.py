@@ -1,1 +1,1 @@
-"""The reference broker: serves Kafka's protocol from Kafka's own files."""
+"""The reference broker, which serves Kafka's protocol from Kafka's own files."""

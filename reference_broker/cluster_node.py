@@ -1,4 +1,4 @@
-"""How a broker joins and leaves its cluster: the steps of a start, a stop and a kill, on an event loop.
+"""How a broker joins and leaves its cluster: the steps of startup, shutdown and a kill, on an event loop.
 
     options, listeners ─▶ lock, folders ─▶ session ─▶ prepare ─▶ meta.properties ─▶ logs ─▶ core ─▶ links
         ─▶ configurations ─▶ acceptors ─▶ registration ─▶ controller ─▶ announced by the controller
@@ -65,8 +65,8 @@ R = TypeVar("R")
 #: Opens a session with the cluster's registry, given the broker's `Post`.
 OpenRegistry = Callable[[Post], Registry]
 
-#: How long a starting broker waits for the controller to announce it: longer than it takes to elect a controller after
-#: the session of a killed one has expired (18 s by default).
+#: How long a starting broker waits for the controller to announce it. This is longer than it takes to elect a
+#: controller after a killed controller's session has expired (18 s by default).
 ANNOUNCEMENT_TIMEOUT_MS: Final = 60_000
 
 #: How long a connection to another broker may take to open.
@@ -79,8 +79,8 @@ def zookeeper_of(options: ClusterOptions) -> OpenRegistry:
     """Return a function that opens a session with the ZooKeeper in `zookeeper.connect`.
 
     Raises:
-        ConfigurationError: a file for TLS or for the login is unusable, or `zookeeper.set.acl` is true but the session
-            has no identity that could be given exclusive rights.
+        ConfigurationError: a file for TLS or for the login cannot be used, or `zookeeper.set.acl` is true but the
+            session has no identity to which exclusive rights could be given.
     """
     security = options.zookeeper_security()
     if options.zookeeper_set_acl and not security.has_identity:
@@ -114,7 +114,7 @@ def startup_settings(options: ClusterOptions, endpoints: tuple[Endpoint, ...]) -
 def open_directory(
     services: LogServices, lock: Lock, known: MetaProperties | None, prepared: Prepared, options: BrokerOptions
 ) -> LogDirectory:
-    """Open the logs of a broker that has called `prepare`, and set the broker id in its options.
+    """Open the logs of a broker for which `prepare` has run, and set the broker id in its options.
 
     Args:
         services: services for the logs.
@@ -142,7 +142,7 @@ def core_of_member(
     new_id: Callable[[], str],
     served: ServedApis,
 ) -> Core:
-    """Return the core of a cluster member; from then on, it accepts requests.
+    """Return the core of a cluster member, which accepts requests from then on.
 
     Args:
         membership: see `Membership`.
@@ -157,7 +157,7 @@ def core_of_member(
 
 
 def _places(directory: LogDirectory, prepared: Prepared) -> list[LogPlace]:
-    """Return the partitions to open; a configuration that cannot be used is left out."""
+    """Return the partitions to open, without any configurations that cannot be used."""
     configs: Mapping[str, Mapping[str, str]] = {each.topic: each.configs for each in prepared.expected}
     usable = {topic: directory.config_of(usable_configs(topic, each)) for topic, each in configs.items()}
     return [LogPlace(each.topic, each.number, each.topic_id, usable[each.topic]) for each in prepared.expected]
@@ -169,7 +169,7 @@ class _Opened(NamedTuple):
     Attributes:
         registry: its session with the registry.
         membership: see `Membership`.
-        links: all links, which have to be closed.
+        links: all of its links, which have to be closed.
     """
 
     registry: Registry
@@ -203,7 +203,7 @@ class ClusterNode:
 
     @property
     def listeners_between_brokers(self) -> frozenset[str]:
-        """The names of the listeners that only brokers use; empty if clients and brokers share the only listener."""
+        """The names of the listeners that only brokers use; empty if clients and brokers share a single listener."""
         if len(self._names) == 1:
             return frozenset()
         return frozenset({self._roles.between_brokers, self._roles.controller})
@@ -215,25 +215,25 @@ class ClusterNode:
 
     @property
     def patience_ms(self) -> int:
-        """How long the cluster may delay a start or a stop, whichever takes longer."""
+        """How long the cluster may delay startup or shutdown, whichever takes longer."""
         options = self._options
         registration_ms = registration_patience_ms(options.zookeeper_session_timeout_ms)
         start_ms = options.connection_timeout_ms + registration_ms + ANNOUNCEMENT_TIMEOUT_MS
         attempt_ms = options.controller_socket_timeout_ms + options.controlled_shutdown_retry_backoff_ms
         return max(start_ms, attempt_ms * options.controlled_shutdown_max_retries) + LEAVE_TIMEOUT_MS
 
-    # The start.
+    # Startup.
 
     async def open(
         self, services: LogServices, listeners: tuple[Listener, ...], options: BrokerOptions, served: ServedApis
     ) -> Core:
-        """Run the steps up to the creation of the core.
+        """Run the startup steps up to the creation of the core.
 
         Args:
             services: services for the logs, whose timers are already running.
             listeners: the listeners, with actual ports.
             options: broker options.
-            served: its APIs.
+            served: the APIs of the broker.
 
         Raises:
             ConfigurationError: the data directory is in use or belongs to another broker; see also `prepare`.
@@ -330,7 +330,7 @@ class ClusterNode:
         membership.follow_configs(lambda error: _settle(ready, error))
         error = await ready
         if error is not None:
-            _log.warning("the broker starts without some configurations, which are read again later: %s", error)
+            _log.warning("the broker is starting without some configurations, which will be re-read later: %s", error)
 
     async def join(self) -> None:
         """Register, stand for election, and wait until the controller has announced this broker.
@@ -354,20 +354,20 @@ class ClusterNode:
         except TimeoutError:
             controller_id = membership.controller.controller_id
             who = "there is no controller" if controller_id < 0 else f"the controller is broker {controller_id}"
-            reason = f"no UpdateMetadata naming broker {membership.broker_id} came within {ANNOUNCEMENT_TIMEOUT_MS} ms"
+            reason = f"no UpdateMetadata with broker {membership.broker_id} arrived within {ANNOUNCEMENT_TIMEOUT_MS} ms"
             raise RequestTimedOut(f"{reason}: {who}") from None
 
-    # The end.
+    # Shutdown.
 
     async def shut_down(self) -> None:
-        """Have leadership moved to other brokers while this one still serves requests."""
+        """Have the controller move leadership to other brokers while this one still serves requests."""
         if self._opened is not None:
             over = asyncio.Event()
             self._opened.membership.shut_down(over.set)
             await over.wait()
 
     def end_control(self) -> None:
-        """Stop being the controller, and send the controller no more requests."""
+        """Resign as controller, and send no more requests to the controller."""
         if self._opened is not None:
             self._opened.membership.end_control()
 
@@ -408,7 +408,7 @@ class _Opening(SessionListener):
 
 
 def _post() -> Post:
-    """Return the `Post` of the running loop; calls posted after the loop has ended are dropped."""
+    """Return the `Post` for the running loop; calls posted after the loop has ended are dropped."""
     loop = asyncio.get_running_loop()
 
     def post(call: Callable[[], None]) -> None:
@@ -419,7 +419,7 @@ def _post() -> Post:
 
 
 async def _told(begin: Callable[[Callable[[], None]], None]) -> None:
-    """Begin an operation that reports its completion from any thread, and wait for it to complete."""
+    """Begin an operation that may report its completion from any thread, and wait for it to complete."""
     ended, post = asyncio.Event(), _post()
     begin(lambda: post(ended.set))
     await ended.wait()
@@ -446,5 +446,5 @@ async def _carried_out(registry: Registry, steps: Steps[R]) -> R:
 
 
 def _settle(future: asyncio.Future[R], result: R) -> None:
-    if not future.done():  # it is cancelled if the start is
+    if not future.done():  # it is cancelled if startup is
         future.set_result(result)

@@ -1,7 +1,7 @@
-"""The broker without sockets, clocks or threads: it maps requests to responses.
+"""The broker without sockets, clocks or threads: a mapping from requests to responses.
 
-The core assembles the parts of the broker, and handlers get the parts that they name. `requests` returns a response or
-a `DelayedOperation`; `timers` knows the next deadline. The server, or a test, provides bytes, time and threads.
+The core assembles the parts of the broker, and gives handlers the parts that they name. `requests` returns a response
+or a `DelayedOperation`; `timers` knows the next deadline. The server, or a test, provides bytes, time and threads.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = ["Core"]
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: How often logs drop idle producers, Kafka's `producer.id.expiration.check.interval.ms`.
+#: How often logs drop idle producers: the default of Kafka's `producer.id.expiration.check.interval.ms`.
 _PRODUCER_EXPIRATION_CHECK_MS = 600_000
 
 
@@ -53,18 +53,18 @@ class Core:
 
     Args:
         control: see `ControlPlane`.
-        directory: the logs; the whole broker shares its timers and its background threads.
+        directory: the logs; the whole broker shares their timers and background threads.
         options: see `BrokerOptions`; dynamic configurations change them.
         new_id: returns a unique text for the ids of members and fetch sessions.
         now_ms: the current time.
         served: the APIs to serve, from `load`.
 
     Attributes:
-        options: the current options; handlers and parts read them every time.
+        options: the current options; handlers and parts re-read them at each use.
         broker_configs: the broker's configurations.
-        configs: where configurations are changed.
+        configs: changes configurations.
         dynamic_configs: dynamic configurations.
-        on_options: called with the options when any of them has changed.
+        on_options: called with the options when any of them have changed.
         groups: see `GroupCoordinator`.
         transactions: see `TransactionCoordinator`.
         fetch_sessions: the fetch sessions of all clients.
@@ -137,7 +137,7 @@ class Core:
         self._expire_producers(now_ms)
         self.upkeep = Upkeep(directory, _upkeep_limits(options), now_ms)
         self.parts = {**self._parts(served), **more_parts}
-        # Repeated parts of responses may take up half of the memory that all connections share.
+        # Repeated parts of responses may take up half of the memory shared by all connections.
         repeated_bytes_max = options.queued_max_request_bytes // 2
         services = RequestServices(self.timers, computations, RoundRobin(), LogLimit(_log), repeated_bytes_max)
         self.requests = Dispatcher(served, self.parts, services, options.max_frame_bytes, sources.is_controller)
@@ -167,12 +167,12 @@ class Core:
         self.timers.fire(now_ms)
 
     def begin_end(self) -> None:
-        """Start no more background work, and end any work that can be left to the next startup."""
+        """Start no more background work, and stop any work that can be left to the next startup."""
         self.upkeep.stop()
         self.directory.begin_end()
 
     def unload(self) -> None:
-        """Answer all operations that wait for a coordinator, because this broker stops coordinating."""
+        """Answer all operations that are waiting for a coordinator, because this broker stops coordinating."""
         self.groups.unload()
         self.transactions.unload()
 
@@ -244,7 +244,7 @@ def _upkeep_limits(options: BrokerOptions) -> UpkeepLimits:
     return UpkeepLimits(
         retention_check_delay_ms=options.log_initial_task_delay_ms,
         retention_check_interval_ms=options.log_retention_check_interval_ms,
-        # Kafka's cleaner may run without a pause; here that would be an endless loop.
+        # Kafka's cleaner may run without a pause; here, that would be an endless loop.
         cleaner_backoff_ms=max(options.log_cleaner_backoff_ms, 1),
         cleaner_keys_bytes=options.log_cleaner_dedupe_buffer_size,
         is_cleaner_enabled=options.log_cleaner_enable,

@@ -21,11 +21,12 @@ from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["serve"]
 
-#: How long background work may hold the interpreter before requests get it; each request waits for it a few times. With
-#: Python's 5 ms, a produce request took up to 10 ms during compaction; with this value, it takes 2 ms.
+#: How long background work may hold the interpreter before it must yield to requests; each request waits for that a few
+#: times. With Python's default of 5 ms, a produce request took up to 10 ms during compaction; with this value, it takes
+#: 2 ms.
 _SWITCH_SECONDS = 0.0005
 
-#: Signals that end `serve`; SIGHUP arrives when the terminal is closed, and is ignored if the broker was started with
+#: Signals that end `serve`. SIGHUP arrives when the terminal is closed, and is ignored if the broker was started with
 #: nohup.
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -36,7 +37,7 @@ def serve(
     options: Mapping[str, object],
     started: Callable[[Broker], None] | None = None,
 ) -> None:
-    """Run a broker until SIGINT, SIGTERM or SIGHUP; such a signal also aborts a startup.
+    """Run a broker until SIGINT, SIGTERM or SIGHUP arrives, which also aborts startup.
 
     A second signal ends the process immediately, even while the event loop is busy. If SIGHUP was ignored at startup,
     it stays ignored.
@@ -51,13 +52,14 @@ def serve(
         ConfigurationError: an option is invalid, or the data directory belongs to another broker.
         OSError: the address is in use, or the directory cannot be written.
     """
-    # Every partition keeps files open, and every client a socket, so the usual soft limit of 1,024 is soon reached.
+    # Every partition keeps files open, and every client needs a socket, so the usual soft limit of 1,024 is soon
+    # reached.
     _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):  # not allowed everywhere; connections leave room for files anyway
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     read_options(
         split_options(options)[0]
-    )  # first, because `port` or `handlers` is an argument of the broker instead of an option
+    )  # this comes first, because `port` and `handlers` are arguments of the broker rather than options
     broker = Broker(data, listen.host, listen.port, handlers=(), wall_ms=now_ms, registry=None, **options)
     collects = gc.isenabled()
     signals = _stop_signals()
@@ -67,7 +69,7 @@ def serve(
         _set_on_signal(stopped, signals)
         if not await _start(broker, stopped):
             return
-        # Objects created so far live until the end, so garbage collection need not check them.
+        # Objects created so far live until the end, so garbage collection does not have to check them.
         gc.freeze()
         if collects:
             gc.enable()
@@ -81,7 +83,8 @@ def serve(
 
     before, interval = [signal.getsignal(number) for number in signals], sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH_SECONDS)
-    # With 10,000 partitions, collections took a quarter of the startup time, and a later full collection took 370 ms.
+    # With 10,000 partitions, garbage collection took a quarter of the startup time, and a later full collection took
+    # 370 ms.
     gc.disable()
     try:
         with asyncio.Runner(loop_factory=loop_factory(broker.options.event_loop)) as runner:
@@ -96,7 +99,7 @@ def serve(
 
 
 def _set_on_signal(stopped: asyncio.Event, signals: Sequence[signal.Signals]) -> None:
-    """Set an event at the first signal; the next signal ends the process."""
+    """Set an event on the first signal; the next signal ends the process."""
     loop = asyncio.get_running_loop()
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -125,7 +128,7 @@ async def _start(broker: Broker, stopped: asyncio.Event) -> bool:
 
 def _end_if_stuck(broker: Broker) -> None:
     if broker.is_stuck:
-        os._exit(1)  # any other exit would wait for threads that wait for the disk
+        os._exit(1)  # any other way to exit would wait for threads that are waiting for the disk
 
 
 def _stop_signals() -> list[signal.Signals]:

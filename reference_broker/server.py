@@ -1,4 +1,4 @@
-"""The broker on an event loop: listeners, connections, clock and background work around the `Core`.
+"""The broker on an event loop: listeners, connections, the clock and background work around the `Core`.
 
 `Broker` runs on the caller's event loop; `BackgroundBroker` runs one in its own thread, for tests and synchronous
 programs; `process.py` runs one in a separate process. Requests are handled inline; only blocking work runs on other
@@ -61,23 +61,23 @@ Data = Disk | str | Path | None
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: The maximum time between two checks for idle connections, and the minimum number of checks within the idle time.
+#: The maximum time between checks for idle connections, and the minimum number of checks within the idle time.
 _IDLE_CHECK_MS = 60_000
 _IDLE_CHECKS = 2
 
-#: How often to check whether clients that are not being read have disconnected.
+#: How often to check whether clients whose connections are not being read have disconnected.
 _ENDS_SECONDS = 1.0
 
-#: The resolution of timers; even a timer that reschedules itself for now leaves time for requests.
+#: The resolution of timers; it leaves time for requests even if a timer keeps rescheduling itself immediately.
 _TICK_MS = 1
 
-#: How long `BackgroundBroker` waits for its thread, in addition to the time that a cluster may need.
+#: How long `BackgroundBroker` waits for its thread, on top of the time that a cluster may need.
 _THREAD_TIMEOUT_SECONDS = 60
 
-#: How long a stopping broker waits for syncs to disk, so that the producers waiting for them get responses.
+#: How long a stopping broker waits for syncs to disk, so that producers waiting for them get responses.
 _LAST_WORK_SECONDS = 10
 
-#: How long the disk may take for these syncs and for syncing the rest; unsynced data is checked at the next startup.
+#: How long the disk may take for those syncs and for syncing the rest; unsynced data is checked at the next startup.
 _LAST_SYNC_SECONDS = 30
 
 #: How long clients may take to read their last responses when the broker stops, and how often that is checked.
@@ -93,7 +93,7 @@ class Broker:
             `memory_disk_bytes` that lives as long as this object.
         host: the address to listen on, unless the option `listeners` is set.
         port: the port to listen on; 0 for any free port.
-        handlers: handlers for APIs that are not Kafka's, or that have no handler here.
+        handlers: handlers for APIs that are not Kafka's, or that have no built-in handler.
         wall_ms: returns the time in ms since the epoch; it may jump without affecting timeouts.
         registry: opens the registry of the cluster; None for the ZooKeeper of `zookeeper_connect`.
         options: the fields of `BrokerOptions`, and also those of `ClusterOptions` for a broker in a cluster; Kafka's
@@ -101,13 +101,13 @@ class Broker:
 
     Raises:
         ConfigurationError: an option is unknown or out of range, or kazoo is not installed.
-        TypeError: `handlers` holds an object of another type.
-        LocalProtocolError: handlers clash with each other or with the broker's own.
+        TypeError: `handlers` contains an object of another type.
+        LocalProtocolError: handlers clash with each other, or with the broker's own handlers.
 
     Attributes:
         options: the broker options.
-        node: the broker's node in its cluster; None for a standalone broker.
-        is_stuck: whether the disk hung when the broker stopped, so that threads are still waiting for it.
+        node: the broker as a node in its cluster; None for a standalone broker.
+        is_stuck: whether the disk hung when the broker stopped, in which case threads are still waiting for it.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class Broker:
 
     @property
     def address(self) -> Address:
-        """The address that clients of the first listener connect to.
+        """The address to which clients of the first listener connect.
 
         Raises:
             Closed: the broker is not running.
@@ -160,7 +160,7 @@ class Broker:
 
     @property
     def addresses(self) -> dict[str, Address]:
-        """The addresses that clients connect to, by the name of the listener.
+        """The addresses to which clients connect, keyed by listener name.
 
         Raises:
             Closed: the broker is not running.
@@ -171,7 +171,7 @@ class Broker:
 
     @property
     def bootstrap(self) -> str:
-        """The address that clients connect to, as `host:port`."""
+        """The address to which clients connect, as `host:port`."""
         return str(self.address)
 
     @property
@@ -187,11 +187,11 @@ class Broker:
 
     @property
     def _between_brokers(self) -> frozenset[str]:
-        """The names of the listeners that only brokers use; these listeners have no connection limits."""
+        """The names of the listeners that only brokers use, which have no connection limits."""
         return frozenset() if self.node is None else self.node.listeners_between_brokers
 
     async def start(self) -> None:
-        """Open the logs, recovering from a crash if needed, and listen; if a stop is in progress, wait for it first.
+        """Open the logs, recovering from a crash if needed, and listen; wait for any shutdown in progress first.
 
         A broker in a cluster also waits until the controller has announced it.
 
@@ -206,7 +206,7 @@ class Broker:
             self._stopping = asyncio.Lock()  # the event loop may have changed
         async with self._stopping:
             if self._core is not None:
-                raise LocalProtocolError("the broker is running already")
+                raise LocalProtocolError("the broker is already running")
             guard_loggers()
             await self._start()
 
@@ -237,7 +237,7 @@ class Broker:
         try:
             await self._serve(core, options, acceptors, limits, overrides)
         except BaseException:
-            if self.node is not None:  # so that the next start need not wait for this session to end
+            if self.node is not None:  # so that the next startup need not wait for this session to end
                 self.node.end_control()
                 await self.node.leave()
             await self.kill()
@@ -252,14 +252,14 @@ class Broker:
         overrides: Mapping[str, int],
     ) -> None:
         """Accept clients, and join the cluster if there is one."""
-        # Keep the actual ports, so that a restarted broker listens where its clients expect it.
+        # Keep the actual ports, so that a restarted broker listens where its clients expect it to.
         self._listeners = [acceptor.listener for acceptor in acceptors]
         self._acceptors = acceptors
         static_text = self.options.max_connections_per_ip_overrides
 
         def change_limits(options: BrokerOptions) -> None:
             text = options.max_connections_per_ip_overrides
-            # Host names are only resolved here; values set later must be addresses.
+            # Host names are resolved only here; values set later must be addresses.
             others = overrides if text == static_text else read_overrides(text, lambda address: address)
             limits.change(options.max_connections, options.max_connections_per_ip, others)
 
@@ -306,7 +306,7 @@ class Broker:
             self._timers = None
 
     async def stop(self) -> None:
-        """Answer requests whose data is stored, sync everything to disk, and close.
+        """Answer the requests whose data is stored, sync everything to disk, and close.
 
         May be called more than once; a concurrent call waits for the first one.
         """
@@ -348,7 +348,7 @@ class Broker:
                 await self.node.leave()
 
     async def _close(self, core: Core) -> None:
-        """Sync everything on other threads, so that a hanging disk can be reported."""
+        """Sync everything on other threads, so that a hung disk can be reported."""
         loop, closed = asyncio.get_running_loop(), asyncio.Event()
 
         def close() -> None:
@@ -362,7 +362,7 @@ class Broker:
             await asyncio.wait_for(closed.wait(), _LAST_SYNC_SECONDS)
         except TimeoutError:
             self.is_stuck = True
-            _log.error("the disk has not synced everything within %d s: the shutdown is not clean", _LAST_SYNC_SECONDS)
+            _log.error("the disk did not sync everything within %d s, so the shutdown is not clean", _LAST_SYNC_SECONDS)
 
     async def kill(self) -> None:
         """Stop as in a crash, without sending, syncing or writing the clean-shutdown file."""
@@ -405,7 +405,7 @@ class Broker:
         return wire
 
     def _check_idle(self) -> None:
-        """Close idle connections, on which no request or response has made progress."""
+        """Close connections on which no request or response has made progress for too long."""
         limit_ms = self.options.connections_max_idle_ms
         if limit_ms == NO_LIMIT:
             return
@@ -479,12 +479,12 @@ class BackgroundBroker:
 
     @property
     def bootstrap(self) -> str:
-        """The address that clients connect to, as `host:port`."""
+        """The address to which clients connect, as `host:port`."""
         return self._broker.bootstrap
 
     @property
     def addresses(self) -> dict[str, Address]:
-        """The addresses that clients connect to, by the name of the listener."""
+        """The addresses to which clients connect, keyed by listener name."""
         return self._broker.addresses
 
     def start(self) -> None:
@@ -498,7 +498,7 @@ class BackgroundBroker:
         """
         with self._changing:
             if self._loop is not None:
-                raise LocalProtocolError("the broker is running already")
+                raise LocalProtocolError("the broker is already running")
             check_threads()
             self._loop = own_loop(loop_factory(self._broker.options.event_loop))
             self._thread = threading.Thread(target=_run, args=(self._loop,), name="kafkawire-broker", daemon=True)
@@ -525,12 +525,12 @@ class BackgroundBroker:
 
     @property
     def _patience_seconds(self) -> float:
-        """How long a start or a stop may take before the thread is considered hung."""
+        """How long startup or shutdown may take before the thread is considered hung."""
         node = self._broker.node
         return _THREAD_TIMEOUT_SECONDS + (0 if node is None else node.patience_ms / 1_000)
 
     def forked(self, error: fork.Forked) -> None:
-        """Drop the loop, thread and files in a child process: they belong to the parent."""
+        """Drop the loop, thread and files in a child process, since they belong to the parent."""
         self._loop = self._thread = None
         self._changing = threading.Lock()  # the thread that held it does not exist in this process
 
@@ -545,7 +545,7 @@ class BackgroundBroker:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            # Closed connections need one iteration of the loop to be removed.
+            # The loop needs one iteration to remove closed connections.
             await asyncio.sleep(0)
 
         asyncio.run_coroutine_threadsafe(settle(), loop).result(_THREAD_TIMEOUT_SECONDS)

@@ -163,7 +163,7 @@ def test_unknown_option(tmp_path, monkeypatch):
 def test_second_start_is_refused_and_the_broker_goes_on():
     with Broker() as broker:
         bootstrap = broker.bootstrap
-        with pytest.raises(LocalProtocolError, match="running already"):
+        with pytest.raises(LocalProtocolError, match="already running"):
             broker.start()
         assert broker.bootstrap == bootstrap
         assert reachable(bootstrap)

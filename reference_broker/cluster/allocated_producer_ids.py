@@ -1,4 +1,4 @@
-"""Blocks of producer ids that the cluster's controller hands out.
+"""Blocks of producer ids, handed out by the cluster's controller.
 
 Source: `RPCProducerIdManager` in Apache Kafka 3.9, KIP-730.
 """
@@ -25,7 +25,7 @@ __all__ = ["AllocatedProducerIds"]
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: How long to wait for a block. A client's request waits just as long, and the client then retries.
+#: How long to wait for a block. A client's request waits for the same time, after which the client retries.
 _TIMEOUT_MS: Final = 30_000
 
 
@@ -36,7 +36,7 @@ class AllocatedProducerIds:
         client: sends requests to the controller.
         broker_id: the id of this broker.
         broker_epoch: returns the epoch of this broker's registration.
-        now_ms: returns the time, which is used only for the log.
+        now_ms: returns the time, used only for logging.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""The controller's channels, built on links: its requests to the other brokers and to its own.
+"""The controller's channels, built on links: they carry its requests to the other brokers and to its own.
 
-A request is sent once, in the version that the controller chooses, and fails after a timeout; the controller resends
-it. Requests to the controller's own broker never touch a socket.
+A request is sent once, in the version that the controller chooses. It fails after a timeout, and the controller then
+resends it. Requests to the controller's own broker never touch a socket.
 
 Source: `ControllerChannelManager` in Apache Kafka.
 """
@@ -29,9 +29,9 @@ class BrokerChannels:
 
     Args:
         broker_id: the id of the controller's broker.
-        listener: the listener that requests are sent to: the control plane's if there is one, otherwise the
-            inter-broker one.
-        links: links to the other brokers; they are not used for anything else.
+        listener: the listener to which requests are sent: the control-plane listener if there is one, otherwise the
+            inter-broker listener.
+        links: links to the other brokers, used for nothing else.
         own: takes a request to the controller's own broker; called in a later turn of the loop.
         post: schedules a function for a later turn of the loop.
         timeout_ms: how long to wait for a response, as in `controller.socket.timeout.ms`.

@@ -1,4 +1,4 @@
-"""Follows the notifications about changed configurations, which every broker of a cluster watches.
+"""Follows the notifications of configuration changes, which every broker in a cluster watches.
 
     /config/changes/config_change_0000000007   {"version":2,"entity_path":"topics/payments"}
 
@@ -44,10 +44,10 @@ __all__ = ["EXPIRATION_MS", "RETRY_MS", "ConfigChanges"]
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: The age at which a broker deletes a notification, as in Kafka.
+#: The age after which a broker deletes a notification, as in Kafka.
 EXPIRATION_MS: Final = 15 * 60 * 1000
 
-#: The pause between a failure and re-reading everything.
+#: The pause after a failure before everything is re-read.
 RETRY_MS: Final = 10_000
 
 #: No notification has been seen yet.
@@ -60,9 +60,9 @@ class ConfigChanges(SessionListener):
     Args:
         registry: holds the notifications.
         configs: reads configurations.
-        timers: timers for the pauses after failures.
+        timers: used for the pauses after failures.
         clock: returns the time in ms.
-        acl: the access control list to create the notifications' parent with, if it is missing.
+        acl: the access control list for the notifications' parent, if it has to be created.
     """
 
     def __init__(
@@ -82,22 +82,22 @@ class ConfigChanges(SessionListener):
         self._is_closed = False
         self._run: Run[None] | None = None
         self._retry: Timer | None = None
-        #: Whether there may be more to read once the current run ends.
+        #: Whether there may be more to read when the current run has ended.
         self._is_due = False
         #: Whether notifications may have been missed.
         self._reads_all = True
-        #: The zxid that created the parent; under another parent, numbers start from 0 again.
+        #: The zxid of the parent's creation; if the parent is recreated, numbers start from 0 again.
         self._parent = 0
         self._last = _NONE
-        #: The creation time of each existing notification, by number.
+        #: The creation time of each existing notification, keyed by number.
         self._made_ms: dict[int, int] = {}
 
     def start(self, ready: Callable[[Exception | None], None]) -> None:
         """Watch the notifications, then read all configurations.
 
         Args:
-            ready: called once, with None when everything has been read, or with the error of the first attempt, in
-                which case more attempts follow.
+            ready: called once: with None when everything has been read, or with the error of a failed first attempt,
+                after which more attempts follow.
         """
         self._ready = ready
         self._registry.add_listener(self)
@@ -114,7 +114,7 @@ class ConfigChanges(SessionListener):
             self._retry.cancel()
 
     def opened(self) -> None:
-        """Watch again and read everything, since notifications may have been created and deleted between sessions."""
+        """Watch again and read everything, since notifications may have come and gone between sessions."""
         self._reads_all = True
         self._look()
 
@@ -145,12 +145,12 @@ class ConfigChanges(SessionListener):
     def _failed(self, error: Exception) -> None:
         self._reads_all = True
         if isinstance(error, RegistryError) and error.code in SESSION_ENDED:
-            # The next session starts with `opened`, which may already have been called.
+            # A new session begins with a call of `opened`, which may already have happened.
             if self._is_due:
                 self._look()
             return
         is_defect = not isinstance(error, RegistryError)
-        _log.error("changed configurations cannot be read, and will be re-read later: %s", error, exc_info=is_defect)
+        _log.error("changed configurations could not be read, and will be re-read later: %s", error, exc_info=is_defect)
         self._retry = self._timers.at(self._clock() + RETRY_MS, lambda now_ms: self._look())
         self._tell(error)
 
@@ -200,13 +200,13 @@ class ConfigChanges(SessionListener):
         expired = [number for number, made_ms in self._made_ms.items() if made_ms < oldest_ms]
         outcomes = yield [Delete(CONFIG_CHANGE.path(number)) for number in expired]
         for outcome in outcomes:
-            # Every broker deletes old notifications, so another one may have been faster.
+            # Every broker deletes old notifications, so another broker may have been faster.
             if isinstance(outcome, RegistryError) and outcome.code is not RegistryCode.NO_NODE:
                 _log.warning("an old notification cannot be deleted: %s", outcome)
 
 
 def _numbers_in(names: Iterable[str]) -> list[int]:
-    """Return the numbers of notifications in ascending order; children with other names are not notifications."""
+    """Return the notifications' numbers in ascending order; children with other names are not notifications."""
     numbers: list[int] = []
     for name in names:
         try:
@@ -217,7 +217,7 @@ def _numbers_in(names: Iterable[str]) -> list[int]:
 
 
 def _resource_of(number: int, data: Data) -> ConfigResource | None:
-    """Return the resource that a notification names; None if it has no configurations here or is damaged."""
+    """Return the resource that a notification names; None if it is of another kind, or damaged."""
     path = CONFIG_CHANGE.path(number)
     try:
         change = CONFIG_CHANGE.decode(data.data, path)

@@ -1,9 +1,9 @@
 """Sends requests to the controller, wherever it runs: AlterPartition, AllocateProducerIds, ControlledShutdown.
 
-A request is retried, with growing pauses, while it reaches a broker that is not the controller, there is no controller,
-or the connection is lost. Its outcome is the first other response, an error that retrying cannot fix, or a timeout.
-When the controller has moved, a request is sent to the new one immediately, since the former controller may be paused
-and never answer. A request may therefore be carried out more than once; epochs make this harmless.
+A request is retried, with growing pauses, as long as there is no controller, the request reaches a broker that is not
+the controller, or the connection is lost. Its outcome is any other response, an error that retrying cannot fix, or a
+timeout. When the controller moves, the request is sent to the new one immediately, since the former controller may be
+paused and never answer. A request may therefore be carried out more than once; epochs make this harmless.
 
 Source: `NodeToControllerChannelManager` in Apache Kafka.
 """
@@ -24,12 +24,12 @@ from kafkawire.sdk.routing.retry import Attempts, Backoff, may_pass
 
 __all__ = ["PENDING_MAX", "ControllerClient"]
 
-#: Maximum number of requests without an outcome: more than a broker ever has, since its parts send one of each kind at
-#: a time.
+#: Maximum number of requests without an outcome. A broker never has this many, since its parts send one request of each
+#: kind at a time.
 PENDING_MAX: Final = 500
 
 
-#: The answers of a broker that is not the controller; the second code is for ControlledShutdown.
+#: The error codes from a broker that is not the controller; the second one is for ControlledShutdown.
 _NOT_CONTROLLER: Final = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.STALE_CONTROLLER_EPOCH})
 
 
@@ -39,7 +39,8 @@ class ControllerClient:
     Args:
         broker_id: the id of this broker.
         links: links to the other brokers.
-        own: handles a request if this broker is the controller; if it no longer is, the response says so (see `ask`).
+        own: handles a request if this broker is the controller; if the broker no longer is, the response says so (see
+            `ask`).
         later: the timer for retrying requests.
         now_ms: returns the time.
         backoff: the pauses between attempts.
@@ -86,12 +87,11 @@ class ControllerClient:
 
         Args:
             message: a request whose response has a top-level error code.
-            done: called once, with the response, whose error code is neither NOT_CONTROLLER nor STALE_CONTROLLER_EPOCH,
-                or with an error.
+            done: called once, with an error or with a response whose error code is neither NOT_CONTROLLER nor
+                STALE_CONTROLLER_EPOCH.
             timeout_ms: the time limit for all attempts together.
-            version: the version of the request; None for the highest that both sides know, which does not exist for a
-                removed API.
-            repeats: whether to wait for a controller, and to retry the request after transient failures. Otherwise, the
+            version: the version of the request, required for a removed API; None for the highest that both sides know.
+            repeats: whether to wait for a controller and to retry the request after transient failures; if not, the
                 first failure is the outcome.
 
         Returns:
@@ -99,7 +99,7 @@ class ControllerClient:
         """
         refusal = self._closed
         if refusal is None and len(self._pending) >= PENDING_MAX:
-            refusal = LocalProtocolError(f"{PENDING_MAX} requests to the controller are waiting, which is the limit")
+            refusal = LocalProtocolError(f"more than {PENDING_MAX} requests are waiting for the controller")
         if refusal is not None:
             return self.later(0, partial(done, refusal))
         attempts = Attempts(self._backoff, self.now_ms() + timeout_ms)
@@ -174,7 +174,7 @@ class _Request:
         if client.controller_id is None:
             if not self._repeats:
                 self._stop = client.later(0, partial(self.end, BrokerError(ErrorCode.NOT_CONTROLLER, "there is none")))
-            return  # until it is known, or the time has run out
+            return  # until the controller is known, or the time has run out
         if client.controller_id == client.broker_id:
             self._stop = client.later(0, partial(client.own, self._message, answered))
             return
@@ -204,13 +204,13 @@ class _Request:
     def _expire(self) -> None:
         cause = self._attempts.last_error
         api = self._message.SCHEMA.name.removesuffix("Request")
-        reason = "it is not known" if self._client.controller_id is None else "it has not answered"
-        error = RequestTimedOut(f"{api} to the controller: {cause or reason}, and the time has run out")
+        reason = "no controller is known" if self._client.controller_id is None else "the controller has not answered"
+        error = RequestTimedOut(f"{api} timed out: {cause or reason}")
         error.__cause__ = cause
         self.end(error)
 
 
 def _not_controller(response: Message) -> BrokerError | None:
-    """Return the error of a broker that is not the controller, or None for any other response."""
+    """Return an error if the response is from a broker that is not the controller; None for any other response."""
     is_other = getattr(response, "error_code", ErrorCode.NONE) not in _NOT_CONTROLLER
     return None if is_other else BrokerError(ErrorCode.NOT_CONTROLLER, "the broker was not the controller")

@@ -1,11 +1,11 @@
-"""An in-process registry: one tree, the sessions of one or more owners, and a journal on the broker's disk.
+"""An in-process registry: a tree, the sessions of one or more owners, and a journal on the broker's disk.
 
-It serves a single broker, and simulations of a cluster in which sessions can lose their connections and expire, and a
+It serves single brokers and simulated clusters. In a simulation, sessions can expire or lose their connections, and a
 plan can drop any request or response. Persistent nodes outlive the process; sessions and their ephemeral nodes do not.
 
-A write is answered once it is durable; a read made after a write is answered once that write is durable. While the disk
-is full, or this process has too many open files, everything waits. A failed disk ends the registry: everything fails
-with STORAGE_FAILED until the broker is restarted.
+A write is answered once it is durable, and a read that follows a write once that write is durable. While the disk is
+full, or this process has too many open files, everything waits. After a disk failure, everything fails with
+STORAGE_FAILED until the broker is restarted.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ __all__ = [
 
 logger = logging.getLogger("kafkawire.broker")
 
-#: As in Kafka's `zookeeper.session.timeout.ms`.
+#: The default of Kafka's `zookeeper.session.timeout.ms`.
 SESSION_TIMEOUT_MS: Final = 18_000
 
-#: A write that failed for lack of space or file descriptors is retried when an operation arrives, but not until this
-#: long after the failure, since writing the whole tree takes a long time.
+#: A write that failed for lack of space or file descriptors is retried when an operation arrives, but no earlier than
+#: this long after the failure, since writing the whole tree takes a long time.
 REPEAT_PAUSE_MS: Final = 1_000
 
-#: Maximum number of a session's operations carried out in one turn of the owner's loop.
+#: Maximum number of operations that a session carries out in one turn of its owner's loop.
 _TURN_MAX: Final = 1_000
 
 
@@ -76,7 +76,7 @@ class RegistryCall(NamedTuple):
 
 
 class Fault(Enum):
-    """What goes wrong with an operation. Afterwards, the session reconnects automatically."""
+    """What goes wrong with an operation. After a fault, the session reconnects automatically."""
 
     #: The connection is lost before the operation takes effect.
     LOSE_REQUEST = auto()
@@ -88,7 +88,7 @@ class Fault(Enum):
     EXPIRE_AFTER = auto()
 
 
-#: Called before each operation; returns what goes wrong, the code to refuse it with, or None.
+#: Called before each operation; returns the fault to inject, the code with which to refuse the operation, or None.
 Plan = Callable[[RegistryCall], Fault | RegistryCode | None]
 
 
@@ -120,17 +120,17 @@ class EmbeddedRegistry:
         self._tree = ZnodeTree() if journal is None else journal.load()
         self._sessions: dict[int, EmbeddedSession] = {}
         self._error: Exception | None = None
-        #: If the last write is to be retried: why and when it failed.
+        #: Why and when the last write failed, if it is to be retried.
         self._shortage: Exception | None = None
         self._repeat_at_ms = 0
         #: Transactions whose write has not started yet.
         self._unwritten: list[TreeTransaction] = []
         self._is_writing = False
-        #: Counts of transactions: those that have been carried out, and those that are durable. Loaded content counts
-        #: as one transaction if it must be rewritten.
+        #: The number of transactions that have been carried out, and the number of those that are durable. Loaded
+        #: content that must be rewritten counts as one transaction.
         self._durable_position = 0
         self._position = 0 if journal is None or journal.is_durable else 1
-        # The owners of the previous process are gone.
+        # The sessions' owners ended with the previous process.
         for session_id in self._tree.sessions:
             self._close(session_id)
 
@@ -147,25 +147,25 @@ class EmbeddedRegistry:
         timeout_ms: int = SESSION_TIMEOUT_MS,
         credentials: Sequence[tuple[str, str]] = (),
     ) -> EmbeddedSession:
-        """Return a registry for an owner, which starts a session when it is started.
+        """Return a registry for an owner; its `start` starts a session.
 
         Args:
             post: see `Post`.
             name: the owner's name, for `describe`.
-            timeout_ms: how long after losing its connection `expire_silent` ends the session.
-            credentials: pairs of a scheme and the proof of an identity: for `digest`, `user:password`.
+            timeout_ms: how long a session may be without a connection before `expire_silent` ends it.
+            credentials: pairs of a scheme and the proof of an identity, which for `digest` is `user:password`.
         """
         return EmbeddedSession(self, post, name, timeout_ms, tuple(credentials))
 
     def expire(self, session_id: int) -> None:
-        """End a session as if it had been silent for too long; its owner is told once it is connected."""
+        """End a session as if it had been silent for too long; its owner learns of this when connected."""
         session = self._sessions.pop(session_id, None)
         self._close(session_id)
         if session is not None:
             session.end_of_session()
 
     def expire_silent(self) -> None:
-        """End the sessions that have been without a connection for longer than their timeouts."""
+        """End the sessions that have been without a connection for longer than their timeout."""
         now_ms = self._clock()
         for session_id, session in list(self._sessions.items()):
             if session.silent_since_ms is not None and now_ms - session.silent_since_ms > session.timeout_ms:
@@ -173,11 +173,11 @@ class EmbeddedRegistry:
 
     @property
     def shortage(self) -> Exception | None:
-        """The shortage of space or file descriptors that everything is waiting for; None if there is none."""
+        """The lack of space or file descriptors because of which everything is waiting; None if there is none."""
         return self._shortage
 
     def write_again(self) -> None:
-        """Retry the write that `shortage` has stopped. Call this from time to time; any operation also retries it."""
+        """Retry the write that `shortage` has stopped. Call this from time to time; every operation does so too."""
         self._repeat_at_ms = 0
         self._write()
 
@@ -190,7 +190,7 @@ class EmbeddedRegistry:
 
     @property
     def error(self) -> Exception | None:
-        """The failure of the disk; None while the disk works."""
+        """The disk failure; None while the disk works."""
         return self._error
 
     def open(self, session: EmbeddedSession, credentials: Sequence[tuple[str, str]]) -> int:
@@ -205,12 +205,12 @@ class EmbeddedRegistry:
         self._close(session_id)
 
     def fault_of(self, session_id: int, operation: Operation) -> Fault | RegistryCode | None:
-        """Count an operation and return what is planned for it."""
+        """Count an operation, and return the fault planned for it."""
         self.calls += 1
         return None if self.plan is None else self.plan(RegistryCall(self.calls, session_id, operation))
 
     def carry_out(self, session_id: int, operation: Operation) -> _Told:
-        """Carry out an operation; return its outcome, and the position that must be durable before it is reported."""
+        """Carry out an operation; return its outcome, with the position that must be durable before it is reported."""
         answer = self._tree.submit(session_id, operation, self._clock())
         self._take(answer.transaction, answer.notifications)
         return _Told(self._position, None, answer.outcome, self._tree.zxid)
@@ -220,12 +220,12 @@ class EmbeddedRegistry:
         self._tree.drop_watches(session_id)
 
     def set_watches(self, session_id: int, zxid: int, watches: WatchTable) -> None:
-        """Set the watches of a session that has reconnected, and notify it of the changes it has missed.
+        """Set the watches of a session that has reconnected, and notify it of the changes that it missed.
 
         Args:
             session_id: the session.
-            zxid: the last transaction that the owner has been told of.
-            watches: the watches that the owner is waiting for.
+            zxid: the last transaction of which the owner has been told.
+            watches: the watches for which the owner is waiting.
         """
         kinds = (WatchKind.DATA, WatchKind.EXISTENCE, WatchKind.CHILDREN)
         self._take(None, self._tree.set_watches(session_id, zxid, *map(watches.paths, kinds)))
@@ -265,7 +265,7 @@ class EmbeddedRegistry:
         try:
             content = journal.compacted_content(self._tree) if is_snapshot else journal.frame_of(transactions)
         except Exception as error:
-            logger.exception("the registry cannot be encoded")
+            logger.exception("the registry could not be encoded")
             self._written(position, error)
             return
         write = journal.replace if is_snapshot else journal.append
@@ -281,15 +281,16 @@ class EmbeddedRegistry:
         self._background(lambda: write(content), written)
 
     def _wait_for_room(self, error: Exception, can_append: bool) -> None:
-        """Make everything wait after a failed write.
+        """Make everything wait after a write has failed.
 
         Args:
             error: why the write failed.
-            can_append: whether the write was a snapshot, and the missing part can be appended instead.
+            can_append: whether the failed write was a snapshot, in which case the missing transactions can be appended
+                instead.
         """
         self._is_writing = False
         if self._shortage is None:
-            logger.error("the registry cannot be written, and is waiting: %s", error)
+            logger.error("the registry could not be written, and will retry: %s", error)
         self._shortage = error
         self._repeat_at_ms = 0 if can_append else self._clock() + REPEAT_PAUSE_MS
         if can_append:
@@ -299,7 +300,7 @@ class EmbeddedRegistry:
         self._is_writing = False
         if error is not None:
             self._error = error
-            logger.error("the registry cannot be written, and is shutting down: %s", error)
+            logger.error("the registry could not be written, and is shutting down: %s", error)
         else:
             self._durable_position = position
             if self._shortage is not None:
@@ -315,7 +316,7 @@ class _Told(NamedTuple):
 
     Attributes:
         position: see `EmbeddedRegistry.is_durable`.
-        event: a change of a watched node; None for an outcome.
+        event: a change to a watched node; None for an outcome.
         outcome: the outcome of the first operation not yet reported.
         zxid: the last transaction that is visible in an outcome.
     """
@@ -344,9 +345,10 @@ class _Submission:
 
 
 class EmbeddedSession:
-    """An owner's registry: its session with an `EmbeddedRegistry`. Implements `Registry`.
+    """An owner's registry: its session with an `EmbeddedRegistry`; implements `Registry`.
 
-    `EmbeddedRegistry.session` creates it. Besides the interface, `disconnect` and `reconnect` are for simulations.
+    It is created by `EmbeddedRegistry.session`. `disconnect` and `reconnect`, which are not part of the interface, are
+    for simulations.
 
     Attributes:
         timeout_ms: see `EmbeddedRegistry.session`.
@@ -368,19 +370,19 @@ class EmbeddedSession:
         self._name = name
         self._credentials = credentials
         self._listeners: list[SessionListener] = []
-        #: The watches that the owner is waiting for, and the last transaction that it has been told of.
+        #: The watches for which the owner is waiting, and the last transaction of which it has been told.
         self._watches = WatchTable()
         self._told_zxid = 0
-        #: The session's state in the registry, and what the owner knows of it.
+        #: The session's state in the registry, and what the owner knows about it.
         self._session_id = 0
         self._known_session_id = 0
         self._is_started = False
         self._is_closed = False
-        #: Unanswered operations, in order. The first `_sent` have been carried out.
+        #: Unanswered operations, in order; the first `_sent` of them have been carried out.
         self._waiting: deque[tuple[Operation, _Submission]] = deque()
         self._waiting_bytes = 0
         self._sent = 0
-        #: What is yet to be reported to the owner, in order.
+        #: What has yet to be reported to the owner, in order.
         self._untold: deque[_Told] = deque()
         self._is_delivering = False
 
@@ -413,9 +415,9 @@ class EmbeddedSession:
         if self._is_closed:
             self._refuse(submission, RegistryCode.CLOSED, self.describe())
         elif len(self._waiting) + len(submission.operations) > PENDING_MAX:
-            self._refuse(submission, RegistryCode.TOO_MANY_PENDING, f"at most {PENDING_MAX} operations may wait")
+            self._refuse(submission, RegistryCode.TOO_MANY_PENDING, f"more than {PENDING_MAX} operations are waiting")
         elif self._waiting_bytes + size_bytes > PENDING_BYTES_MAX:
-            reason = f"waiting operations may have at most {PENDING_BYTES_MAX} bytes"
+            reason = f"the waiting operations are too large; the limit is {PENDING_BYTES_MAX} bytes"
             self._refuse(submission, RegistryCode.TOO_MANY_PENDING, reason)
         elif not submission.operations:
             self._post(lambda: done(()))
@@ -453,7 +455,7 @@ class EmbeddedSession:
         if self.silent_since_ms is None and self._session_id:
             self.silent_since_ms = self._registry.now_ms
             self._sent = 0
-            # Drop undelivered events as well: the owner misses them, and learns of the changes when it reconnects.
+            # Drop undelivered events as well: the owner misses them, but learns of the changes when it reconnects.
             self._untold.clear()
             self._registry.drop_watches(self._session_id)
             self._tell_listeners(lambda listener: listener.suspended())
@@ -473,12 +475,12 @@ class EmbeddedSession:
     # For the registry.
 
     def end_of_session(self) -> None:
-        """Note that the registry has ended the session."""
+        """Record that the registry has ended the session."""
         if self.silent_since_ms is None:
             self._expired()
 
     def notify(self, event: WatchEvent, position: int) -> None:
-        """Tell the owner about a change, after everything that is yet to be reported."""
+        """Tell the owner about a change, after everything that has yet to be reported."""
         self._untold.append(_Told(position, event, None))
         self.tell()
 
@@ -570,7 +572,7 @@ class EmbeddedSession:
                 told = _Told(0, None, RegistryError(fault, path_of(operation), "planned"))
             else:
                 told = self._registry.carry_out(self._session_id, operation)
-            # If the disk has failed, everything that was waiting has already failed, too.
+            # If the disk has failed, everything that was waiting has failed with it.
             if self._registry.error is None:
                 self._untold.append(told)
                 self.tell()

@@ -1,4 +1,4 @@
-"""Waits until this broker's metadata image shows what was written to the registry.
+"""Waiting until this broker's metadata image shows what was written to the registry.
 
     request ──write──▶ registry ──▶ controller ──UpdateMetadata──▶ image ──delta──▶ ImageWaits ──▶ response
 
@@ -21,8 +21,8 @@ __all__ = ["WAITS_MAX", "ImageWaits", "Shows", "WaitDone"]
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: The maximum number of waits. Waits of clients that have gone away remain until they time out, so the oldest wait
-#: makes room for a new one.
+#: The maximum number of waits. When a client goes away, its wait remains until it times out, so the oldest wait makes
+#: room for a new one.
 WAITS_MAX: Final = 10_000
 
 #: Returns whether a topic (None if it is not in the image) matches what was written.
@@ -45,11 +45,11 @@ class _Wait:
 
 
 class ImageWaits:
-    """The waits of a broker; `changed` must listen to the metadata.
+    """The waits in a broker; `changed` must be registered as a listener of the metadata.
 
     Args:
         metadata: holds the image.
-        timers: timers for the deadlines of waits.
+        timers: used for the deadlines of waits.
         clock: returns the time in ms.
     """
 
@@ -62,7 +62,7 @@ class ImageWaits:
         self._by_topic: dict[str, dict[_Wait, None]] = {}
 
     def wait(self, name: str, shows: Shows, done: WaitDone, timeout_ms: int) -> None:
-        """Wait for a change of a topic.
+        """Wait for a change to a topic.
 
         Args:
             name: the topic's name.
@@ -73,7 +73,7 @@ class ImageWaits:
         self.wait_until(name, shows, done, self._clock() + timeout_ms)
 
     def wait_until(self, name: str, shows: Shows, done: WaitDone, deadline_ms: int) -> None:
-        """Wait for a change of a topic until a point in time, which may have passed; see `wait`."""
+        """Wait for a change to a topic until a point in time, which may already have passed; see `wait`."""
         if shows(self._metadata.image.topics.get(name)):
             done(None)
             return
@@ -85,7 +85,7 @@ class ImageWaits:
         self._by_topic.setdefault(name, {})[wait] = None
 
     def changed(self, delta: MetadataDelta) -> None:
-        """End the waits for the changes that a delta shows."""
+        """End the waits for changes that a delta shows."""
         for change in delta.topics:
             topic = delta.after.topics.get(change.name)
             for wait in [wait for wait in self._by_topic.get(change.name, ()) if wait.shows(topic)]:
@@ -107,4 +107,4 @@ class ImageWaits:
         try:
             wait.done(error)
         except Exception:  # a defect, which must not keep other waits from ending
-            _log.exception("topic %s was changed, but the request cannot be answered", wait.name)
+            _log.exception("topic %s was changed, but the request could not be answered", wait.name)

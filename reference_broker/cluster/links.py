@@ -1,8 +1,8 @@
-"""Links from this broker to the others: a request has a broker, a timeout, and exactly one outcome.
+"""Links from this broker to the others: a request goes to one broker, with a timeout, and has exactly one outcome.
 
-`RouterLinks` uses the clients' router (`sdk/routing/router.py`), which is given the brokers instead of asking for them.
-A broker has two kinds: links for the controller's requests, which use the addresses in registrations, and links for all
-other requests, which use the addresses that the controller has announced.
+`RouterLinks` uses the clients' router (`sdk/routing/router.py`), but supplies the list of brokers instead of letting
+the router ask for it. A broker has two kinds of links: those for the controller's requests use the addresses in
+registrations, and those for all other requests use the addresses that the controller has announced.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["PENDING_MAX", "Cancel", "Done", "LinkOptions", "Links", "RouterLinks"]
 
-#: Maximum number of requests to one target without an outcome. A paused broker must not use up what the router can hold
+#: Maximum number of requests to one target without an outcome. A paused broker must not use up the router's capacity
 #: for all brokers (`MAX_CALLS`).
 PENDING_MAX: Final = 1_000
 
 #: Idle connections between brokers are not closed, as in Apache Kafka.
 _NEVER_MS: Final = 2**53
 
-#: Called once, with the response or with the reason why there is none.
+#: Called once, with the response, or with the error if there is none.
 Done = Callable[[Message | Exception], None]
 
-#: Abandons a request whose outcome is no longer needed, so that none is reported. Has no effect after the outcome.
+#: Abandons a request whose outcome is no longer needed, in which case no outcome is reported. Has no effect afterwards.
 Cancel = Callable[[], None]
 
 
 @dataclass(frozen=True)
 class LinkOptions:
-    """The options of a router between brokers."""
+    """The options for a router between brokers."""
 
     KIND: ClassVar[str] = "broker"
 
@@ -52,7 +52,7 @@ class LinkOptions:
 
 
 class Links(Protocol):
-    """Links to the brokers of a cluster. No method invokes a callback before it returns."""
+    """Links to the brokers in a cluster. No method invokes a callback before it returns."""
 
     def know(self, brokers: Mapping[int, Address], controller_id: int | None) -> None:
         """Replace what is known about the brokers.
@@ -60,7 +60,7 @@ class Links(Protocol):
         Connections to brokers that no longer have the same address are closed; requests on them fail.
 
         Args:
-            brokers: the address of each broker, by node id.
+            brokers: the address of each broker, keyed by node id.
             controller_id: the node id of the controller; None if there is none.
         """
         ...
@@ -80,13 +80,13 @@ class Links(Protocol):
 
         Args:
             target: a broker, such as `Node(1)`, or the controller.
-            request: the request; it must not be changed before its outcome.
+            request: the request, which must not be modified before its outcome.
             done: called with the outcome.
-            timeout_ms: how long from now to wait before giving up.
-            purpose: requests with the same purpose to the same broker are answered in order.
-            version: the version of the request, even a removed one; None for the highest that both sides know.
+            timeout_ms: how long to wait from now before giving up.
+            purpose: requests to the same broker with the same purpose are answered in order.
+            version: the version of the request, which may be a removed one; None for the highest that both sides know.
             retries: whether to resend a request if its connection was lost. The broker may then have carried it out
-                twice. Error codes in responses are left to the caller.
+                twice. Handling error codes in responses is left to the caller.
 
         Returns:
             A function that abandons the request.
@@ -99,11 +99,11 @@ class Links(Protocol):
 
 
 class RouterLinks:
-    """Links that use a router, whose driver runs on the broker's loop.
+    """Links that use a router whose driver runs on the broker's loop.
 
     Args:
-        router: a router that nothing else uses.
-        given: the refresh of that router.
+        router: a router used for nothing else.
+        given: the router's metadata refresh, to which the brokers are given.
         wake: wakes the driver.
         now_ms: returns the driver's time.
         post: schedules a function for a later turn of the loop.
@@ -117,7 +117,8 @@ class RouterLinks:
         self._wake = wake
         self._now_ms = now_ms
         self._post = post
-        #: The number of requests without an outcome, by target. Targets are never removed, but they are few.
+        #: The number of requests without an outcome, keyed by target. Targets are never removed, but there are few of
+        #: them.
         self._pending: Counter[Target] = Counter()
 
     def know(self, brokers: Mapping[int, Address], controller_id: int | None) -> None:
@@ -155,7 +156,7 @@ class RouterLinks:
         )
         try:
             if self._pending[target] >= PENDING_MAX:
-                raise LocalProtocolError(f"{call}: {PENDING_MAX} requests have no outcome yet, which is the limit")
+                raise LocalProtocolError(f"{call}: too many requests without an outcome; the limit is {PENDING_MAX}")
             self._router.submit(call, now_ms)
         except KafkaWireError as error:
             return _told_later(done, error, self._post)
@@ -184,7 +185,7 @@ class RouterLinks:
 
 
 def _told_later(done: Done, error: KafkaWireError, post: Post) -> Cancel:
-    """Report the outcome of a request that could not be sent, unless the request is abandoned first."""
+    """Report why a request could not be sent, unless the request is abandoned first."""
     is_cancelled = False
 
     def tell() -> None:

@@ -22,7 +22,7 @@ __all__ = ["BURST_MS", "LogFailures"]
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: Failures within this time are reported together: a failed disk takes down thousands of logs.
+#: Failures within this time are reported together, since a failed disk takes down thousands of logs.
 BURST_MS: Final = 1_000
 
 

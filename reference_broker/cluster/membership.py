@@ -4,8 +4,8 @@
        └───────▶ Controller ──BrokerChannels──▶ brokers
     brokers ──UpdateMetadata──▶ ClusterMetadata ──brokers, controller──▶ links, ControllerClient
 
-The server takes the steps of startup and shutdown in order. A lost session ends none of this: the broker continues, and
-registers again in the next session; only the controller resigns.
+The server takes the steps of startup and shutdown in order. Losing the session stops only the controller, which
+resigns; the broker continues, and registers again in the next session.
 
 Source: `KafkaServer.startup`, `KafkaServer.shutdown` in Apache Kafka 3.9.
 """
@@ -55,10 +55,10 @@ __all__ = ["LEAVE_TIMEOUT_MS", "ClusterLinks", "Membership", "MembershipServices
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: The first and the longest pause before a request to the controller is repeated.
+#: The initial and the maximum pause before a request to the controller is retried.
 _BACKOFF_MS: Final = (100, 1_000)
 
-#: How long to wait for the session to end; otherwise, ZooKeeper ends it after its timeout.
+#: How long to wait for the session to end; if this is too short, ZooKeeper ends the session after its timeout.
 LEAVE_TIMEOUT_MS: Final = 2_000
 
 #: The first version of ControlledShutdown that has a broker epoch.
@@ -70,8 +70,8 @@ class ClusterLinks(NamedTuple):
 
     Attributes:
         control: for the requests of the controller on this broker.
-        peers: for all other requests, one for each fetcher number; the first also carries everything other than
-            fetches.
+        peers: for all other requests: one item for each fetcher number, the first of which also carries everything
+            other than fetches.
     """
 
     control: Links
@@ -101,7 +101,7 @@ class MembershipServices(NamedTuple):
 
 
 class Membership:
-    """A broker as a member of its cluster. All calls are made on the broker's loop.
+    """A broker as a member of its cluster. All calls must be made on the broker's loop.
 
     Args:
         registry: the broker's session, which is open.
@@ -125,7 +125,7 @@ class Membership:
         client: sends requests to the cluster's controller.
         registration: this broker's registration.
         log_failures: tells the controller about failed logs.
-        take: handles requests from the controller on this broker; the broker sets it before it registers.
+        take: handles requests from the controller on this broker; the broker sets this attribute before registering.
     """
 
     def __init__(
@@ -264,7 +264,7 @@ class Membership:
     # The image.
 
     def changed(self, delta: MetadataDelta) -> None:
-        """Handle a change of the image, which other parts of the broker have already handled."""
+        """Handle a change to the image after other parts of the broker have handled it."""
         self.configs.changed(delta)
         image = delta.after
         listener = self.roles.between_brokers
@@ -291,14 +291,14 @@ class Membership:
         """Read the configurations of topics; see `TopicConfigs`."""
 
         def failed(error: Exception) -> None:
-            _log.error("the configurations of %d topics stay as they were: %s", len(topics), error)
+            _log.error("the configurations of %d topics were not updated: %s", len(topics), error)
             done()
 
         steps = across_sessions(lambda: self.configs.read_topics(topics))
         run(self._registry, steps, lambda _: done(), failed)
 
     def of(self, topic: str) -> Mapping[str, str]:
-        """Return the configurations of a topic, as far as they have been read; see `TopicConfigs`."""
+        """Return those configurations of a topic that have been read; see `TopicConfigs`."""
         return self.configs.of(ConfigResourceType.TOPIC, topic)
 
     def configured(self, kind: ConfigResourceType, name: str) -> None:
@@ -306,7 +306,7 @@ class Membership:
 
         Args:
             kind: TOPIC or BROKER.
-            name: the topic's name; or the broker's id, empty for all brokers.
+            name: the topic's name, or the broker's id (empty for all brokers).
         """
         if kind is ConfigResourceType.TOPIC:
             if is_true(self.of(name).get(UNCLEAN_ELECTION_CONFIG, "")):
@@ -341,10 +341,10 @@ class Membership:
     # Shutdown.
 
     def shut_down(self, done: Callable[[], None]) -> None:
-        """Have leadership of this broker's partitions moved to other brokers while this one still serves requests.
+        """Have the controller move leadership to other brokers while this one still serves requests.
 
         Args:
-            done: called once this broker leads no partitions, or no further attempt is made.
+            done: called when this broker no longer leads any partitions, or when no attempts are left.
         """
         options = self.options
         if not options.controlled_shutdown_enable or not options.controlled_shutdown_max_retries or self.epoch < 0:
@@ -353,7 +353,7 @@ class Membership:
         _Shutdown(self.client, self.options, self.services.later, self.broker_id, lambda: self.epoch, done).ask()
 
     def end_control(self) -> None:
-        """Stop being the controller, following configurations, and asking the controller."""
+        """Resign as controller, stop following configurations, and stop sending requests to the controller."""
         self.controller.close()
         self.client.close(Closed("the broker is stopping"))
         self._config_changes.close()
@@ -369,7 +369,7 @@ class Membership:
         self._registry.begin_to_close(LEAVE_TIMEOUT_MS, left)
 
     def abandon(self) -> None:
-        """Drop everything as a crash would: the session ends after its timeout."""
+        """Drop everything as a crash would, so the session ends only after its timeout."""
         self.end_control()
         self._registry.abandon()
 
@@ -377,8 +377,8 @@ class Membership:
 class _Shutdown:
     """The attempts at a controlled shutdown; see `ClusterOptions` for their number and pauses.
 
-    As in Kafka, an attempt fails immediately if there is no controller or the connection is refused. The last broker,
-    or one whose ZooKeeper is gone, therefore stops after the pauses.
+    As in Kafka, an attempt fails immediately if there is no controller or the connection is refused. The last broker in
+    a cluster, or one that has lost ZooKeeper, therefore stops after the pauses alone.
     """
 
     def __init__(
@@ -414,10 +414,10 @@ class _Shutdown:
                 return
             problem = BrokerError(outcome.error_code) if outcome.error_code else f"it still leads {led} partitions"
         if self._attempts >= self._options.controlled_shutdown_max_retries:
-            _log.warning("the broker is stopping although its leaderships were not moved: %s", problem)
+            _log.warning("the broker is stopping although leadership of its partitions was not moved: %s", problem)
             self._done()
             return
-        _log.info("retrying, since the leaderships have not been moved yet: %s", problem)
+        _log.info("retrying, since leadership of the broker's partitions has not been moved yet: %s", problem)
         self._later(self._options.controlled_shutdown_retry_backoff_ms, self.ask)
 
 
@@ -427,7 +427,7 @@ def _refuse(request: ControlRequest, done: Done) -> None:
     done(error)
 
 
-#: The versions in which the replicas' `AlterPartition` is sent: with topic ids, and with topic names.
+#: The versions in which replicas send `AlterPartition`: the one with topic ids, and the one with topic names.
 _BY_ID: Final = next(
     each.versions.first for each in AlterPartitionRequest.PartitionData.FIELDS if each.name == "new_isr_with_epochs"
 )

@@ -3,8 +3,8 @@
     register_first ──▶ WAITING ──▶ REGISTERED ◀──▶ LOST
 
 A killed process leaves its registration behind until its session ends, so the first registration waits for that. When a
-session ends, the broker continues and registers again in the next one; listeners are told the new epoch. This broker's
-controller also calls `register` before it stands for election; both calls then find the same node.
+session ends, the broker continues, registers again in the next one, and tells listeners the new epoch. This broker's
+controller also calls `register` before it stands for election; the second of the two calls finds the first one's node.
 
 Source: `KafkaZkClient.registerBroker`, `BrokerIdZNode`, `KafkaController.processRegisterBrokerAndReelect` in Apache
 Kafka 3.9, which refuses to start while the former registration exists.
@@ -53,18 +53,18 @@ __all__ = [
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: A session ends some time after its timeout: ZooKeeper looks for silent sessions every 2 s, and its leader learns of
-#: them through other servers.
+#: A session ends some time after its timeout, since ZooKeeper looks for silent sessions every 2 s, and its leader
+#: learns of them from other servers.
 EXPIRY_SLACK_MS: Final = 6_000
 
-#: The pause before a broker that has lost its registration and failed to register again makes another attempt.
+#: The pause between a broker's attempts to register again after losing its registration.
 REPEAT_PAUSE_MS: Final = 2_000
 
-#: How many of this broker's ended sessions to remember: ZooKeeper may keep a node of the last one (ZOOKEEPER-2985), and
-#: the nodes of earlier ones are long gone.
+#: Maximum number of ended sessions that this broker remembers. ZooKeeper may keep a node of the last one
+#: (ZOOKEEPER-2985); the nodes of earlier ones are long gone.
 FORMER_SESSIONS_MAX: Final = 16
 
-#: How many endpoints of another broker to show.
+#: Maximum number of another broker's endpoints to show in an error.
 _ENDPOINTS_SHOWN_MAX: Final = 3
 
 #: The epoch of a broker that has never been registered.
@@ -82,7 +82,7 @@ class RegistrationState(Enum):
     WAITING = auto()
     #: The node exists.
     REGISTERED = auto()
-    #: The session of the registration has ended.
+    #: The session that held the registration has ended.
     LOST = auto()
     #: The broker is stopping, or was refused; the node disappears with the session.
     CLOSED = auto()
@@ -125,7 +125,7 @@ class BrokerDetails(NamedTuple):
         Raises:
             EncodeError: a value cannot be written.
         """
-        # Clients of old releases read only the address of one endpoint without TLS or login.
+        # Clients from old releases read only this address; it is that of an endpoint with neither TLS nor a login.
         plain = next((each for each in self.endpoints if each.security_protocol == _PLAINTEXT), None)
         protocols = {each.listener: _SECURITY_PROTOCOLS[each.security_protocol] for each in self.endpoints}
         return BROKER.encode(
@@ -146,10 +146,10 @@ def _connection_text(endpoint: Endpoint) -> str:
 
 
 def registration_patience_ms(session_timeout_ms: int) -> int:
-    """Return how long the first registration waits for the end of a former process of this broker.
+    """Return how long the first registration waits for the session of this broker's former process to end.
 
     Args:
-        session_timeout_ms: `Registry.session_timeout_ms`; the former process is assumed to have used the same.
+        session_timeout_ms: `Registry.session_timeout_ms`; the former process is assumed to have used the same timeout.
     """
     return session_timeout_ms + EXPIRY_SLACK_MS
 
@@ -176,14 +176,14 @@ class _First:
 class Registration(SessionListener):
     """Registers a broker, and registers it again each time its session ends.
 
-    All methods are called on the thread of the registry's owner.
+    All methods are called on the thread that owns the registry.
 
     Args:
         registry: the cluster's registry; its session is followed from now on.
         details: the content to register.
         later: a timer.
         now_ms: returns the wall-clock time.
-        acl: the access control list of the node.
+        acl: the access control list for the node.
     """
 
     def __init__(
@@ -234,7 +234,7 @@ class Registration(SessionListener):
             The epoch of the broker.
 
         Raises:
-            RegistryError: NODE_EXISTS if another session has registered this id; or a different code.
+            RegistryError: NODE_EXISTS if another session has registered this id; another code if the registry fails.
         """
         content = self._details.content(self._now_ms())
         stat = yield from create_ephemeral(
@@ -246,16 +246,15 @@ class Registration(SessionListener):
     def register_first(
         self, patience_ms: int, done: Callable[[int], None], failed: Callable[[Exception], None]
     ) -> None:
-        """Register as soon as a former process of this broker is gone, and from then on in each new session.
+        """Register as soon as this broker's former process is gone, and from then on in each new session.
 
-        It does not matter if the session ends in the meantime.
+        If the session ends in the meantime, registration continues in the next one.
 
         Args:
-            patience_ms: how long to wait for the registration of another session to end; see
-                `registration_patience_ms`.
+            patience_ms: how long to wait for another session's registration to end; see `registration_patience_ms`.
             done: called with the epoch, after the listeners.
-            failed: called instead, once the registration is closed, with a `ConfigurationError` if another broker has
-                this id, or with the registry's error.
+            failed: called instead, once the registration has been closed, with a `ConfigurationError` if another broker
+                has this id, or with the registry's error.
         """
         if self._state is not RegistrationState.WAITING or self._first is not None:
             raise RuntimeError(f"broker {self._details.broker_id} has registered before")
@@ -282,7 +281,7 @@ class Registration(SessionListener):
         self._try()
 
     def expired(self) -> None:
-        """Note that the registration is gone, or will be soon."""
+        """Record that the registration is gone, or will be soon."""
         if self._session_id:
             self._former_sessions.append(self._session_id)
         if self._state is RegistrationState.REGISTERED:
@@ -303,7 +302,7 @@ class Registration(SessionListener):
         self._attempt.begin()
 
     def _steps(self) -> Steps[Data | None]:
-        """Register; if another session has, return its registration and watch it, or None if it is already gone."""
+        """Register; if another session has registered, watch and return its registration, or None if it is gone."""
         try:
             yield from self.register()
         except RegistryError as error:
@@ -375,20 +374,20 @@ class Registration(SessionListener):
             first.failed(error)
 
     def _repeat(self, problem: str, defect: Exception | None = None) -> None:
-        """Try again after a pause, since a broker that continues without its registration gets no work."""
+        """Try again after a pause, since a broker that runs without a registration gets no work."""
         self._tell(logging.ERROR, f"it could not register again, and will retry: {problem}", defect)
         self._cancel_repetition()
         self._cancel_repetition = self._later(REPEAT_PAUSE_MS, self._try)
 
     def _tell(self, level: int, text: str, defect: Exception | None = None) -> None:
-        """Log a problem once for all attempts that run into it."""
+        """Log a problem only once, even if several attempts run into it."""
         if text != self._told:
             self._told = text
             _log.log(level, "broker %d: %s", self._details.broker_id, text, exc_info=defect)
 
 
 def _described(path: str, holder: Data) -> str:
-    """Describe a registration's owner, as far as the registration's content can be read."""
+    """Describe a registration's owner, including the advertised endpoints if the content can be read."""
     owner = holder.stat.ephemeral_owner
     session = f"session {owner:#x}" if owner else f"no session, since {path} is persistent and must be deleted"
     try:

@@ -1,11 +1,11 @@
-"""The configurations of topics and brokers that a cluster stores in its registry.
+"""Topic and broker configurations, as stored in a cluster's registry.
 
     request ──change──▶ /config/topics/t, then a notification ──▶ all brokers
                                                 │ ConfigChanges
     UpdateMetadata ──read──▶ RegistryConfigs ◀──┘ read ──on_change──▶ metadata, broker
 
-`RegistryConfigs` knows this broker's resources and the topics that have been read. Other programs write to the
-registry, so unusable values are logged and left out. They stay in the registry.
+`RegistryConfigs` knows this broker's resources and the topics that have been read. Since other programs can write to
+the registry, unusable values are logged and left out; they stay in the registry.
 
 Source: `ZkConfigRepository`, `ZkAdminManager.alterConfigs`, `DynamicBrokerConfig` in Apache Kafka 3.9.
 """
@@ -47,7 +47,7 @@ class ConfigResource(NamedTuple):
 
     Attributes:
         kind: TOPIC or BROKER.
-        name: the topic's name; or the broker's id, empty for all brokers.
+        name: the topic's name, or the broker's id (empty for all brokers).
     """
 
     kind: ConfigResourceType
@@ -55,7 +55,7 @@ class ConfigResource(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The node that holds the configurations.
+        """The path of the node that holds the configurations.
 
         Raises:
             EncodeError: no such node can exist.
@@ -81,13 +81,13 @@ class RegistryConfigs:
         self._acl = default_acl(is_secure=is_secure)
         self._secret_acl = default_acl(is_secure=is_secure, is_sensitive=True)
         self._own = (ConfigResource(_BROKER, ""), ConfigResource(_BROKER, str(broker_id)))
-        #: The topics that have been read, whether they have configurations or not.
+        #: The topics that have been read, including those without configurations.
         self._topics: dict[str, Mapping[str, str]] = {}
-        #: The configurations of this broker and of all brokers; no entry is empty.
+        #: The configurations of this broker, and those of all brokers; no entry is empty.
         self._brokers: dict[str, Mapping[str, str]] = {}
 
     def expect(self, topics: Mapping[str, Mapping[str, str]], own: BrokerConfigs) -> None:
-        """Take over the configurations read at startup; later reads tell the listener about differences.
+        """Take over the configurations read at startup; later reads tell the listener about changes to them.
 
         Args:
             topics: the configurations of topics.
@@ -121,10 +121,10 @@ class RegistryConfigs:
     def read(self, resources: Iterable[ConfigResource]) -> Steps[None]:
         """Read configurations, and tell the listener which ones have changed.
 
-        Configurations that are damaged or cannot be read stay as they were.
+        Configurations that are damaged or cannot be read keep their previous values.
 
         Raises:
-            RegistryError: the error of the first resource that could not be read; the other resources have been read.
+            RegistryError: the error from the first resource that could not be read; the other resources have been read.
         """
         wanted = list(dict.fromkeys(resources))
         refusals: list[RegistryError] = []
@@ -142,7 +142,7 @@ class RegistryConfigs:
             raise refusals[0]
 
     def read_topics(self, names: Iterable[str]) -> Steps[None]:
-        """Read the configurations of topics, which are known from then on; see `read`."""
+        """Read the configurations of topics, and include these topics in later calls of `read_all`; see `read`."""
         yield from self.read(ConfigResource(_TOPIC, name) for name in names)
 
     def read_all(self) -> Steps[None]:
@@ -170,14 +170,14 @@ class RegistryConfigs:
             try:
                 yield from self.read((resource,))
             except RegistryError as error:  # the change has been made; its notification triggers another read
-                _log.warning("a changed configuration will be read later: %s", error)
+                _log.warning("a changed configuration could not be read, and will be re-read later: %s", error)
 
     def _take(self, resource: ConfigResource, data: Data | None) -> None:
         """Apply the configurations that were read for a resource."""
         try:
             stored = NO_CONFIGS if data is None else TOPIC_CONFIG.decode(data.data, resource.path).config
         except DamagedZnode as error:
-            _log.error("a configuration stays as it was, since it cannot be read: %s", error)
+            _log.error("a configuration could not be read, and keeps its previous value: %s", error)
             if resource.kind is _TOPIC:
                 self._topics.setdefault(resource.name, NO_CONFIGS)
             return
@@ -208,7 +208,7 @@ def usable_configs(topic: str, stored: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _without_new_passwords(revise: Revise) -> Revise:
-    """Refuse changed passwords: brokers would have to share a secret (`password.encoder.secret`) to encode them."""
+    """Refuse changed passwords, which brokers could encode only with a shared secret (`password.encoder.secret`)."""
 
     def revised(before: Mapping[str, str]) -> Mapping[str, str]:
         after = revise(before)

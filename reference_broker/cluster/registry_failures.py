@@ -1,4 +1,4 @@
-"""The errors that clients get when the registry cannot do what they ask.
+"""The errors that clients get when the registry cannot do what they request.
 
 Source: `ApiError.fromThrowable` in Apache Kafka, which treats every ZooKeeper failure as an unknown error.
 """

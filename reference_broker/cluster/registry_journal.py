@@ -1,13 +1,14 @@
-"""The journal of an embedded registry's tree: transactions, in frames that are synced before they are answered.
+"""The journal of an embedded registry's tree: transactions in frames, synced before the transactions are answered.
 
     registry.journal    a snapshot, then a frame for each write: mark, number, length, CRC, JSON
 
 Only the last frame can be torn by a crash, since each frame is synced before the next one is written. So a damaged
-frame is cut off if only damage follows, and refused otherwise: a later frame proves that it was durable.
+frame is cut off if nothing intact follows it. If an intact frame does follow, the damaged one had been durable, and the
+journal is refused.
 
-A compaction replaces the file with one that starts with a snapshot of the tree. The first compaction follows each load:
-what was read may not have reached the disk. A write that fails for lack of space or file descriptors can be retried:
-its remnants are cut off, or the whole file is replaced.
+A compaction replaces the file with one that starts with a snapshot of the tree. Each load is followed by a compaction,
+since what was read may not have reached the disk. A write that fails for lack of space or file descriptors can be
+retried: its remnants are cut off, or the whole file is replaced.
 """
 
 from __future__ import annotations
@@ -44,21 +45,20 @@ logger = logging.getLogger("kafkawire.broker")
 #: The file name.
 REGISTRY_JOURNAL: Final = "registry.journal"
 
-#: Smaller journals are not compacted: they are read in milliseconds.
+#: Smaller journals are not compacted, since they can be read in milliseconds.
 COMPACTION_BYTES_MIN: Final = 1024 * 1024
 
-#: A journal is compacted when it is this many times its size after the last compaction.
+#: A journal is compacted once it has grown to this many times its size after the last compaction.
 _GROWTH: Final = 4
 
-#: Marks the start of a frame. JSON in ASCII has no byte with the top bit set, so the mark cannot occur in a frame's
-#: text.
+#: Marks the start of a frame. In ASCII JSON, no byte has its top bit set, so the mark cannot occur in a frame's text.
 _MARK: Final = b"\xf0RJ\x01"
 #: The frame's number, and the length of its text.
 _HEAD: Final = Struct(">QI")
 _CRC: Final = Struct(">I")
 _FRAME_BYTES: Final = len(_MARK) + _HEAD.size + _CRC.size
 
-#: Maximum number of nodes per frame of a snapshot, which limits how much is encoded or decoded at a time.
+#: Maximum number of nodes per frame in a snapshot, which limits how much is encoded or decoded at a time.
 _NODES_PER_FRAME: Final = 1_000
 
 
@@ -91,23 +91,23 @@ class _Extent(NamedTuple):
 
 
 def can_be_repeated(error: Exception) -> bool:
-    """Return whether a failed write can be retried later: it lacked space or a file descriptor."""
+    """Return whether a failed write can be retried later, because it lacked space or a file descriptor."""
     return is_short_of_room(error) or is_short_of_descriptors(error)
 
 
 class RegistryJournal:
     """The file of one registry.
 
-    `frame_of` and `compacted_content` are called where requests are handled; `append` and `replace` block, and run one
-    at a time on any thread. After an error that `can_be_repeated`, call `take_back` and frame the same content again;
-    after any other error, nothing more may be written.
+    `frame_of` and `compacted_content` are called on the thread that handles requests; `append` and `replace` block, and
+    run one at a time on any thread. After an error for which `can_be_repeated` is true, call `take_back` and frame the
+    same content again; after any other error, nothing more may be written.
 
     Args:
         disk: holds the file.
         path: the path of the file.
 
     Attributes:
-        is_durable: whether everything that was loaded is durable; if not, it is after the next write.
+        is_durable: whether everything that was loaded is durable; if not, it will be after the next write.
     """
 
     def __init__(self, disk: Disk, path: str = REGISTRY_JOURNAL) -> None:
@@ -127,8 +127,8 @@ class RegistryJournal:
         Raises:
             DamagedFile: the journal is damaged elsewhere.
             OSError: the journal cannot be read, or cannot be written for a reason other than a lack of space or file
-                descriptors. If it cannot be opened, for example for lack of descriptors, nothing has happened, and it
-                can be loaded again.
+                descriptors. If opening it fails, for example for lack of descriptors, nothing has changed, and loading
+                can be retried.
         """
         try:
             file = self._disk.open(self._path)
@@ -197,7 +197,7 @@ class RegistryJournal:
     # Writing.
 
     def frame_of(self, transactions: Sequence[TreeTransaction]) -> bytes:
-        """Return the frame of the next write."""
+        """Return the frame for the next write."""
         self._before = self._framed
         frame = self._frame(["transactions", *map(_transaction_values, transactions)])
         self._framed = self._framed._replace(size_bytes=self._framed.size_bytes + len(frame))
@@ -227,14 +227,14 @@ class RegistryJournal:
 
     @property
     def is_compaction_due(self) -> bool:
-        """Whether the next write should be a snapshot: the first write, and any write once the file has grown a lot."""
+        """Whether the next write should be a snapshot: true for the first write, and when the file has grown a lot."""
         grown_bytes = max(COMPACTION_BYTES_MIN, _GROWTH * self._framed.compacted_bytes)
         return self._must_be_replaced or self._framed.size_bytes > grown_bytes
 
     def take_back(self) -> None:
         """Forget the last framed content, since it could not be written.
 
-        If there is no space for a snapshot, the file keeps growing while it can.
+        If there is no space for a snapshot, frames are appended to the file as long as there is space for them.
         """
         has_grown = self._framed.compacted_bytes != self._before.compacted_bytes and not self._must_be_replaced
         self._framed = self._before

@@ -1,9 +1,9 @@
-"""The topics of a cluster, which any broker creates, changes and deletes by writing to the registry.
+"""The topics in a cluster, which any broker can create, change and delete by writing to the registry.
 
     request ──▶ RegistryTopics ──write──▶ registry ──▶ controller ──UpdateMetadata──▶ image ──▶ response
 
-A change is complete once this broker's image shows it: new partitions have leaders, deleted topics are gone. Brokers
-and their racks are taken from the image. A topic's configurations are changed through `RegistryConfigs`.
+A change is complete once this broker's image shows it: new partitions have leaders, and deleted topics are gone.
+Brokers and their racks are taken from the image. A topic's configurations are changed through `RegistryConfigs`.
 
 Source: `ZkAdminManager`, `AdminZkClient`, `AutoTopicCreationManager` in Apache Kafka 3.9, whose error texts are kept.
 """
@@ -63,17 +63,18 @@ __all__ = ["AUTOMATIC_WAIT_MS", "WAIT_MS_MAX", "RandomChoices", "RegistryTopics"
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: How long a change requested by a client waits for the image; the request has its own timeout, which is shorter in all
+#: Maximum time that a client's change waits for the image. The request has its own timeout, which is shorter in all
 #: known clients.
 WAIT_MS_MAX: Final = 600_000
 
-#: How long a topic that the broker itself creates waits for the image: the default of Kafka's `request.timeout.ms`.
+#: How long the creation of a topic by the broker itself waits for the image: the default of Kafka's
+#: `request.timeout.ms`.
 AUTOMATIC_WAIT_MS: Final = 30_000
 
-#: The pause after failing to read the size of an internal topic, before it may be read again on demand.
+#: The pause after failing to read the size of an internal topic before the size may be read again on demand.
 _READ_AGAIN_MS: Final = 1_000
 
-#: A time that never comes, set while the size is being read.
+#: A time that never comes; set while the size is being read.
 _NOT_AGAIN_MS: Final = 2**63
 
 _TEXTS: Final = TopicTexts(
@@ -88,7 +89,7 @@ def _default(name: str) -> int:
 
 
 class ReplicationFactors(NamedTuple):
-    """The replication factors of topics for which a request does not specify one.
+    """The replication factors for topics whose requests do not specify one.
 
     Attributes:
         default: `default.replication.factor`.
@@ -109,7 +110,7 @@ class ReplicationFactors(NamedTuple):
         )
 
     def plan(self, name: str, options: BrokerOptions) -> NewTopic:
-        """Return a topic that is created automatically; see `plan_topic`, which does this for a single broker."""
+        """Return the plan for an automatically created topic; `plan_topic` is the equivalent for a single broker."""
         planned = plan_topic(name, options)
         configs = planned.configs
         if name == TRANSACTION_STATE_TOPIC:
@@ -130,7 +131,7 @@ class RandomChoices(NamedTuple):
 
 
 class RegistryTopics:
-    """The topics of a cluster; see `TopicController`. `changed` must listen to the metadata.
+    """The topics in a cluster; see `TopicController`. `changed` must be registered as a listener of the metadata.
 
     Args:
         registry: holds the topics.
@@ -179,13 +180,14 @@ class RegistryTopics:
         self._lines = LogLimit(_log)
         #: Topics that are being created here, with the callbacks waiting for them.
         self._creating: dict[str, list[TopicDone]] = {}
-        #: The stored number of partitions of internal topics, by name and id; None if the registry does not provide it.
+        #: The stored number of partitions of internal topics, keyed by name and id; None if the registry does not
+        #: provide it.
         self._sizes: dict[tuple[str, bytes], int | None] = {}
         #: For each internal topic, when its size may be read again.
         self._read_again_ms: dict[tuple[str, bytes], int] = {}
 
     def changed(self, delta: MetadataDelta) -> None:
-        """Handle a change of the image."""
+        """Handle a change to the image."""
         for change in delta.topics:
             if change.is_deletion and change.before is not None:
                 key = change.name, change.before.topic_id
@@ -376,7 +378,7 @@ class RegistryTopics:
 
         yield from across_sessions(mark)
 
-    # Changes of a topic.
+    # Changes to a topic.
 
     def check_partitions(self, topic: TopicImage, count: int) -> int:
         present = len(topic.partitions)
@@ -428,7 +430,7 @@ class RegistryTopics:
         present = len(stored.partitions)
         check_increase(present, count)
         if set(stored.partitions) != set(range(present)):
-            text = f"the partitions of topic {name} have gaps: the highest number is {max(stored.partitions)}"
+            text = f"the partition numbers of topic {name} have gaps; the highest is {max(stored.partitions)}"
             raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, text)
         brokers = self._brokers()
         if chosen is None:
@@ -441,7 +443,7 @@ class RegistryTopics:
             yield from self._write_added(name, new)
 
     def _write_added(self, name: str, new: Mapping[int, tuple[int, ...]]) -> Steps[None]:
-        """Write added partitions; those that were written before the session ended are not added again."""
+        """Write added partitions, except any that were written before the session ended."""
         path = TOPIC.path(name)
         is_written = False
 
@@ -466,7 +468,7 @@ class RegistryTopics:
     # The image.
 
     def _await(self, name: str, shows: Shows, done: TopicDone, timeout_ms: int) -> None:
-        """Wait until the image shows a change of a topic."""
+        """Wait until the image shows a change to a topic."""
 
         def over(error: BrokerError | None) -> None:
             done(self._present(name) if error is None else error)
@@ -481,7 +483,7 @@ class RegistryTopics:
 
 
 def _read_lasting(name: str) -> Steps[Data | None]:
-    """Read a topic; None if it does not exist.
+    """Read a topic; return None if it does not exist.
 
     Raises:
         Refused: the topic is to be deleted.
@@ -499,7 +501,7 @@ def _planned(new: NewTopic, assignments: Mapping[int, tuple[int, ...]]) -> Topic
 
 
 def _shows(topic_id: bytes, count: int) -> Shows:
-    """Return a function that tells whether a topic has this many partitions, all with leaders."""
+    """Return a function that checks whether a topic has this many partitions, all with leaders."""
     return lambda topic: (
         topic is not None and topic.topic_id == topic_id and len(topic.partitions) >= count and _has_leaders(topic)
     )

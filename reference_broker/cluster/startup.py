@@ -1,8 +1,8 @@
-"""A cluster broker's work with the registry before it opens its logs: finding its identity and the logs on its disk.
+"""What a broker does in the registry before it opens its logs: it finds out its identity, and which logs it owns.
 
-`prepare` creates the nodes that every broker creates, joins or founds the cluster, takes the broker's id, and reads the
-configurations and topics that the broker needs to start. Each step can be repeated; if the session ends halfway, all of
-them can be repeated in the next session.
+`prepare` creates the nodes that every broker creates, joins or founds the cluster, determines the broker's id, and
+reads the configurations and topics that the broker needs to start. Every step is repeatable; if the session ends
+halfway, all of them can be repeated in the next session.
 
 Source: `KafkaServer.startup`, `getOrGenerateClusterId`, `getOrGenerateBrokerId`, `createBrokerInfo`; `KafkaZkClient`;
 `KafkaConfig.validateValues`; `MetaPropertiesEnsemble.verify` in Apache Kafka 3.9.
@@ -72,16 +72,18 @@ __all__ = [
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: How many folders without a known topic are logged individually: a disk from another cluster may have thousands.
+#: Maximum number of folders not belonging to this broker that are logged individually; a disk from another cluster may
+#: have thousands.
 STRAYS_TOLD_MAX: Final = 20
 
 
 class StartupSettings(NamedTuple):
-    """The configuration that a broker starts with.
+    """The configuration with which a broker starts.
 
     Attributes:
         broker_id: `broker.id`, or None if not configured.
-        endpoints: the endpoints that the broker will advertise. A port of 0 is not yet known, so it is not compared.
+        endpoints: the endpoints that the broker will advertise. A port of 0 stands for a port that is not known yet,
+            and is not compared.
         generates_id: `broker.id.generation.enable`.
         reserved_id_max: `reserved.broker.max.id`; generated ids are higher.
         is_secure: `zookeeper.set.acl`.
@@ -128,8 +130,8 @@ class Prepared(NamedTuple):
     Attributes:
         identity: what `meta.properties` should contain.
         expected: the partitions to open.
-        strays: the other folders, each with the reason why it is not opened. They are left alone: LeaderAndIsr or
-            StopReplica decides about them.
+        strays: the other folders, each with the reason why it is not opened. They are left alone until a LeaderAndIsr
+            or StopReplica request decides what happens to them.
         broker_configs: the dynamic configurations.
         features: the features that the cluster has agreed to use.
     """
@@ -168,12 +170,12 @@ def prepare(
         RegistryError: the session has ended, or the registry refuses an operation.
     """
     if known is not None and known.version != WITH_BROKER_ID:
-        reason = f"{META_PROPERTIES} has it, so the data directory belongs to a broker without ZooKeeper"
+        reason = f"found in {META_PROPERTIES}, so the data directory belongs to a broker without ZooKeeper"
         raise ConfigurationError("node.id", known.node_id, reason)
     yield from _make_nodes(settings.is_secure)
     cluster_id = yield from _cluster_id(settings.is_secure, new_uuid)
     if known is not None and known.cluster_id != cluster_id:
-        reason = f"{META_PROPERTIES} has it, but the cluster is {cluster_id}; zookeeper.connect may be wrong"
+        reason = f"found in {META_PROPERTIES}, but the cluster is {cluster_id}; zookeeper.connect may be wrong"
         raise ConfigurationError("cluster.id", known.cluster_id, reason)
     broker_id = yield from _broker_id(known, settings)
     configs = yield from _broker_configs(broker_id)
@@ -222,14 +224,14 @@ def _cluster_id(is_secure: bool, new_uuid: Callable[[], bytes]) -> Steps[str]:
             return cluster_id
         content = CLUSTER_ID.encode(ClusterId(format_uuid(new_uuid())))
         yield from create_with_parents(path, content, node_acl(CLUSTER_ID, is_secure=is_secure))
-        # Another broker may have been first, or a resent create may find its own node.
+        # Another broker may have been faster, or a resent create may find its own node.
         data = yield from read(path)
     detail = f"other programs deleted the node at each of {ATTEMPTS_MAX} attempts"
     raise RegistryError(RegistryCode.NO_NODE, path, detail)
 
 
 def _broker_id(known: MetaProperties | None, settings: StartupSettings) -> Steps[int]:
-    """Return the configured id, the data directory's, or a new one."""
+    """Return the configured id, the id in the data directory, or a new one."""
     own = None if known is None else _stored_id(known)
     if settings.broker_id is not None:
         if settings.generates_id and settings.broker_id > settings.reserved_id_max:
@@ -243,21 +245,21 @@ def _broker_id(known: MetaProperties | None, settings: StartupSettings) -> Steps
     if own is not None:
         return own
     if not settings.generates_id:
-        reason = f"it is not configured, the data directory has no {META_PROPERTIES}, and no id may be generated"
+        reason = f"broker.id is not configured, and the data directory has no {META_PROPERTIES}"
         raise ConfigurationError("broker.id.generation.enable", "false", reason)
     return (yield from _generated_id(settings))
 
 
 def _stored_id(known: MetaProperties) -> int:
     text = known.node_id
-    # A longer string of digits would be too large for an id anyway.
+    # Longer strings of digits, which are too large for an id, are not converted.
     if text.isascii() and text.isdigit() and len(text) <= len(str(INT32_MAX)) and int(text) <= INT32_MAX:
         return int(text)
-    raise ConfigurationError("broker.id", text, f"{META_PROPERTIES} has it, but it is not a number up to {INT32_MAX}")
+    raise ConfigurationError("broker.id", text, f"found in {META_PROPERTIES}, but not a number up to {INT32_MAX}")
 
 
 def _generated_id(settings: StartupSettings) -> Steps[int]:
-    """Write to the sequence node; the resulting version determines the next id. A resent write skips an id."""
+    """Return the id that results from a write to the sequence node, and its new version. A resent write skips an id."""
     path = BROKER_SEQUENCE.path()
     for _ in range(ATTEMPTS_MAX):
         stat = found((yield from perform(SetData(path, b""))), Stat)
@@ -284,7 +286,7 @@ def _check_endpoints(broker_id: int, endpoints: Iterable[Endpoint]) -> Steps[Non
         for each in () if broker is None else broker.endpoints:
             if (each.host, each.port) in own:
                 address = f"{each.host}:{each.port}"
-                raise ConfigurationError("advertised.listeners", address, f"broker {other} advertises it already")
+                raise ConfigurationError("advertised.listeners", address, f"already advertised by broker {other}")
 
 
 def _other_ids(names: Iterable[str], broker_id: int) -> list[int]:
@@ -325,7 +327,7 @@ def _configs(znode: Znode[Any, *tuple[Any, ...]], path: str, data: Data | None) 
 
 
 def _features() -> Steps[FinalizedFeatures]:
-    """Return the cluster's features; as in Kafka, features that cannot be read count as none."""
+    """Return the cluster's features; as in Kafka, features that cannot be read are treated as absent."""
     path = FEATURE.path()
     data = yield from read(path)
     if data is None:
@@ -350,7 +352,7 @@ def _features() -> Steps[FinalizedFeatures]:
 def _sorted_out(
     broker_id: int, folders: Mapping[Partition, bytes | None]
 ) -> Steps[tuple[tuple[ExpectedPartition, ...], dict[Partition, str]]]:
-    """Return the partitions expected on the disk, and the reason why each other folder is not expected."""
+    """Return the partitions expected on the disk, and for every other folder, the reason why it is not expected."""
     topics = yield from _topics(sorted({topic for topic, _ in folders}))
     hosted: list[ExpectedPartition] = []
     strays: dict[Partition, str] = {}
@@ -387,7 +389,7 @@ class _Topic(NamedTuple):
 
 
 def _topics(names: Iterable[str]) -> Steps[dict[str, _Topic | str]]:
-    """Read topics with their configurations, all concurrently; return a reason for each unusable topic."""
+    """Read topics and their configurations concurrently; for unusable topics, return the reason instead."""
     topics: dict[str, _Topic | str] = {}
     paths: dict[str, tuple[str, str]] = {}
     for name in names:

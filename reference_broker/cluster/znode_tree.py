@@ -1,4 +1,4 @@
-"""ZooKeeper's tree of nodes as a value: what each operation does, what it answers, and whom it notifies.
+"""ZooKeeper's tree of nodes as a data structure: what each operation does, what it returns, and whom it notifies.
 
 It does no I/O and has no clock: the caller supplies the time, stores the transactions, and delivers outcomes and
 notifications. A transaction can be applied to another tree, which then equals this one.
@@ -60,7 +60,7 @@ __all__ = [
     "ZnodeTree",
 ]
 
-#: Schemes of access control lists that require nothing beyond a session's credentials.
+#: The access control schemes that need nothing but a session's credentials.
 _SCHEMES: Final = ("digest", "sasl")
 
 
@@ -76,7 +76,7 @@ class ChangeKind(Enum):
 
 
 class NodeChange(NamedTuple):
-    """A part of a transaction.
+    """Part of a transaction.
 
     Attributes:
         kind: the kind of change.
@@ -94,7 +94,7 @@ class NodeChange(NamedTuple):
 
 
 class TreeTransaction(NamedTuple):
-    """The changes that were made to the tree together.
+    """Changes made to the tree together.
 
     Attributes:
         zxid: the transaction's number.
@@ -108,7 +108,7 @@ class TreeTransaction(NamedTuple):
 
 
 class Notification(NamedTuple):
-    """The firing of a session's watch.
+    """A session's watch that has fired.
 
     Attributes:
         session_id: the session that set the watch.
@@ -120,7 +120,7 @@ class Notification(NamedTuple):
 
 
 class _Watched(NamedTuple):
-    """A change of a node, with its access rights: as in ZooKeeper 3.8.4, sessions without read access are not told.
+    """A change to a node, with access rights: as in ZooKeeper 3.8.4, sessions without read access are not told.
 
     Attributes:
         path: the node's path.
@@ -150,7 +150,7 @@ class Answer(NamedTuple):
 
 
 class StoredNode(NamedTuple):
-    """A node of a snapshot. `creations` counts all children ever created; for the other fields, see `Stat`."""
+    """A node in a snapshot. `creations` counts all children ever created; for the other fields, see `Stat`."""
 
     path: str
     data: bytes | None
@@ -210,7 +210,7 @@ class ZnodeTree:
     """The nodes, the sessions and the watches.
 
     Args:
-        nodes: the nodes of a snapshot; parents before their children.
+        nodes: the nodes in a snapshot, parents before their children.
         zxid: the number of the snapshot's last transaction.
 
     Attributes:
@@ -221,11 +221,11 @@ class ZnodeTree:
         self.zxid = zxid
         root = _Node(b"", (Acl(Permission.ALL, "world", "anyone"),), 0, 0, 0, 0)
         self._nodes: dict[str, _Node] = {"/": root}
-        #: The ephemeral nodes of each session, including the sessions of a snapshot.
+        #: The ephemeral nodes of each session, including sessions that come from a snapshot.
         self._ephemerals: dict[int, dict[str, None]] = {}
-        #: By session: its identities, by scheme and id.
+        #: The identities of each session, as pairs of scheme and id.
         self._identities: dict[int, frozenset[tuple[str, str]]] = {}
-        #: Sessions by watched path.
+        #: The watching sessions, keyed by path.
         self._data_watches: dict[str, dict[int, None]] = {}
         self._child_watches: dict[str, dict[int, None]] = {}
         for node in nodes:
@@ -292,7 +292,7 @@ class ZnodeTree:
         return session_id in self._identities
 
     def close_session(self, session_id: int, now_ms: int) -> tuple[TreeTransaction | None, tuple[Notification, ...]]:
-        """End a session, with its nodes and watches; a session that has already ended is ignored.
+        """End a session, and remove its nodes and watches; a session that has already ended is ignored.
 
         Returns:
             The changes to the tree, or None if the session had no nodes; and the notifications to deliver.
@@ -310,7 +310,7 @@ class ZnodeTree:
         return transaction, self._fired(deleted)
 
     def drop_watches(self, session_id: int) -> None:
-        """Forget the watches of a session that has lost its connection; `set_watches` follows if it reconnects."""
+        """Forget the watches of a session that has lost its connection; if it reconnects, `set_watches` is called."""
         for watches in (self._data_watches, self._child_watches):
             for path in [path for path, sessions in watches.items() if sessions.pop(session_id, 0) is None]:
                 if not watches[path]:
@@ -329,7 +329,7 @@ class ZnodeTree:
             children: paths watched by GetChildren.
 
         Returns:
-            One notification for each watch that is not set, whatever happened to its node.
+            One notification for each watch that was not set because its node had changed in any way.
         """
         changed: list[WatchEvent] = []
         for path in data:
@@ -362,7 +362,7 @@ class ZnodeTree:
 
         Args:
             session_id: the session that submits the operation.
-            operation: the operation; its watcher only indicates that a watch is to be set.
+            operation: the operation; its watcher, if any, is not called, but means that a watch is to be set.
             now_ms: the time, in ms since the epoch.
         """
         if session_id not in self._identities:
@@ -391,7 +391,7 @@ class ZnodeTree:
         return Answer(result, self._fired([watched]), transaction)
 
     def _transact(self, session_id: int, operations: Sequence[Change | Check], now_ms: int) -> Answer:
-        """Carry out operations one after another; undo them if one fails."""
+        """Carry out operations one after another; if one fails, undo those before it."""
         changes: list[NodeChange] = []
         results: list[Created | Stat | Deleted | VersionChecked] = []
         inverses: list[Callable[[], None]] = []
@@ -422,7 +422,7 @@ class ZnodeTree:
         return Answer(Committed(tuple(results)), events, TreeTransaction(zxid, now_ms, tuple(changes)))
 
     def _inverse(self, change: NodeChange) -> Callable[[], None]:
-        """Return a function that undoes a change that has not been made yet."""
+        """Return a function that undoes a change; call this method before the change is made."""
         path, parent = change.path, self._nodes[parent_of(change.path)]
         pzxid = parent.pzxid
         if change.kind is ChangeKind.CREATE:
@@ -548,7 +548,7 @@ class ZnodeTree:
     # Transactions.
 
     def apply(self, transaction: TreeTransaction) -> None:
-        """Make a transaction's changes to a tree equal to the one where they were first made. Watches do not fire."""
+        """Apply a transaction that another tree, equal to this one, has carried out. Watches do not fire."""
         for change in transaction.changes:
             self._change(change, transaction.zxid, transaction.time_ms)
         self.zxid = transaction.zxid
@@ -628,13 +628,13 @@ class ZnodeTree:
         return NodeAcl(acl, node.stat())
 
     def _watched(self, change: NodeChange) -> _Watched:
-        """Return a change that has not been made yet, as watches see it."""
+        """Return what watches need to know about a change that has not been made yet."""
         path = change.path
         acl = change.acl if change.kind is ChangeKind.CREATE else self._nodes[path].acl
         return _Watched(path, change.kind, acl, self._nodes[parent_of(path)].acl)
 
     def _fired(self, changes: Iterable[_Watched]) -> tuple[Notification, ...]:
-        """Return the notifications for changes, in order; all their watches end, even without a notification."""
+        """Return the notifications for changes, in order; each affected watch is removed, even if none is sent."""
         notifications: list[Notification] = []
 
         def fire(sessions: Iterable[int], path: str, kind: EventKind, acl: tuple[Acl, ...]) -> None:

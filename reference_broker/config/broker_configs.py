@@ -1,8 +1,8 @@
-"""A broker's configurations: the values of each configuration from all sources, and the effective value.
+"""A broker's configurations: the values of each one from all sources, and the effective value.
 
     changed for this broker, changed for all brokers, given at startup, default       each hides those to its right
 
-A configuration may have synonyms in other units; a value set under any of its names takes precedence over a default.
+A configuration may have synonyms in other units; a value set under any of these names takes precedence over a default.
 
 Source: `DynamicBrokerConfig.brokerConfigSynonyms`, `ConfigHelper.configSynonyms` in Apache Kafka.
 """
@@ -22,7 +22,7 @@ _NOTHING: Final[Mapping[str, str]] = {}
 
 
 class Setting(NamedTuple):
-    """A value of a configuration, which another one may override.
+    """A value of a configuration, which another value may override.
 
     Attributes:
         name: name of the configuration, or a synonym.
@@ -40,10 +40,10 @@ class BrokerConfigs:
 
     Args:
         options: the options at startup.
-        static: other configurations given at startup, by Kafka's names.
+        static: other configurations given at startup, keyed by Kafka's names.
 
     Attributes:
-        of_broker: dynamic configurations of this broker, by Kafka's names.
+        of_broker: dynamic configurations of this broker, keyed by Kafka's names.
         of_cluster: dynamic configurations that apply to all brokers.
     """
 
@@ -74,7 +74,7 @@ class BrokerConfigs:
             default = default_of(BROKER_CONFIGS[each]) if each in BROKER_CONFIGS else None
             if default is not None:
                 found.append(Setting(each, default, ConfigSource.DEFAULT_CONFIG))
-        # If a configuration is only set under another name, Kafka shows no value.
+        # If a configuration is set only under another name, Kafka shows no value.
         while found and found[0].name != name:
             del found[0]
         return [each._replace(value=None) for each in found] if is_sensitive(name) else found
@@ -95,11 +95,11 @@ def without_listener(name: str) -> str:
 
 
 def default_of(key: ConfigKey) -> str | None:
-    """Return the broker's default of a configuration."""
+    """Return the broker's default for a configuration."""
     return key.default if key.here is None or key.here.default is None else key.here.default
 
 
 def is_sensitive(name: str) -> bool:
-    """Return whether a value must not be shown: it is a password, or its configuration is unknown."""
+    """Return whether a value must not be shown, because it is a password or its configuration is unknown."""
     key = BROKER_CONFIGS.get(without_listener(name)) or RUNNING_BROKER_CONFIGS.get(name)
     return key is None or key.type == ConfigType.PASSWORD

@@ -1,7 +1,7 @@
 """The options of a broker in a cluster with ZooKeeper: membership, replication and the controller.
 
 They are read in addition to `BrokerOptions`, and only if `zookeeper.connect` is given. Names and defaults are those of
-Apache Kafka 3.9, except that `broker.id` is unset by default where Kafka has -1.
+Apache Kafka 3.9, except that `broker.id` is unset by default, whereas Kafka's default is -1.
 
 Source: `ZkConfigs`, `ReplicationConfigs`, `ServerConfigs`, `KafkaConfig` in Apache Kafka 3.9.
 """
@@ -18,19 +18,19 @@ from kafkawire.sdk.registry.security_options import ZooKeeperSecurityOptions
 
 __all__ = ["RACK_AWARE_SELECTOR", "ClusterOptions", "split_options"]
 
-#: The only supported replica selector for consumers, by the name of Kafka's class.
+#: The only supported replica selector for consumers, named after Kafka's class.
 RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 #: The first release whose controller supports AllocateProducerIds, topic ids and AlterPartition.
 _PROTOCOL_VERSION_MIN: Final = (3, 4)
 _PROTOCOL_VERSION_MAX: Final = (3, 9)
 
-#: Each fetcher number has its own connections to every broker.
+#: Maximum number of fetchers: each number has its own connections to every broker.
 _FETCHERS_MAX: Final = 100
 
 
 def _kafka_number(name: str, low: int, high: int = INT32_MAX) -> Any:
-    """Declare a number that Kafka still has, with its default."""
+    """Declare a numeric option that current releases of Kafka still have, with Kafka's default."""
     return number(int(BROKER_CONFIGS[name].default or 0), low, high, kafka=name)
 
 
@@ -63,20 +63,20 @@ class ClusterOptions(ZooKeeperSecurityOptions, from_text=True):
         broker_id_generation_enable: whether the cluster may generate the id.
         reserved_broker_max_id: the highest id that is never generated; generated ids start above it.
         broker_rack: the rack of this broker; replicas are spread over racks.
-        inter_broker_listener_name: the inter-broker listener; None to take it from `security.inter.broker.protocol`.
+        inter_broker_listener_name: the inter-broker listener; None to use `security.inter.broker.protocol` instead.
         security_inter_broker_protocol: the security protocol that names the inter-broker listener.
         control_plane_listener_name: the listener for the controller's requests; None for the inter-broker listener.
         inter_broker_protocol_version: the Kafka release whose protocol the brokers use with each other.
-        controlled_shutdown_enable: whether a stopping broker first hands its leaderships to other brokers.
-        controlled_shutdown_max_retries: how many times a stopping broker asks the controller at most.
+        controlled_shutdown_enable: whether a stopping broker first hands leadership of its partitions to other brokers.
+        controlled_shutdown_max_retries: the maximum number of times that a stopping broker asks the controller.
         controlled_shutdown_retry_backoff_ms: the pause before a stopping broker asks again.
-        controller_socket_timeout_ms: how long the controller waits for a broker's response.
+        controller_socket_timeout_ms: how long the controller waits for a response from a broker.
         auto_leader_rebalance_enable: whether the controller gives leadership back to preferred replicas.
         leader_imbalance_per_broker_percentage: what percentage of a broker's preferred partitions other brokers may
             lead before leadership is given back.
         leader_imbalance_check_interval_seconds: how often the controller checks for such an imbalance.
         delete_topic_enable: whether the controller deletes topics.
-        default_replication_factor: the number of replicas per partition for a topic that is created without one.
+        default_replication_factor: the number of replicas per partition of a new topic for which none is specified.
         offsets_topic_replication_factor: the number of replicas of each partition of `__consumer_offsets`.
         transaction_state_log_replication_factor: the number of replicas of each partition of `__transaction_state`.
         transaction_state_log_min_isr: how many replicas of a `__transaction_state` partition must be in sync for a
@@ -91,7 +91,7 @@ class ClusterOptions(ZooKeeperSecurityOptions, from_text=True):
         replica_fetch_backoff_ms: how long a follower pauses after a failure.
         replica_socket_timeout_ms: how long a follower waits for a response.
         replica_high_watermark_checkpoint_interval_ms: how often high watermarks are written to disk.
-        replica_selector_class: selects the replicas that consumers read from; None for leaders only.
+        replica_selector_class: selects the replicas from which consumers read; None for leaders only.
         num_replica_fetchers: how many fetchers a follower runs for each leader.
         replication_quota_window_num: the number of samples over which the rate of throttled replication is measured.
         replication_quota_window_size_seconds: the duration of a sample.
@@ -170,7 +170,7 @@ def split_options(given: Mapping[str, object]) -> tuple[dict[str, object], dict[
     """Return a broker's options and its membership options; the latter are None for a standalone broker.
 
     Args:
-        given: all options, under Kafka's names or this broker's own.
+        given: all options, keyed by Kafka's names or by this broker's own.
 
     Raises:
         ConfigurationError: a cluster option is given without `zookeeper.connect`.

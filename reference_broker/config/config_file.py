@@ -1,9 +1,9 @@
 """Read a broker's configuration file in the format of Kafka's `server.properties`; its entries become options.
 
-Files written for Apache Kafka are accepted: controller listeners, and listeners with TLS or a login, are left out, and
+Files written for Apache Kafka are accepted: controller listeners and listeners with TLS or a login are left out, and
 times may be in hours or minutes. With `zookeeper.connect`, the broker belongs to a cluster, and cluster options are
-accepted too. Entries without effect are collected so that they can be reported; entries that would be unsafe to ignore
-are refused (`unserved_configs.py`).
+accepted too. Entries without effect are collected for reporting; entries that would be unsafe to ignore are refused
+(`unserved_configs.py`).
 
 Source: `KafkaConfig`, `ServerLogConfigs`, `KRaftConfigs`, `ZkConfigs` in Apache Kafka.
 """
@@ -24,7 +24,7 @@ from kafkawire.sdk.storage.properties import Property, parse_properties
 
 __all__ = ["ConfigFile", "read_config"]
 
-#: Names of an option in another unit, with the conversion factor; the first name in the file counts.
+#: Names of options in other units, with the conversion factor; the first name present in a file is used.
 _TIMES: Final = (
     ("log.retention.ms", "log.retention.minutes", 60_000),
     ("log.retention.ms", "log.retention.hours", 3_600_000),
@@ -34,16 +34,16 @@ _TIMES: Final = (
 
 _SYNONYMS: Final = {"broker.id": "node.id"}
 
-#: Names of the data directory option; the first name in the file counts.
+#: Names of the data directory option; the first one present in a file is used.
 _DATA: Final = ("log.dirs", "log.dir")
 
-#: The first option makes the broker a member of a cluster with ZooKeeper; the second is for a cluster without it.
+#: The first option makes the broker a member of a cluster with ZooKeeper; the second is for clusters without it.
 _ZOOKEEPER: Final = "zookeeper.connect"
 _ROLES: Final = "process.roles"
 
 _SERVED_IN_CLUSTERS: Final = frozenset(ClusterOptions.KAFKA_NAMES)
 
-#: Where a broker of a cluster listens by default: on all addresses, as in Kafka, since other brokers connect.
+#: Where a broker in a cluster listens by default: on all addresses, as in Kafka, since other brokers connect to it.
 _DEFAULT_LISTENERS: Final = "PLAINTEXT://:9092"
 
 _CONTROLLERS: Final = "controller.listener.names"
@@ -55,9 +55,9 @@ class ConfigFile(NamedTuple):
 
     Attributes:
         path: the file.
-        options: see `BrokerOptions` and `ClusterOptions`, by Kafka's names.
-        data_dir: the folder of the broker's files; None if not given.
-        without_effect: why an entry has no effect, or not the effect that the file asks for, by name.
+        options: see `BrokerOptions` and `ClusterOptions`; keyed by Kafka's names.
+        data_dir: the folder for the broker's files; None if not given.
+        without_effect: why an entry has no effect, or not the effect that the file asks for, keyed by name.
         lines: the line number of each name.
     """
 
@@ -73,7 +73,7 @@ class ConfigFile(NamedTuple):
         return [f"{self.path}:{self.lines[name]}: {name}: {self.without_effect[name]}" for name in names]
 
     def placed(self, error: ConfigurationError) -> ConfigurationError:
-        """Return an error, prefixed with the location of its option if the file sets the option."""
+        """Return an error, prefixed with the location of its option if the option is set in the file."""
         known = {**BrokerOptions.KAFKA_NAMES, **ClusterOptions.KAFKA_NAMES}
         names = (name for name, own in known.items() if error.option in (name, own))
         name = next(names, error.option)
@@ -123,7 +123,7 @@ def read_config(path: str | Path) -> ConfigFile:
         without_effect["listeners"] = left_out
     for name, value in found.items():
         try:
-            # Values that contradict each other may be corrected on the command line.
+            # Contradictions between values are not checked here, since the command line may correct them.
             (ClusterOptions if name in of_cluster else BrokerOptions).read_value(name, value)
         except ConfigurationError as error:
             raise _placed(path, lines[name], name, value, error.reason) from None
@@ -138,7 +138,7 @@ def _of_cluster(path: str | Path, entries: Mapping[str, Property]) -> Mapping[st
     if zookeeper is None:
         return {}
     if roles is not None and roles.value.strip():
-        reason = f"a broker with {_ZOOKEEPER} has no roles; leave one of the two out"
+        reason = f"a broker with {_ZOOKEEPER} has no roles; leave out one of the two"
         raise _placed(path, roles.line, _ROLES, roles.value.strip(), reason)
     return ClusterOptions.KAFKA_NAMES
 
@@ -148,7 +148,7 @@ def _placed(path: str | Path, line: int, name: str, value: str, reason: str) -> 
 
 
 def _in_ms(path: str | Path, entry: Property, factor: int) -> str:
-    """Return a time in milliseconds; a negative time means no limit, in any unit."""
+    """Return a time in milliseconds; in any unit, a negative time means no limit."""
     count = parse_integer(entry.value.strip())
     if not isinstance(count, int):
         raise _placed(path, entry.line, entry.name, entry.value, "expected an integer")
@@ -158,10 +158,10 @@ def _in_ms(path: str | Path, entry: Property, factor: int) -> str:
 
 
 def _data_dir(path: str | Path, entries: Mapping[str, Property]) -> tuple[str | None, dict[str, str]]:
-    """Return the folder of the broker's files, and a remark if there are others.
+    """Return the folder for the broker's files, and a remark if other folders are listed.
 
-    If several folders are listed, the first one is used, but only if the others are empty: their files may be the only
-    copies of records.
+    If several folders are listed, the first one is used, but only if the others are empty, since their files may be the
+    only copies of records.
     """
     entry = next((entries[name] for name in _DATA if name in entries), None)
     if entry is None:
@@ -172,17 +172,17 @@ def _data_dir(path: str | Path, entries: Mapping[str, Property]) -> tuple[str | 
     first, *others = folders
     for each in others:
         if Path(each).is_dir() and any(Path(each).iterdir()):
-            reason = f"this broker uses one folder, {first}, but {each} has files, too; move its partitions first"
+            reason = f"this broker uses only the folder {first}, but {each} has files too; move its partitions first"
             raise _placed(path, entry.line, entry.name, entry.value, reason)
-    unused = f"this broker uses one folder, {first}, and ignores {', '.join(others)}"
+    unused = f"this broker uses only the folder {first}, and ignores {', '.join(others)}"
     return first, {entry.name: unused} if others else {}
 
 
 def _leave_out_secured(options: dict[str, str]) -> str:
     """Remove listeners that need TLS or a login; return a remark about them, or "" if none is removed.
 
-    Clients of these listeners then cannot connect, but no client can connect that could not connect in Kafka. If
-    brokers need such a listener, or there is no other, all listeners stay, and starting the broker fails.
+    Clients of these listeners then cannot connect, but clients that could not connect in Kafka cannot connect here
+    either. If brokers need such a listener, or there is no other, all listeners stay, and starting the broker fails.
     """
     pairs = (entry.partition(":") for entry in options.get(_LISTENERS[2], "").split(","))
     protocols = {name.strip().upper(): protocol.strip().upper() for name, _, protocol in pairs}

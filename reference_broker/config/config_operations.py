@@ -1,4 +1,4 @@
-"""Operations of config requests, applied to the current values of a resource.
+"""The operations in config requests, applied to the current values of a resource.
 
 Source: `ConfigAdminManager.prepareIncrementalConfigs`, `ConfigurationControlManager` in Apache Kafka.
 """

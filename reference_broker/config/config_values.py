@@ -31,13 +31,13 @@ INTEGERS: Final = {
     ConfigType.LONG: (-(2**63), 2**63 - 1),
 }
 
-# Numbers as Java parses them: integers may have digits of any script; underscores are not allowed, and spaces only
-# around the number.
+# Numbers as Java parses them: integers may have digits from any script; underscores are not allowed, and spaces are
+# allowed only around the number.
 _INTEGER = re.compile(r"[+-]?\d+")
 _DECIMAL = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:NaN|Infinity))[fFdD]?")
 _HEXADECIMAL = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
 
-#: More digits than any valid number has; Python refuses to convert 5,000 digits.
+#: More digits than any valid number has. The limit exists because Python refuses to convert 5,000 digits.
 _DIGITS_MAX = 100
 
 #: Characters that Java's `trim` removes.
@@ -52,7 +52,7 @@ _DURATION = re.compile(r"by_duration:P(?!$)(?:\d+D)?(?:T(?=\d)(?:\d+H)?(?:\d+M)?
 
 
 class InvalidConfig(ValueError):
-    """A configuration has an unknown name or a value that is refused."""
+    """A configuration has an unknown name, or its value is refused."""
 
 
 def check_value(key: ConfigKey, value: str) -> None:
@@ -84,7 +84,7 @@ def check_value(key: ConfigKey, value: str) -> None:
 
 
 def shown_value(key: ConfigKey, value: str) -> str:
-    """Return a value as Java prints it after parsing; the value itself if it does not have the type."""
+    """Return a value as Java prints it after parsing; return it unchanged if it does not have the type."""
     text = trimmed(value)
     match key.type:
         case ConfigType.BOOLEAN:
@@ -94,7 +94,7 @@ def shown_value(key: ConfigKey, value: str) -> str:
             return value if integer is None else str(integer)
         case ConfigType.DOUBLE:
             decimal = parse_decimal(text)
-            # Java and Python print numbers in this range alike; others do not occur.
+            # Java and Python print numbers in this range in the same way; others do not occur.
             return value if decimal is None or not 1e-3 <= abs(decimal) < 1e7 else _shown(decimal)
         case ConfigType.LIST:
             return ",".join(dict.fromkeys(entries_of(text)))
@@ -132,7 +132,7 @@ def _invalid(key: ConfigKey, value: str, reason: str) -> InvalidConfig:
 
 
 def _shown(number: float) -> str:
-    """Return a number as Java prints it, for realistic numbers."""
+    """Return a number as Java prints it, provided that the number is realistic."""
     if math.isinf(number):
         return "Infinity" if number > 0 else "-Infinity"
     return repr(number)

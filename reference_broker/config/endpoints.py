@@ -1,4 +1,4 @@
-"""Endpoints that clients connect to: listeners and socket buffers."""
+"""Endpoints to which clients connect: listeners and socket buffers."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ SYSTEM_BUFFER = -1
 
 
 class Listener(NamedTuple):
-    """An address where clients connect.
+    """An address to which clients connect.
 
     Attributes:
         name: as in Kafka's `listeners`: `PLAINTEXT`, or a user-defined name.
-        bind: the address to listen on; port 0 for any free one, an empty host for all addresses of the machine.
-        advertised: the address that clients of this listener are given.
+        bind: the address to listen on; port 0 stands for any free port, and an empty host for all addresses of the
+            machine.
+        advertised: the address given to clients of this listener.
     """
 
     name: str
@@ -30,12 +31,12 @@ class Listener(NamedTuple):
 
 
 class SocketBuffers(NamedTuple):
-    """Limits of the operating system's buffers for each connection.
+    """Limits for the operating system's buffers for each connection.
 
     With a small send buffer, the same few descriptors stay in the processor's caches. Over the loopback interface,
-    sending 1 MiB at a time with `sendfile` takes 0.11 s of CPU per GB with a buffer of 100 to 256 KiB, and 0.22 s with
-    the megabytes that Linux allows by default; the receiver saves even more. A small receive buffer splits a producer's
-    256 KiB request into more pieces, which takes 0.9 s per GB instead of 0.7 s.
+    sending 1 MiB at a time with `sendfile` takes 0.11 s of CPU time per GB with a buffer of 100 to 256 KiB, and 0.22 s
+    with the megabytes that Linux allows by default; the receiver saves even more. A small receive buffer splits a
+    producer's 256 KiB request into more pieces, which takes 0.9 s per GB instead of 0.7 s.
 
     Attributes:
         send_bytes: the size of the buffer for responses; `SYSTEM_BUFFER` for the system's choice.

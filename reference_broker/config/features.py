@@ -24,7 +24,7 @@ class Feature(NamedTuple):
         name: Kafka's name.
         supported: the levels that can be chosen.
         finalized: the chosen level.
-        api: the API that it requires, or None for a feature of every broker.
+        api: the API that the feature requires, or None if every broker has the feature.
     """
 
     name: str
@@ -50,5 +50,5 @@ FEATURES: Final = (
 
 
 def features(served: Container[int]) -> list[Feature]:
-    """Return the features of a broker that serves some APIs."""
+    """Return the features of a broker that serves the given APIs."""
     return [feature for feature in FEATURES if feature.api is None or feature.api in served]

@@ -1,4 +1,4 @@
-"""The listeners of a broker, the addresses that they advertise to clients, and the listeners that brokers use.
+"""A broker's listeners, the addresses advertised to their clients, and the listeners that brokers use.
 
     listeners            = INTERNAL://:9093,EXTERNAL://0.0.0.0:9092
     advertised.listeners = INTERNAL://broker:9093,EXTERNAL://kafka.example.com:9092
@@ -20,13 +20,13 @@ from kafkawire.sdk.transport.wire import MAX_PORT, Address
 
 __all__ = ["ANY_HOSTS", "PLAINTEXT", "SECURE_PROTOCOLS", "ListenerRoles", "read_listener_roles", "read_listeners"]
 
-#: Hosts that stand for all addresses of the machine; clients cannot connect to them.
+#: Hosts that stand for all of the machine's addresses; clients cannot connect to them.
 ANY_HOSTS = ("", "0.0.0.0", "::")
 
 #: The protocol without TLS and login, the only one supported.
 PLAINTEXT = "PLAINTEXT"
 
-#: Kafka's other protocols, which are not supported: giving a listener one of these names would be misleading.
+#: Kafka's other protocols, which are not supported; a listener with one of these names would be misleading.
 SECURE_PROTOCOLS = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 _PORT: Option = number(0, 0, MAX_PORT)
@@ -39,7 +39,7 @@ class ListenerRoles(NamedTuple):
 
     Attributes:
         between_brokers: the name of the listener for all requests except the controller's.
-        control_plane: the name of the listener for the controller's requests; None if they use the other listener.
+        control_plane: the name of the listener for the controller's requests; None if these use the other listener.
     """
 
     between_brokers: str
@@ -76,7 +76,7 @@ def read_listener_roles(
     """
     option = "inter.broker.listener.name"
     if inter_broker_listener_name is not None and security_inter_broker_protocol is not None:
-        reason = "security.inter.broker.protocol is configured, too, but only one of them may name the listener"
+        reason = "security.inter.broker.protocol is configured too, but only one of the two may name the listener"
         raise ConfigurationError(option, inter_broker_listener_name, reason)
     if inter_broker_listener_name is not None:
         between_brokers = _listener(option, inter_broker_listener_name, names)
@@ -99,22 +99,24 @@ def read_listener_roles(
 def _listener(option: str, name: str, names: Collection[str]) -> str:
     """Return the name of a listener as the `listeners` option spells it."""
     if name.upper() not in names:
-        raise ConfigurationError(option, name, f"there is no listener {name.upper()}, only {', '.join(names)}")
+        raise ConfigurationError(
+            option, name, f"there is no listener {name.upper()}; the listeners are {', '.join(names)}"
+        )
     return name.upper()
 
 
 def read_listeners(options: BrokerOptions, host: str, port: int, this_host: str) -> list[Listener]:
-    """Return the listeners of a broker; the program that runs the broker connects to the first one.
+    """Return a broker's listeners; the program that runs the broker connects to the first one.
 
     Args:
         options: broker options.
-        host: host of the only listener, if the options name none.
-        port: port of that listener.
-        this_host: the name of this machine, given to the clients of a listener that is bound to all addresses.
+        host: the host of the only listener, if the options name none.
+        port: the port of that listener.
+        this_host: the name of this machine, advertised to clients of a listener that is bound to all addresses.
 
     Raises:
-        ConfigurationError: a listener is malformed, appears twice, or needs TLS or a login; an advertised one does not
-            exist, or clients cannot connect to its address; or host or port is invalid.
+        ConfigurationError: a listener is malformed, appears twice, or needs TLS or a login; an advertised listener does
+            not exist, or clients cannot connect to its address; or the host or port is invalid.
     """
     _PORT.read("port", port)
     if not isinstance(host, str):
@@ -125,7 +127,7 @@ def read_listeners(options: BrokerOptions, host: str, port: int, this_host: str)
     for name, address in advertised.items():
         option, text = "advertised.listeners", options.advertised_listeners
         if name not in bound:
-            raise ConfigurationError(option, text, f"there is no listener {name}, only {', '.join(bound)}")
+            raise ConfigurationError(option, text, f"there is no listener {name}; the listeners are {', '.join(bound)}")
         if address.host in ANY_HOSTS:
             raise ConfigurationError(option, text, f"clients cannot connect to {address}")
     return [
@@ -135,7 +137,7 @@ def read_listeners(options: BrokerOptions, host: str, port: int, this_host: str)
 
 
 def _reachable(options: BrokerOptions, host: str, this_host: str) -> str:
-    """Return the address given to clients of a listener without an advertised address."""
+    """Return the host to advertise to clients of a listener without an advertised address."""
     return options.advertised_host or (this_host if host in ANY_HOSTS else host)
 
 
@@ -161,7 +163,7 @@ def _check_protocols(options: BrokerOptions, names: dict[str, Address]) -> None:
     for entry in filter(None, (entry.strip() for entry in text.split(","))):
         name, colon, protocol = entry.partition(":")
         if not colon or protocol.upper() not in (PLAINTEXT, *SECURE_PROTOCOLS):
-            raise ConfigurationError(option, text, f"{entry!r} is not NAME:PROTOCOL with {PLAINTEXT}")
+            raise ConfigurationError(option, text, f"{entry!r} is not of the form NAME:{PLAINTEXT}")
         protocols[name.upper()] = protocol.upper()
     for name in names:
         if (protocol := protocols.get(name, PLAINTEXT)) != PLAINTEXT:

@@ -1,4 +1,4 @@
-"""The loggers of the broker's process: clients can list them and set their levels, under Kafka's level names.
+"""The loggers in the broker's process: clients can list them and set their levels, using Kafka's level names.
 
 Source: `LoggingController`, `ConfigAdminManager.validateLogLevelConfigs` in Apache Kafka.
 """
@@ -30,7 +30,7 @@ _LEVELS: Final = {
 
 
 def levels() -> dict[str, str]:
-    """Return the level of each logger, by its name."""
+    """Return the level of each logger, keyed by the logger's name."""
     known = logging.root.manager.loggerDict.items()
     loggers = {_ROOT: logging.root, **{name: each for name, each in known if isinstance(each, logging.Logger)}}
     return {name: _word(logger.getEffectiveLevel()) for name, logger in loggers.items()}

@@ -1,8 +1,8 @@
 """The options of a broker: names, defaults, ranges.
 
 Options are snake_case keywords; Kafka's dotted names are accepted too. Kafka's options come from
-`schemas/configs.yaml`, where an option may have a different default or limit, with the reason for it. The broker-wide
-defaults of topic configurations (`log.segment.bytes`, …) are options like the others.
+`schemas/configs.yaml`, which may give an option a different default or limit, with the reason. The broker-wide defaults
+of topic configurations (`log.segment.bytes`, …) are options like the others.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from kafkawire.sdk.protocol.tables.enums import ConfigType
 
 __all__ = ["NO_LIMIT", "TOPIC_DEFAULTS", "BrokerOptions", "read_options"]
 
-#: The value that means "no limit" where 0 cannot.
+#: The value that means "no limit" where 0 cannot mean that.
 NO_LIMIT: Final = -1
 
 _RETENTION: Final = "log.retention.ms"
 
-#: One in-sync replica always suffices, but many configuration files require more.
+#: An option without effect here: a single broker has one in-sync replica, but many configuration files require more.
 _WITHOUT_EFFECT: Final = "min.insync.replicas"
 
-#: Broker options that set defaults of topic configurations, by Kafka's dotted name.
+#: The topic configuration for which each broker option sets the default, keyed by Kafka's dotted name.
 TOPIC_DEFAULTS: Final[Mapping[str, str]] = {
     key.broker: key.name
     for key in TOPIC_CONFIGS.values()
@@ -93,7 +93,8 @@ def _choices(key: ConfigKey) -> tuple[str, ...]:
 def _retention(name: str, value: object, written: str) -> str:
     """Check a retention time: 0 is refused for a broker, and any negative value means no limit.
 
-    A topic may keep nothing; as a broker-wide default, 0 would delete the records of every topic without its own value.
+    A single topic may keep nothing, but a broker-wide default of 0 would delete the records in every topic without a
+    value of its own.
     """
     count = parse_integer(written)
     if count == 0:
@@ -102,7 +103,7 @@ def _retention(name: str, value: object, written: str) -> str:
 
 
 def _kafka(name: str) -> Any:
-    """Declare an option of Kafka, as described in `schemas/configs.yaml`."""
+    """Declare one of Kafka's options, as described in `schemas/configs.yaml`."""
     key = BROKER_CONFIGS[name]
     here = key.here or Here()
     default = (key.default if here.default is None else here.default) or ""
@@ -120,7 +121,7 @@ def _kafka(name: str) -> Any:
 
 
 def _unset(name: str) -> Any:
-    """Declare a text option that is empty because Kafka's default does not fit a broker with one listener."""
+    """Declare a text option that is empty, because Kafka's default does not suit a broker with one listener."""
     return text("", kafka=BROKER_CONFIGS[name].name)
 
 
@@ -129,10 +130,11 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
 
     Attributes:
         node_id: the id of this broker.
-        advertised_host: the host that clients are told to connect to; if empty, the host that the broker listens on.
-        num_partitions: the number of partitions for a topic that is created without one.
-        auto_create_topics: whether a Metadata request for a missing topic creates it.
-        offsets_topic_num_partitions: number of partitions of `__consumer_offsets`, fixed when that topic is created.
+        advertised_host: the host to which clients are told to connect; if empty, the host on which the broker listens.
+        num_partitions: the number of partitions of a new topic for which none is specified.
+        auto_create_topics: whether a Metadata request for a missing topic creates the topic.
+        offsets_topic_num_partitions: the number of partitions of `__consumer_offsets`, fixed when that topic is
+            created.
         offsets_topic_segment_bytes: the segment size of `__consumer_offsets`; the last segment is never compacted, and
             is read at every startup.
         offset_metadata_max_bytes: the maximum size of a committed offset's metadata.
@@ -141,39 +143,40 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         group_min_session_timeout_ms: the shortest session timeout that a group member may request.
         group_max_session_timeout_ms: the longest session timeout that a group member may request.
         group_initial_rebalance_delay_ms: how long an empty group waits for more members after the first one joins.
-        group_max_size: the maximum number of members of a group.
-        producer_id_expiration_ms: idle time after which a log forgets an idempotent producer.
-        transaction_partition_verification_enable: whether to ask the transaction coordinator before a transaction of an
-            older client begins in a partition; for clients that use Produce version 12 or later, the coordinator is
+        group_max_size: the maximum number of members in a group.
+        producer_id_expiration_ms: the idle time after which a log forgets an idempotent producer.
+        transaction_partition_verification_enable: whether to ask the transaction coordinator before an older client's
+            transaction begins in a partition; for clients that use Produce version 12 or later, the coordinator is
             always asked (KIP-890).
         group_consumer_session_timeout_ms: how long a member of a KIP-848 group may go without a heartbeat.
         group_consumer_heartbeat_interval_ms: how often a member of a KIP-848 group is told to send a heartbeat.
         group_consumer_max_session_timeout_ms: the upper limit on the session timeout of a KIP-848 group.
         group_consumer_max_heartbeat_interval_ms: the upper limit on the heartbeat interval of a KIP-848 group.
-        group_consumer_max_size: the maximum number of members of a KIP-848 group.
+        group_consumer_max_size: the maximum number of members in a KIP-848 group.
         group_consumer_migration_policy: whether a group with members can migrate from the classic protocol to KIP-848,
-            back, or both.
-        group_consumer_assignment_interval_ms: how long to collect changes to a KIP-848 group after an assignment before
-            computing the next one.
+            in the other direction, or both.
+        group_consumer_assignment_interval_ms: how long to collect changes to a KIP-848 group after one assignment
+            before the next one is computed.
         group_consumer_max_assignment_interval_ms: the upper limit on the assignment interval of a KIP-848 group.
         group_consumer_regex_refresh_interval_ms: how long the matches of a KIP-848 group's regular expression stay
-            valid; a new topic refreshes them sooner, but not within ten seconds of the last refresh.
-        transaction_state_log_num_partitions: number of partitions of `__transaction_state`, fixed when that topic is
-            created.
+            valid; a new topic causes an earlier refresh, but not within ten seconds of the last one.
+        transaction_state_log_num_partitions: the number of partitions of `__transaction_state`, fixed when that topic
+            is created.
         transaction_max_timeout_ms: the longest transaction timeout that a producer may request.
         transaction_abort_timed_out_transaction_cleanup_interval_ms: how often to abort transactions that have been open
             for too long.
         transactional_id_expiration_ms: how long an unused transactional id is kept.
         transaction_remove_expired_transaction_cleanup_interval_ms: how often to check for expired transactional ids.
-        add_partitions_to_txn_retry_backoff_ms: pause before retrying to add a partition while the producer's previous
-            transaction is still completing.
-        add_partitions_to_txn_retry_backoff_max_ms: how long the broker retries before it leaves retrying to the client.
+        add_partitions_to_txn_retry_backoff_ms: the pause before another attempt to add a partition while the producer's
+            previous transaction is still completing.
+        add_partitions_to_txn_retry_backoff_max_ms: how long the broker itself retries before it leaves that to the
+            client.
         log_cleaner_enable: whether to compact topics with `cleanup.policy=compact`.
         log_cleaner_backoff_ms: how often to check for logs to compact.
-        log_cleaner_dedupe_buffer_size: the memory for a log's keys during compaction; if they do not fit, compaction
-            takes several rounds.
+        log_cleaner_dedupe_buffer_size: the memory for a log's keys during compaction; if the keys do not fit,
+            compaction takes several rounds.
         log_initial_task_delay_ms: the time from startup to the first check for segments to remove.
-        log_retention_check_interval_ms: time between two checks for segments to remove.
+        log_retention_check_interval_ms: the time between checks for segments to remove.
         fetch_max_bytes: the maximum size of a fetch response, whatever the client requests.
         max_incremental_fetch_session_cache_slots: the maximum number of fetch sessions (KIP-227); 0 disables them.
         listeners: where to listen, for example `INTERNAL://:9093,EXTERNAL://0.0.0.0:9092`; if empty, the address given
@@ -181,19 +184,19 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         advertised_listeners: the address to advertise to the clients of each listener, in the format of `listeners`; a
             listener that is not named here advertises its own address.
         listener_security_protocol_map: the protocol of each listener; only PLAINTEXT is supported.
-        socket_send_buffer_bytes: the size of the system's buffer for the responses of a connection, which also bounds
-            the data in flight to a distant client; -1 for the system's choice, which costs more CPU for large fetches.
-        socket_receive_buffer_bytes: size of the system's buffer for the requests of a connection.
-        max_frame_bytes: the maximum size of a request, and of a response of an API that is not Kafka's.
-        queued_max_request_bytes: the memory for the unfinished requests and unsent responses of all connections
-            together. Large requests wait when it is used up, but a single request may exceed it. -1 for no limit.
+        socket_send_buffer_bytes: the size of the system's buffer for responses on a connection, which also limits the
+            data in flight to a distant client; -1 for the system's choice, which costs more CPU for large fetches.
+        socket_receive_buffer_bytes: the size of the system's buffer for requests on a connection.
+        max_frame_bytes: the maximum size of a request, and of a response from an API that is not Kafka's.
+        queued_max_request_bytes: the memory for unfinished requests and unsent responses on all connections together.
+            Large requests wait when it is used up, but a single request may exceed it; -1 for no limit.
         max_connections: the maximum number of open connections; further ones are refused.
         max_connections_per_ip: the maximum number of open connections from one address.
         max_connections_per_ip_overrides: the maximum number of open connections from individual addresses, for example
             `10.0.0.7:100,client.example.com:5`.
-        connections_max_idle_ms: idle time after which a connection is closed, unless the broker owes it a response; -1
-            for never.
-        memory_disk_bytes: capacity of a broker without files; once it is used up, the broker's disk is full.
+        connections_max_idle_ms: the idle time after which a connection is closed, unless the broker owes it a response;
+            -1 for never.
+        memory_disk_bytes: the capacity of a broker without files; once it is used up, the broker's disk is full.
         event_loop: the broker's event loop; `uvloop` requires that package.
     """
 
@@ -281,22 +284,22 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
 
     @property
     def given(self) -> Mapping[str, str]:
-        """The options that were given explicitly, as text by Kafka's names, even if equal to the default."""
+        """The options that were given explicitly, as text keyed by Kafka's names, even if equal to the default."""
         names: Collection[str] = getattr(self, "_given", ())
         return {name: _written(getattr(self, own)) for name, own in self.KAFKA_NAMES.items() if own in names}
 
     def with_values(self, **values: object) -> Self:
-        """Return a copy of the options with some values replaced; the new values count as given.
+        """Return a copy of the options with some values replaced; the new values are treated as given.
 
         Args:
-            values: the new values, by option name; not checked.
+            values: the new values, keyed by option name; not checked.
         """
         options = type(self)(**{**vars(self), **values})
         object.__setattr__(options, "_given", frozenset((*getattr(self, "_given", ()), *values)))
         return options
 
     def change(self, **values: object) -> None:
-        """Replace some values in place, for everything that holds these options; see `with_values`."""
+        """Replace some values in place, for every object that holds these options; see `with_values`."""
         vars(self).update(values)
 
     @property
@@ -306,13 +309,13 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
 
     @property
     def memory_of_connections_bytes(self) -> int:
-        """The maximum memory that all connections together may take."""
+        """The maximum amount of memory that all connections together may use."""
         limit_bytes = self.queued_max_request_bytes
         return INT64_MAX if limit_bytes == NO_LIMIT else limit_bytes
 
     @property
     def topic_defaults(self) -> dict[str, str]:
-        """The topic configurations that were given; they apply unless a topic overrides them."""
+        """The topic configurations that were given, which apply unless a topic overrides them."""
         given = ((config, getattr(self, _own_name(name))) for name, config in TOPIC_DEFAULTS.items())
         return {config: value for config, value in given if value is not None}
 
@@ -325,7 +328,7 @@ def read_options(given: Mapping[str, object]) -> BrokerOptions:
     """Check the options of a broker.
 
     Args:
-        given: values by name, dotted or in snake_case; numbers and booleans may be text, as on a command line.
+        given: values, keyed by dotted or snake_case names; numbers and booleans may be text, as on a command line.
 
     Raises:
         ConfigurationError: a name is unknown or given twice, or a value is out of range.

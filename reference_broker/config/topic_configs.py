@@ -1,4 +1,4 @@
-"""Topic configurations: checks, and the log configuration that results from them.
+"""Topic configurations: their checks, and the log configuration that results from them.
 
 Names, types, defaults and ranges are in `schemas/configs.yaml`.
 
@@ -41,7 +41,7 @@ _COMPRESSIONS = {"uncompressed": Compression.NONE} | {
 class LogConfig:
     """The configuration of a partition's log; the attributes are topic configurations, in the same units.
 
-    `produce_limits` combines the limits that produced batches are checked against. If `compression` is None, batches
+    `produce_limits` combines the limits against which produced batches are checked. If `compression` is None, batches
     keep their producer's compression; if `compression_level` is None, the codec's default level is used. Old segments
     are deleted if `has_retention`; -1 means no limit. The `segment_ms` of a compacted topic is at most
     `max_compaction_lag_ms`, since the last segment is never compacted.
@@ -144,7 +144,7 @@ def check_together(configs: Mapping[str, str]) -> None:
     """Check the values of a topic against each other.
 
     Args:
-        configs: the topic's own values over the broker's defaults, each already checked.
+        configs: the topic's own values and, for the rest, the broker's defaults, each already checked.
 
     Raises:
         InvalidConfig: two values conflict.

@@ -1,6 +1,7 @@
-"""Apache Kafka configurations that this broker does not support: which of them are safe to ignore, and why.
+"""Apache Kafka configurations that this broker does not support: which ones are safe to ignore, and why.
 
-A configuration is unsafe to ignore if the broker would then accept what it forbids, or lose what it keeps.
+A configuration is unsafe to ignore if the broker would then accept what the configuration forbids, or lose what it
+protects.
 
 Source: `KafkaConfig`, `ZkConfigs`, `ServerConfigs`, `ReplicationConfigs` in Apache Kafka 3.9.
 """
@@ -21,7 +22,7 @@ class _Unsafe(NamedTuple):
 
     Attributes:
         danger: what would happen if it were ignored.
-        harmless: the values with which it has no effect in Kafka either, in lower case.
+        harmless: the values, in lower case, with which it has no effect in Kafka either.
     """
 
     danger: str
@@ -34,22 +35,22 @@ _UNSAFE: Final = {
     "authorizer.class.name": _Unsafe("this broker has no authorizer, so anyone could do anything"),
     "create.topic.policy.class.name": _Unsafe("this broker has no policies, and would create forbidden topics"),
     "alter.config.policy.class.name": _Unsafe("this broker has no policies, and would accept forbidden changes"),
-    "config.providers": _Unsafe("this broker would take values such as ${file:…} as they are written"),
+    "config.providers": _Unsafe("this broker would take values such as ${file:…} literally"),
     "remote.log.storage.system.enable": _Unsafe("this broker would not find the segments in remote storage", _OFF),
-    "zookeeper.metadata.migration.enable": _Unsafe("this broker cannot move to KRaft", _OFF),
+    "zookeeper.metadata.migration.enable": _Unsafe("this broker cannot migrate to KRaft", _OFF),
     "zookeeper.ssl.cipher.suites": _Unsafe("this broker would also use other ciphers"),
     "zookeeper.ssl.crl.enable": _Unsafe("this broker would accept revoked certificates", _OFF),
     "zookeeper.ssl.ocsp.enable": _Unsafe("this broker would accept revoked certificates", _OFF),
 }
 
-#: Patterns of configuration names, with the reason why these have no effect; the first match counts.
+#: Patterns of configuration names, with the reason why these have no effect; the first match is used.
 _REASONS: Final = (
     (r"listener\.name\..*", "only PLAINTEXT listeners are served, and they have no configurations of their own"),
     (r"(sasl|ssl|security|principal|delegation|connections\.max\.reauth|password\.encoder)\b.*",
      "only PLAINTEXT listeners are served, and there is no login"),
     (r"super\.users|allow\.everyone\.if\.no\.acl\.found", "there is no authorizer"),
     (r".*\bthreads\b.*|queued\.max\.requests", "one event loop does the work of these threads"),
-    (r"(.*\.)?(metrics?|jmx|reporters?)\b.*", "metrics of the broker are not reported"),
+    (r"(.*\.)?(metrics?|jmx|reporters?)\b.*", "the broker's metrics are not reported"),
     (r".*(quota|throttled|max\.bytes\.per\.second|max\.connection\.creation\.rate).*", "there are no quotas"),
     (r"(controller\.quorum|metadata|broker\.(heartbeat|session)|initial\.broker\.registration)\..*|process\.roles",
      "the broker is not part of a KRaft quorum"),
@@ -58,7 +59,7 @@ _REASONS: Final = (
     (r"(group\.)?share\..*|group\.(share|streams)\..*", "there are no share groups and no streams groups"),
     (r"log\.message\.format\.version", "records always have the newest format, as in Kafka since 3.0"),
     (r"zookeeper\.(max\.in\.flight\.requests|sync\.time\.ms)", "requests to ZooKeeper are always pipelined"),
-    (r"confluent\..*", "it is a configuration of Confluent's servers"),
+    (r"confluent\..*", "it is a configuration for Confluent's servers"),
 )  # fmt: skip
 
 _WITH_REASONS: Final = tuple((re.compile(pattern), reason) for pattern, reason in _REASONS)
@@ -80,7 +81,7 @@ def reason_without_effect(name: str, *, is_alone: bool, served: frozenset[str]) 
 
     Args:
         name: its name.
-        is_alone: whether the broker is standalone, outside any cluster.
+        is_alone: whether the broker is standalone, that is, outside any cluster.
         served: the names of the configurations that only brokers in a cluster support.
     """
     if is_alone and name in served:
@@ -92,4 +93,4 @@ def reason_without_effect(name: str, *, is_alone: bool, served: frozenset[str]) 
             return reason
     if name in BROKER_CONFIGS:
         return "this broker does not have this feature"
-    return f"it is not known here{did_you_mean(name, [*served, *BROKER_CONFIGS])}"
+    return f"the name is unknown{did_you_mean(name, [*served, *BROKER_CONFIGS])}"

@@ -197,16 +197,16 @@ class ClusterMember:
 
     def _take(self, request: ControlRequest, done: Done) -> None:
         if self._requests is None:
-            done(Closed("the broker stops"))
+            done(Closed("the broker is stopping"))
         else:
             self._requests.take(request, done)
 
     def _changed(self, delta: MetadataDelta) -> None:
-        """Apply a change of the image: drop the offsets of deleted topics, and take the configurations of new ones."""
+        """Apply a change to the image: drop deleted topics' offsets, and adopt the configurations of new topics."""
         now_ms = self._membership.services.clock()
         for before, after in delta.topics:
             if after is None and before is not None and self._groups is not None:
-                # The controller does not wait until a deleted topic's offsets are dropped.
+                # The controller does not wait for a deleted topic's offsets to be dropped.
                 self._groups.forget_topic(before.name, before.topic_id, nothing, now_ms)
                 if before.name not in delta.after.topics:
                     self._quotas.configure_topic(before.name, {})
@@ -224,7 +224,7 @@ class ClusterMember:
         self._membership.image.configure(topic, configs)
 
     def _take_rates(self) -> None:
-        """Take the throttled replication rates from the configurations of this broker or of all brokers."""
+        """Set the rates of throttled replication from the configurations of this broker or of all brokers."""
         of, kind = self._membership.configs.of, ConfigResourceType.BROKER
         self._quotas.configure_broker(of(kind, str(self._membership.broker_id)), of(kind, ""))
         self._fetchers.heed_quota()
@@ -239,7 +239,7 @@ class ClusterMember:
     # Time.
 
     def _check_in_sync(self, now_ms: int) -> None:
-        """Remove lagging replicas from the ISRs; runs at half of the maximum lag time."""
+        """Remove lagging replicas from the ISRs; runs at intervals of half the maximum lag time."""
         if self._replicas is not None:
             for _, replica in list(self._replicas.all()):
                 if isinstance(replica, ClusterReplica):

@@ -49,12 +49,12 @@ class ControlPlane(Protocol):
 
         Args:
             own: the coordinator on this broker.
-            size_of: returns the number of partitions of `__transaction_state`, 0 if it does not exist.
+            size_of: returns the number of partitions in `__transaction_state`, or 0 if that topic does not exist.
         """
         ...
 
     def begin(self, replicas: Replicas, groups: GroupCoordinator) -> Mapping[str, object]:
-        """Assign roles to the replicas from now on; existing listeners hear of metadata changes first.
+        """Assign roles to the replicas from now on; existing listeners are told of metadata changes first.
 
         Args:
             replicas: the broker's replicas; coordinators already listen to their roles.
@@ -66,7 +66,7 @@ class ControlPlane(Protocol):
         ...
 
     def end(self) -> None:
-        """Stop changing roles and copying logs: the logs are closed next."""
+        """Stop changing roles and copying logs, since the logs are closed next."""
         ...
 
     def abandon(self) -> None:

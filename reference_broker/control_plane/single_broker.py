@@ -29,7 +29,7 @@ class SingleBroker:
     Args:
         store: keeps the topics.
         options: broker options, which dynamic configurations change.
-        listeners: the advertised address of each listener, by the listener's name.
+        listeners: the advertised address of each listener, keyed by listener name.
         served: the APIs of the broker.
     """
 

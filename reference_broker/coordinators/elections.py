@@ -1,10 +1,10 @@
-"""Elections of coordinators: the broker that leads a partition of a coordinator's topic coordinates its keys.
+"""Coordinator elections: the broker that leads a partition of a coordinator's topic coordinates the partition's keys.
 
     Replicas ──role──▶ Elections ──elected, resigned──▶ GroupCoordinator, TransactionCoordinator
 
 A coordinator is elected when the replica begins to lead. When the replica stops leading, its coordinator resigns before
-operations that wait for the log are failed, so it does not mistake the end of the role for a failure of the log. A log
-that does fail ends its coordinator without an election.
+operations that wait for the log get an error, so the end of the role is not mistaken for a failure of the log. If a log
+does fail, its coordinator ends without an election.
 
 Source: `RequestHandlerHelper.onLeadershipChange`, `BrokerMetadataPublisher.updateCoordinator` in Apache Kafka.
 """
@@ -43,7 +43,7 @@ class Electable(Protocol):
 
 
 class Elections:
-    """The elections of the coordinators of one broker.
+    """The elections of a broker's coordinators.
 
     Args:
         coordinators: the coordinators, each with its own topic.
@@ -55,7 +55,7 @@ class Elections:
         self._clock = clock
 
     def changed(self, partition: Partition, replica: Replica, before: Role) -> None:
-        """Handle a change of a replica's role; see `RoleListener`."""
+        """Handle a change in a replica's role; see `RoleListener`."""
         topic, number = partition
         coordinator = self._coordinators.get(topic)
         if coordinator is None:

@@ -1,9 +1,9 @@
 """Loading a shard from its log, in slices of a few milliseconds, so that other requests are not held up for long.
 
-First the log is read, keeping only the last record of each key, in order, as compaction would; then the kept records
+First the log is read, keeping only the last record for each key, in order, as compaction would; then the kept records
 are replayed. So ten million commits for a few partitions are not all decoded, and a rarely compacted log loads as fast
-as it can be read. Records of a transaction keep the position where they were written, but only count once a marker
-commits them; records of open transactions are replayed as pending.
+as it can be read. Records in a transaction keep the position at which they were written, but take effect only once a
+marker commits them; records in open transactions are replayed as pending.
 
 Source: `CoordinatorLoaderImpl` in Apache Kafka.
 """
@@ -22,15 +22,16 @@ from kafkawire.sdk.records.latest import LatestRecords, Stored
 
 __all__ = ["Loading"]
 
-#: Bytes to read at once: 2 MiB are about 35,000 commits, which take the extension 2 ms; 128 KiB take pure Python 5 ms.
+#: Bytes to read at once: 2 MiB are about 35,000 commits, which take 2 ms with the extension; 128 KiB take 5 ms in pure
+#: Python.
 _SLICE_BYTES = (128 if engines.native is None else 2048) * 1024
 
-#: Records to replay at once, or to read one by one: about 5 ms.
+#: Records to replay, or to read individually, at once: about 5 ms.
 _SLICE_RECORDS = 1_000
 
 
 class Loading:
-    """The load of one shard.
+    """The loading of one shard.
 
     Args:
         log: the log, read up to its current end.
@@ -45,7 +46,7 @@ class Loading:
         self._shard = shard
         self._position = log.start_offset
         self._latest = LatestRecords()
-        #: Records of open transactions, by producer id.
+        #: Records in open transactions, keyed by producer id.
         self._pending: dict[int, dict[bytes, Stored]] = {}
         #: For each key, the producers whose open transactions have written it.
         self._writers: dict[bytes, set[int]] = {}
@@ -56,7 +57,7 @@ class Loading:
         """Run one slice.
 
         Raises:
-            BrokerError, DecodeError: the log cannot be read, or holds a damaged record.
+            BrokerError, DecodeError: the log cannot be read, or contains a damaged record.
         """
         if self._position < self._log.next_offset:
             self._read()
@@ -79,12 +80,13 @@ class Loading:
                 try:
                     batch = next(walk(data[at:]))
                 except PartialBatch:
-                    return  # the next read begins with the truncated batch
+                    return  # the next read begins at the truncated batch
                 taken += self._take(batch)
                 self._position = batch.next_offset
                 at += batch.size_in_bytes
             if self._position > self._log.next_offset:
-                # Records appended later would be skipped, and the records of this batch would count forever.
+                # Otherwise, records appended later would be skipped, and the records in this batch would stay in effect
+                # forever.
                 end_offset = self._log.next_offset
                 raise DecodeError(
                     "base_offset", at, f"a batch ends before offset {self._position}, but the log ends at {end_offset}"
@@ -109,7 +111,7 @@ class Loading:
                 if value is None:
                     self._forget((key,))
             else:
-                # Order matters: the last written record must be replayed last.
+                # Order matters: the record that was written last must be replayed last.
                 pending.pop(key, None)
                 pending[key] = offset, value
                 self._writers.setdefault(key, set()).add(batch.producer_id)
@@ -129,7 +131,7 @@ class Loading:
                 self._latest.put(key, *stored)
 
     def _forget(self, keys: Iterable[bytes]) -> None:
-        """Drop the records of open transactions for deleted keys."""
+        """Drop deleted keys' records in open transactions."""
         for key in keys:
             for producer_id in self._writers.pop(key, ()):
                 del self._pending[producer_id][key]
@@ -141,7 +143,7 @@ class Loading:
             del self._writers[key]
 
     def _later_than(self, key: bytes, stored: Stored) -> Stored | None:
-        """Return the current record of a key if it is later than `stored`."""
+        """Return the current record for a key if it is later than `stored`."""
         latest = self._latest.get(key)
         return latest if latest is not None and latest[0] > stored[0] else None
 

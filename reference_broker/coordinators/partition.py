@@ -1,8 +1,8 @@
-"""A partition of a coordinator: its shard, its log, and the operations that wait for either.
+"""A coordinator's partition: its shard, its log, and the operations that wait for either.
 
-While the partition loads, operations are refused; while an append is unfinished, they wait their turn, so that the
+While the partition is loading, operations are refused; while an append is unfinished, they wait their turn, so the
 shard always matches its log. Replies wait for the high watermark, in order. Both waits are limited; an append that is
-still under way at the timeout counts if it reaches the log. If the log fails, the shard cannot replay a record, or the
+unfinished at the timeout takes effect if it reaches the log. If the log fails, the shard cannot replay a record, or the
 partition is unloaded, all waiting operations are answered.
 
 Source: `CoordinatorRuntime.CoordinatorContext` in Apache Kafka.
@@ -44,35 +44,35 @@ R = TypeVar("R")
 #: How long a request waits for its turn, its append and the high watermark: Kafka's `offsets.commit.timeout.ms`.
 COMMIT_TIMEOUT_MS = 5_000
 
-#: Maximum number of operations that wait for an unfinished append. A connection has one request in progress, so only an
-#: overloaded broker reaches this limit.
+#: Maximum number of operations waiting for an unfinished append. Each connection has one request in progress, so only
+#: an overloaded broker reaches this limit.
 _QUEUE_MAX = 10_000
 
-#: Pauses before a load continues after a read error: a disk error may be temporary, and the coordinator is needed as
-#: long as the broker runs.
+#: Pauses before loading continues after a read error: a disk error may be temporary, and the coordinator is needed as
+#: long as the broker is running.
 _LOAD_AGAIN_MS = (100, 500, 1_000, 5_000, 5_000)
 
 #: Pause while an index is rebuilt.
 _PREPARING_MS = 20
 
-#: Higher than any offset: a callback waiting for it is only called if the log fails.
+#: Higher than any offset: a callback waiting for it is called only if the log fails.
 _NEVER_REACHED = 2**63
 
 _log = logging.getLogger("kafkawire.broker")
 
 
 class PartitionState(Enum):
-    """The loading state of a partition; it decides whether operations run."""
+    """The loading state of a partition, which determines whether operations run."""
 
     #: The log is being read; operations are refused.
     LOADING = auto()
     #: Operations run, each after the previous append has an outcome.
     ACTIVE = auto()
-    #: Operations are refused: another broker may serve the partition.
+    #: Operations are refused, since another broker may be serving the partition.
     CLOSED = auto()
 
 
-#: A partition is never reopened: when it is served again, a new object is loaded.
+#: The transitions of a partition. It is never reopened: when it is served again, a new object is loaded.
 PARTITION_EDGES: Final = Edges(
     "a coordinator's partition",
     (PartitionState.LOADING,),
@@ -95,9 +95,9 @@ class _Queued(NamedTuple):
         operation: see `submit`.
         done: see `submit`.
         now_ms: when it was submitted.
-        jumped_ms: the total of clock jumps before then (see `Timers`).
-        is_request: whether a client waits for the reply, for a limited time; operations of the shard's timers wait
-            without a limit.
+        jumped_ms: the sum of all clock jumps before then (see `Timers`).
+        is_request: whether a client is waiting for the reply, for a limited time; operations from the shard's timers
+            wait without a limit.
     """
 
     operation: Operation[Any, Any]
@@ -108,7 +108,7 @@ class _Queued(NamedTuple):
 
 
 class _Pending(NamedTuple):
-    """An operation that has run; its reply is sent at `offset`. For the other fields see `_Queued`."""
+    """An operation that has run; its reply is sent once `offset` is committed. For the other fields, see `_Queued`."""
 
     offset: int
     result: Result[Any]
@@ -145,7 +145,7 @@ class _ShardTimer(Timer):
 
 
 class CoordinatorPartition(Generic[S]):
-    """A partition that is being loaded or is served.
+    """A partition that is being loaded or served.
 
     Args:
         name: for log lines.
@@ -156,7 +156,7 @@ class CoordinatorPartition(Generic[S]):
     Attributes:
         state: see `PartitionState`.
         shard: the state machine.
-        is_appending: whether an append has no outcome yet, even after `close`.
+        is_appending: whether an append is still without an outcome, even after `close`.
     """
 
     def __init__(self, name: str, log: CoordinatorLog, timers: Timers, new_shard: Callable[[ShardTimers], S]) -> None:
@@ -184,14 +184,14 @@ class CoordinatorPartition(Generic[S]):
     # Loading and unloading.
 
     def load(self, now_ms: int) -> None:
-        """Begin to load; an empty partition is served immediately, and a partition with a failed log never."""
+        """Begin to load; an empty partition is served immediately, and one with a failed log is never served."""
         self._loading = Loading(self._log, self.shard)
         self._log.when_reached(_NEVER_REACHED, self._reached)
         if self._loading is not None and self._loading.is_done:
             self.load_slice(now_ms)
 
     def load_slice(self, now_ms: int) -> int:
-        """Continue a load for a few milliseconds; return the pause before the next slice, if it is unfinished."""
+        """Continue loading for a few milliseconds; if it is unfinished, return the pause before the next slice."""
         if self.state is not PartitionState.LOADING or self._loading is None:
             return 0
         try:
@@ -318,7 +318,7 @@ class CoordinatorPartition(Generic[S]):
             self._log.append_marker(result.marker, now_ms, appended)
             return
         records = []
-        # The limit does not apply to timers and deletions, which would otherwise never complete.
+        # The limit does not apply to timers and deletions, which otherwise might never complete.
         is_limited = is_request and any(record.value is not None for record in result.records)
         limit = room = self._log.max_batch_bytes
         for record in result.records:
@@ -326,7 +326,7 @@ class CoordinatorPartition(Generic[S]):
             records.append((key, value))
             room -= len(key) + len(value or b"")
             if is_limited and room < 0:
-                reason = f"the records of a request take more than {limit} bytes, the limit of {self._name}"
+                reason = f"the records in a request take more than {limit} bytes, the limit for {self._name}"
                 appended(BrokerError(ErrorCode.MESSAGE_TOO_LARGE, reason))
                 return
         self._log.append(records, now_ms, appended, result.transaction)
@@ -346,7 +346,8 @@ class CoordinatorPartition(Generic[S]):
             self._finish(pending, coordinator_error(outcome))
         else:
             self._last_written = outcome
-            # Operations that the shard submits during replay wait, so that replies leave in the order of their records.
+            # Operations that the shard submits during replay wait, so that replies are sent in the order of their
+            # records.
             was_draining, self._is_draining = self._is_draining, True
             try:
                 self._timers.as_of(pending.jumped_ms, self._take_over, pending._replace(offset=outcome))
@@ -358,8 +359,8 @@ class CoordinatorPartition(Generic[S]):
         try:
             self._replay(pending.result, pending.offset - 1)
         except Exception:
-            # A defect: the shard no longer matches its log, and must not answer from its state. It is not loaded again
-            # before the broker restarts: the log would trigger the same defect.
+            # This is a defect: the shard no longer matches its log, and must not answer from its state. It is not
+            # loaded again until the broker restarts, since the log would trigger the same defect.
             why = "%s is unloaded because it could not replay a record"
             self._lines.exception("replay", pending.now_ms, why, self._name)
             self._waiting.append(pending)
@@ -395,7 +396,7 @@ class CoordinatorPartition(Generic[S]):
             self._finish(self._waiting.popleft(), None)
 
     def _limit_wait(self) -> None:
-        """Set the timer for the request that has waited longest, if any; later requests have more time."""
+        """Set the timer for the request that has waited longest, if any; later requests have more time left."""
         first: _Queued | _Pending | None = self._waiting[0] if self._waiting else self._appending
         if first is None:
             first = next((entry for entry in self._queue if entry.is_request), None)
@@ -412,7 +413,9 @@ class CoordinatorPartition(Generic[S]):
         return entry.now_ms + COMMIT_TIMEOUT_MS - entry.jumped_ms <= now_ms - self.jumped_ms
 
     def _expire(self, now_ms: int) -> None:
-        error = BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"not committed within {COMMIT_TIMEOUT_MS} ms")
+        error = BrokerError(
+            ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the records were not committed within {COMMIT_TIMEOUT_MS} ms"
+        )
         while self._waiting and self._is_late(self._waiting[0], now_ms):
             self._finish(self._waiting.popleft(), error)
         if self._appending is not None and self._is_late(self._appending, now_ms):
@@ -443,7 +446,7 @@ class CoordinatorPartition(Generic[S]):
         self._answer(pending, reply)
 
     def _answer(self, entry: _Queued | _Pending, reply: object) -> None:
-        """Send a reply; if the callback fails, it is called again with an error, and other replies are not held up."""
+        """Send a reply; if the callback fails, call it again with an error, without holding up other replies."""
         try:
             entry.done(reply)
         except Exception as defect:
@@ -458,7 +461,7 @@ class CoordinatorPartition(Generic[S]):
         return self._timers.jumped_ms
 
     def at(self, deadline_ms: int, action: Callable[[int], None]) -> Timer:
-        """Set a timer of the shard; see `ShardTimers`."""
+        """Set a timer for the shard; see `ShardTimers`."""
         return self._timer(self._timers.at, deadline_ms, action)
 
     def in_turn(self, now_ms: int, action: Callable[[int], None]) -> Timer:
@@ -469,7 +472,7 @@ class CoordinatorPartition(Generic[S]):
         def due(now_ms: int) -> None:
             self._alarms.discard(timer)
             if self.state is not PartitionState.CLOSED:
-                # Unlike requests, timers are not limited: without them a group would wait forever.
+                # Unlike requests, timers are not limited in number: a group whose timer is lost would wait forever.
                 fire = _Queued(lambda shard: shard.fire(timer.fire, now_ms), ignore, now_ms, self.jumped_ms, False)
                 self._queue.append(fire)
                 self._drain()
@@ -480,4 +483,4 @@ class CoordinatorPartition(Generic[S]):
 
 
 def ignore(_: object) -> None:
-    """Ignore an outcome that nothing waits for."""
+    """Ignore an outcome for which nothing is waiting."""

@@ -15,14 +15,14 @@ from kafkawire.sdk.protocol.schema import Message
 
 __all__ = ["RecordTypes", "decode", "encode", "types_by_key"]
 
-#: The key class and the value class by record type.
+#: The key class and the value class for each record type.
 RecordTypes = Mapping[int, tuple[type[Message], type[Message]]]
 
 _PREFIX = struct.Struct(">h")
 
 
 def types_by_key(*types: tuple[type[Message], type[Message]]) -> RecordTypes:
-    """Return key and value classes by record type."""
+    """Return the given key and value classes, keyed by record type."""
     return {key.SCHEMA.key or 0: (key, value) for key, value in types}
 
 
@@ -38,15 +38,15 @@ def encode(record: CoordinatorRecord) -> KeyValue:
 def decode(
     types: RecordTypes, key: bytes, value: bytes | None, *, unread: Container[int] = ()
 ) -> CoordinatorRecord | None:
-    """Decode a record; None if its type is not in `types`.
+    """Decode a record; return None if its type is not in `types`.
 
     Args:
-        types: key and value classes by record type.
+        types: key and value classes, keyed by record type.
         key, value: the encoded key and value.
-        unread: types whose values hardly matter; if such a value cannot be decoded, defaults replace it.
+        unread: types whose values hardly matter; if such a value cannot be decoded, defaults are used instead.
 
     Raises:
-        DecodeError: key or value is damaged, or of an unknown version.
+        DecodeError: the key or value is damaged, or has an unknown version.
     """
     kind = _prefix(key, "key")
     if kind not in types:
@@ -72,6 +72,6 @@ def decode(
 
 def _prefix(data: bytes, part: str) -> int:
     if len(data) < _PREFIX.size:
-        raise DecodeError(part, 0, f"there are {len(data)} bytes, but at least {_PREFIX.size} are needed")
+        raise DecodeError(part, 0, f"only {len(data)} bytes, but at least {_PREFIX.size} are needed")
     (prefix,) = _PREFIX.unpack_from(data)
     return int(prefix)

@@ -1,6 +1,6 @@
 """The partitions of a coordinator's topic that this broker leads.
 
-The coordinator is elected for a partition, loads and serves it, and resigns from it when another broker leads it.
+The coordinator is elected for a partition, loads and serves it, and resigns when another broker leads it.
 
 Source: `CoordinatorRuntime` in Apache Kafka.
 """
@@ -44,9 +44,9 @@ class CoordinatorRuntime(Generic[S]):
         self._size_of = size_of
         self._size = 0
         self._partitions: dict[int, CoordinatorPartition[S]] = {}
-        #: The epoch of the latest election or resignation of each partition.
+        #: The epoch of the latest election or resignation for each partition.
         self._epochs: dict[int, int] = {}
-        #: Partitions waiting to load one after another: fifty slices at once would hold up every request.
+        #: Partitions waiting to be loaded, one at a time: fifty slices at once would hold up every request.
         self._loading: deque[CoordinatorPartition[S]] = deque()
         #: Partitions unloaded during an append.
         self._unloaded: dict[int, CoordinatorPartition[S]] = {}
@@ -57,16 +57,16 @@ class CoordinatorRuntime(Generic[S]):
     def size(self) -> int:
         """The number of partitions of the topic; 0 if it does not exist.
 
-        It stays the same while this broker is elected for any partition, so that no key moves to another one.
+        It stays the same while this broker is elected for any partition, so that no key moves to another partition.
         """
         return (self._size if self._partitions else 0) or self._size_of()
 
     def partition_of(self, key: str) -> int:
-        """Return the number of the partition that a key belongs to; the topic must exist."""
+        """Return the number of the partition to which a key belongs; the topic must exist."""
         return partition_of(key, self.size)
 
     def submit(self, key: str, operation: Operation[S, R], done: Done[R], now_ms: int) -> None:
-        """Run an operation on the partition that a key belongs to; see `submit_to`."""
+        """Run an operation on the partition to which a key belongs; see `submit_to`."""
         if self.size:
             self.submit_to(self.partition_of(key), operation, done, now_ms)
         else:
@@ -79,20 +79,20 @@ class CoordinatorRuntime(Generic[S]):
     # Elections.
 
     def elected(self, number: int, log: CoordinatorLog, leader_epoch: int, now_ms: int) -> bool:
-        """Serve a partition: its log is replayed in slices, after the logs of earlier partitions.
+        """Serve a partition: replay its log in slices, after the logs of earlier partitions.
 
-        The load first waits for an append that was under way when the partition was last unloaded. A partition that is
-        already being served continues in the new epoch: no other broker has written to its log.
+        Loading first waits for any append that was unfinished when the partition was last unloaded. A partition that is
+        already being served continues in the new epoch, since no other broker has written to its log.
 
         Args:
-            number: number of the partition, which this broker leads.
+            number: the number of the partition, which this broker leads.
             log: its log.
-            leader_epoch: the epoch in which it leads; the call has no effect if this broker has already been elected or
+            leader_epoch: the epoch in which this broker leads; the call has no effect if it has already been elected or
                 has resigned in this epoch or a later one.
             now_ms: the current time.
 
         Returns:
-            Whether the partition is loaded now.
+            Whether the partition now has to be loaded.
 
         Source: `CoordinatorRuntime.scheduleLoadOperation`.
         """
@@ -113,8 +113,8 @@ class CoordinatorRuntime(Generic[S]):
         Args:
             number: number of the partition.
             epoch: the epoch in which another broker leads it, or in which this broker has stopped; the call has no
-                effect if this broker has been elected in a later epoch. None if the partition is deleted: the epochs of
-                a new partition with this number begin at 0 again.
+                effect if this broker has been elected in a later epoch. None if the partition is deleted, since the
+                epochs of a new partition with this number begin at 0 again.
 
         Returns:
             Whether the resignation takes effect.
@@ -158,7 +158,7 @@ class CoordinatorRuntime(Generic[S]):
         self._go_on(partition, now_ms)
 
     def _go_on(self, partition: CoordinatorPartition[S], now_ms: int) -> None:
-        """Continue the load of a partition, once earlier ones are loaded."""
+        """Continue loading a partition, once earlier ones have been loaded."""
         if partition.state is PartitionState.LOADING:
             self._loading.append(partition)
             if len(self._loading) == 1:
@@ -197,7 +197,7 @@ class CoordinatorRuntime(Generic[S]):
         Args:
             number: number of the partition.
             operation: an operation on its shard.
-            done: called once with the reply, after its records are committed, or with the error.
+            done: called once: with the reply, after its records have been committed, or with an error.
             now_ms: the current time.
         """
         partition = self._partitions.get(number)

@@ -1,7 +1,7 @@
-"""Interfaces of the runtime: a coordinator's state machine (the shard), and its log.
+"""The runtime's interfaces: a coordinator's state machine (the shard), and its log.
 
 A shard is the state of one partition of `__consumer_offsets` or `__transaction_state`. An operation on it returns a
-`Result`: records to append and the reply, which is sent once the high watermark has passed the records. Replaying the
+`Result`: records to append, and a reply that is sent once the high watermark has passed the records. Replaying the
 records restores the state.
 
 Source: `CoordinatorShard`, `CoordinatorResult`, `CoordinatorPlayback`, `PartitionWriter` in Apache Kafka.
@@ -41,7 +41,7 @@ Done = Callable[[R | BrokerError], None]
 #: The stored key and value of a record; a tombstone has the value None.
 KeyValue = tuple[bytes, bytes | None]
 
-#: Coordinator errors that clients get in place of the log's errors, which clients do not know.
+#: The coordinator errors that clients get in place of the log's errors, which clients would not expect.
 _AS_COORDINATOR = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -55,10 +55,10 @@ _AS_COORDINATOR = {
 
 
 class CoordinatorRecord(NamedTuple):
-    """A record of a coordinator.
+    """A coordinator's record.
 
     Attributes:
-        key: its class determines the record type.
+        key: the record's key, whose class determines the record type.
         value: None for a tombstone.
         value_version: the version of the encoded value.
         is_held: whether the shard already reflects the record, or applies it in `Result.committed`; any other record is
@@ -72,12 +72,12 @@ class CoordinatorRecord(NamedTuple):
 
 
 class InTransaction(NamedTuple):
-    """The transaction that records belong to: they count once a marker commits them.
+    """The transaction to which records belong; they take effect once a marker commits them.
 
     Attributes:
         producer_id: id of the producer.
         epoch: epoch of the producer.
-        verification: permits it to begin a transaction in this log (see `Producers.begin_verification`).
+        verification: permits the producer to begin a transaction in this log (see `Producers.begin_verification`).
     """
 
     producer_id: int
@@ -101,11 +101,11 @@ class Result(NamedTuple, Generic[R]):
     """The result of an operation on a shard.
 
     Attributes:
-        reply: sent once the records, and all before them, are below the high watermark.
-        records: appended in one batch, all or none.
+        reply: sent once the records, and all records before them, are below the high watermark.
+        records: appended in one batch: either all of them or none.
         committed: called with None when the reply can be sent, or with the error that prevents it; if it raises a
             `BrokerError`, that becomes the reply.
-        transaction: the transaction that the records belong to, if any.
+        transaction: the transaction to which the records belong, if any.
         marker: appended instead of records.
     """
 
@@ -130,7 +130,7 @@ class Shard(Protocol):
     """The state of one partition; it is never called while one of its appends is unfinished."""
 
     def decode(self, key: bytes, value: bytes | None) -> CoordinatorRecord | None:
-        """Decode a record; None for an unknown type.
+        """Decode a record; return None for an unknown type.
 
         Raises:
             DecodeError: the record is damaged.
@@ -142,7 +142,7 @@ class Shard(Protocol):
         Args:
             record: the record.
             offset: its offset, or the end of its batch.
-            producer_id: the producer of the open transaction that it belongs to, or `NO_PRODUCER_ID`.
+            producer_id: the producer of the open transaction to which the record belongs, or `NO_PRODUCER_ID`.
         """
 
     def end_transaction(self, producer_id: int, is_commit: bool) -> None:
@@ -160,7 +160,7 @@ class Shard(Protocol):
 
 
 class ShardTimers(Protocol):
-    """The timers of a shard: an action runs as an operation on the shard, if it is still being served."""
+    """The timers of a shard: an action runs as an operation on the shard, if the shard is still being served."""
 
     @property
     def jumped_ms(self) -> int:
@@ -215,7 +215,7 @@ class CoordinatorLog(Protocol):
         """Call back once when the high watermark has reached an offset, or with the error that prevents it."""
 
     def read(self, offset: int, max_bytes: int) -> Buffer:
-        """Return the batches from an offset on, at least one if there are any; the last one may be truncated.
+        """Return the batches starting at an offset, at least one if there are any; the last one may be truncated.
 
         Raises:
             BrokerError: the batches cannot be read.
@@ -224,6 +224,6 @@ class CoordinatorLog(Protocol):
 
 
 def coordinator_error(error: BrokerError) -> BrokerError:
-    """Return the error that clients get for an error of the log."""
+    """Return the error that clients get for an error from the log."""
     code = _AS_COORDINATOR.get(error.code)
     return error if code is None else BrokerError(code, error.detail)

@@ -76,7 +76,7 @@ class TopicLog:
             self._replica.append_marker(*marker, now_ms, partial(_appended, done))
 
     def _is_writable(self, refuse: Callable[[BrokerError], None]) -> bool:
-        """Return whether this broker leads, and enough replicas are in sync; call `refuse` if not."""
+        """Return whether this broker leads and enough replicas are in sync; if not, call `refuse`."""
         try:
             self._replica.check_acks(Acks.ALL)
         except BrokerError as error:

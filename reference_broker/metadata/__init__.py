@@ -1,1 +1,1 @@
-"""The topics and configurations of a cluster, and their changes."""
+"""The topics and configurations of a cluster, and changes to them."""

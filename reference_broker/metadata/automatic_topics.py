@@ -1,6 +1,6 @@
-"""Automatic creation of missing topics that clients ask about. It runs in the background: responses do not wait for it.
+"""Automatic creation of missing topics that clients ask about, in the background: responses do not wait for it.
 
-Failures are logged, since the client only learns that the topic is unknown.
+Failures are logged, since the client learns only that the topic is unknown.
 
 Source: `AutoTopicCreationManager` in Apache Kafka.
 """
@@ -25,7 +25,7 @@ __all__ = ["create_automatically"]
 def create_automatically(
     topics: TopicController, options: BrokerOptions, names: Sequence[str], lines: LogLimit, now_ms: int
 ) -> Work[None]:
-    """Start creating topics with the broker's defaults: all of them, or none if there are too many.
+    """Start creating topics with the broker's defaults; create none of them if there are too many.
 
     Args:
         topics: creates the topics.
@@ -39,7 +39,7 @@ def create_automatically(
         partitions += plan_topic(name, options).partitions
         yield
     if partitions > PARTITIONS_MAX:
-        text = "not creating %d topics with %d partitions: one request can create at most %d"
+        text = "not creating %d topics with %d partitions: the limit for one request is %d"
         lines.warning(create_automatically, now_ms, text, len(names), partitions, PARTITIONS_MAX)
         return
     for name in names:
@@ -47,11 +47,11 @@ def create_automatically(
             topics.check_name(name)
             topics.create_by_default(name, _ignore)
         except BrokerError as error:
-            if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:  # otherwise the topic's creation has already begun
+            if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:  # otherwise, its creation has already begun
                 subject = create_automatically, error.code
                 lines.warning(subject, now_ms, "could not create the topic %s: %s", name, error)
         yield
 
 
 def _ignore(made: TopicImage | BrokerError) -> None:
-    """Ignore the result: the image has the topic, or the log says why it does not."""
+    """Ignore the result: either the image now contains the topic, or the log says why it does not."""

@@ -2,9 +2,9 @@
 
     controller ──UpdateMetadata──▶ ClusterMetadata ──topics, brokers──▶ MetadataCache
 
-A request names the controller, all live brokers, and only the partitions that have changed. The image is only used to
+A request names the controller, all live brokers, and only those partitions that have changed. The image serves only to
 answer clients: LeaderAndIsr and StopReplica decide what this broker leads. Since a controller may be faulty, entries
-that cannot be right are ignored and logged.
+that cannot be right are logged and ignored.
 
 Source: `ZkMetadataCache.updateMetadata`, `UpdateMetadataRequest` in Apache Kafka 3.9.
 """
@@ -40,14 +40,14 @@ __all__ = ["GAPS_MAX", "ClusterMetadata"]
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: Maximum number of gaps (`UNKNOWN_PARTITION`) in all topics together, which take 8 MB: a partition number can be as
-#: high as 2^31.
+#: Maximum total number of gaps (`UNKNOWN_PARTITION`) in all topics, which take 8 MB. Without a limit, a single
+#: partition number could cause up to 2^31 gaps.
 GAPS_MAX: Final = 1_000_000
 
 State = UpdateMetadataRequest.UpdateMetadataPartitionState
 
-#: Security protocols in order of their ids. Before version 3, endpoints have no listener name, so the name of the
-#: security protocol is used.
+#: Security protocols, in the order of their ids. Before version 3, endpoints have no listener name, so the name of the
+#: security protocol is used instead.
 _SECURITY_PROTOCOLS: Final = BROKER_CONFIGS["security.inter.broker.protocol"].one_of
 
 
@@ -57,7 +57,7 @@ class ClusterMetadata:
     Args:
         cluster_id: the cluster's id, in Kafka's text form.
         broker_id: the id of this broker.
-        configs: returns the configurations of a topic, as far as they have been read; see `new_topics`.
+        configs: returns those configurations of a topic that have been read; see `new_topics`.
 
     Attributes:
         metadata: the image. Before the first request, it has no brokers and no topics.
@@ -71,7 +71,7 @@ class ClusterMetadata:
         self._gaps = 0
 
     def new_topics(self, request: UpdateMetadataRequest) -> Work[list[str]]:
-        """Return the names of topics that a request adds to the image; yield after each topic of the request.
+        """Return the names of topics that a request adds to the image; yield after each topic in the request.
 
         The configurations of these topics must be read before `apply`.
         """
@@ -84,7 +84,7 @@ class ClusterMetadata:
         return list(names)
 
     def apply(self, request: UpdateMetadataRequest) -> Work[None]:
-        """Apply a request as one change of the image, made at its end; yield after each partition, topic and broker.
+        """Apply a request as one change to the image, made at the end; yield after each partition, topic and broker.
 
         Requests must be applied one at a time, and their epochs must have been checked.
         """
@@ -92,12 +92,12 @@ class ClusterMetadata:
         yield from update.take_topics(request)
         brokers = yield from update.take_brokers(request)
         if update.refused:
-            text = "UpdateMetadata from controller %d: ignoring %d entries, the first: %s"
+            text = "UpdateMetadata from controller %d: ignoring %d entries; the first is %s"
             _log.warning(text, request.controller_id, update.refused, update.first_refusal)
         self._publish(request, update, brokers)
 
     def configure(self, name: str, configs: Mapping[str, str]) -> None:
-        """Change the configurations of a topic if it is in the image."""
+        """Change the configurations of a topic, if the topic is in the image."""
         topic = self.metadata.newest.topics.get(name)
         if topic is not None and topic.configs != configs:
             self.metadata.publish([topic._replace(configs=configs)])
@@ -128,7 +128,7 @@ class ClusterMetadata:
             self._compare_listeners(brokers)
 
     def _compare_listeners(self, brokers: Mapping[int, BrokerRegistration]) -> None:
-        """Log an error if other brokers have different listeners: clients of this broker cannot reach them."""
+        """Log an error if other brokers have different listeners, since this broker's clients cannot reach those."""
         own = brokers.get(self._broker_id)
         if own is not None:
             others = [each.broker_id for each in brokers.values() if each.listeners.keys() != own.listeners.keys()]
@@ -138,14 +138,14 @@ class ClusterMetadata:
 
 
 class _Draft:
-    """A topic while a request is being applied.
+    """The state of a topic while a request is being applied.
 
     Args:
         known: the topic's image before the request, or None if it is new.
 
     Attributes:
         topic_id: zeros if unknown.
-        partitions: by number.
+        partitions: the partitions, keyed by number.
     """
 
     __slots__ = ("partitions", "topic_id")
@@ -156,7 +156,7 @@ class _Draft:
 
 
 class _Update:
-    """The changes of one request. Each topic is copied once, no matter how often the request names it.
+    """The changes made by one request. Each topic is copied once, however often the request names it.
 
     Args:
         topics: the topics before the request.
@@ -171,7 +171,7 @@ class _Update:
 
     def __init__(self, topics: Mapping[str, TopicImage], gaps: int) -> None:
         self._topics = topics
-        #: Most partitions of a cluster look like some other partition, so equal ones share an image.
+        #: Most partitions in a cluster are equal to some other partition, so equal ones share an image.
         self._shared: dict[PartitionImage, PartitionImage] = {}
         self.drafts: dict[str, _Draft] = {}
         self.gaps = gaps
@@ -194,10 +194,10 @@ class _Update:
             yield
 
     def take_brokers(self, request: UpdateMetadataRequest) -> Work[dict[int, BrokerRegistration]]:
-        """Return the live brokers; as in Kafka, if several have the same id, the last one wins."""
+        """Return the live brokers; as in Kafka, the last of several with the same id wins."""
         brokers: dict[int, BrokerRegistration] = {}
         for broker in request.live_brokers:
-            if broker.id < 0:  # -1 as a leader means that there is none
+            if broker.id < 0:  # as a leader id, -1 means that there is no leader
                 self._refuse(f"broker {broker.id}")
             else:
                 brokers[broker.id] = BrokerRegistration(broker.id, self._listeners(broker), broker.rack or None)
@@ -213,7 +213,7 @@ class _Update:
         return tuple(partitions)
 
     def _identify(self, draft: _Draft, topic_id: bytes | None) -> None:
-        """Set the id of a topic; if the id differs, it belongs to another topic, which has none of these partitions."""
+        """Set the id of a topic; a different id belongs to a different topic, which has none of these partitions."""
         if topic_id is None:
             return
         if _are_different(draft.topic_id, topic_id):
@@ -268,7 +268,7 @@ class _Update:
 
 
 def _topics_of(request: UpdateMetadataRequest) -> Iterator[tuple[str, bytes | None, Sequence[State]]]:
-    """Yield the topics of a request: name, id (None if the version has no ids), and partitions; a topic may repeat.
+    """Yield the topics in a request: name, id (None if the version has no ids), and partitions; a topic may recur.
 
     Versions before 5 list partitions without grouping them by topic.
     """
@@ -283,5 +283,5 @@ def _is_deletion(state: State) -> bool:
 
 
 def _are_different(known: bytes, topic_id: bytes | None) -> bool:
-    """Return whether two ids belong to different topics; a topic may get its id late, or lose it."""
+    """Return whether two ids belong to different topics; a topic may be given its id later, or lose it."""
     return topic_id is not None and known != topic_id and ZERO_UUID not in (known, topic_id)

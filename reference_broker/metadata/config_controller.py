@@ -1,4 +1,4 @@
-"""The controller of configurations, as `topic_controller.py` is for topics.
+"""The controller for configurations, the counterpart of `topic_controller.py` for topics.
 
     request ──▶ ConfigController ──topic──▶ TopicController
                       └──broker, group, client metrics──▶ ConfigStore
@@ -27,7 +27,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["ConfigController"]
 
-#: The configurations whose values Kafka treats as lists.
+#: The configurations whose values Kafka treats as lists, for each type of resource.
 _LISTS: Mapping[int, frozenset[str]] = {
     ConfigResourceType.TOPIC: frozenset(key.name for key in TOPIC_CONFIGS.values() if key.type == ConfigType.LIST),
     ConfigResourceType.BROKER: frozenset(key.name for key in BROKER_CONFIGS.values() if key.type == ConfigType.LIST),
@@ -37,7 +37,7 @@ _LISTS: Mapping[int, frozenset[str]] = {
 
 
 class ConfigController:
-    """Checks and applies changes of configurations.
+    """Checks and applies changes to configurations.
 
     Args:
         options: the broker's current options.
@@ -67,14 +67,14 @@ class ConfigController:
     def operate(
         self, kind: int, name: str, operations: Sequence[Operation], done: ConfigDone, *, validate_only: bool = False
     ) -> None:
-        """Change single configurations of a resource.
+        """Change individual configurations of a resource.
 
         Args:
-            kind: type of the resource (see `ConfigResourceType`).
-            name: name of the resource.
+            kind: the type of the resource (see `ConfigResourceType`).
+            name: the name of the resource.
             operations: the operations to perform.
             done: see `ConfigDone`; it may be called immediately.
-            validate_only: whether to change nothing.
+            validate_only: whether to check the change without making it.
 
         Raises:
             BrokerError: the change is refused.
@@ -104,7 +104,7 @@ class ConfigController:
         *,
         validate_only: bool = False,
     ) -> None:
-        """Replace all configurations of a resource; arguments as for `operate`, but with names and values.
+        """Replace all configurations of a resource; the arguments are those of `operate`, but with names and values.
 
         Raises:
             BrokerError: the change is refused.
@@ -174,7 +174,7 @@ class ConfigController:
             check(revised)
             return revised
 
-        checked(self._dynamic.of(resource, name))  # an invalid change is refused without waiting for its turn
+        checked(self._dynamic.of(resource, name))  # refuse an invalid change without making it wait its turn
         if validate_only:
             done(None)
         else:
@@ -195,7 +195,8 @@ class ConfigController:
     def _change_topic(self, topic: TopicImage, revise: Revise, done: ConfigDone, validate_only: bool) -> None:
         def checked(configs: Mapping[str, str]) -> Mapping[str, str]:
             revised = revise(configs)
-            # Another release may have stored names that this one does not know; they stay, but have no effect here.
+            # Another release may have stored names that are unknown to this one; they are kept, but have no effect
+            # here.
             known = {
                 name: value for name, value in revised.items() if name in TOPIC_CONFIGS or configs.get(name) != value
             }

@@ -1,4 +1,4 @@
-"""Rules for configurations of resources: known names, allowed values, and consistency between values.
+"""Rules for the configurations of resources: known names, allowed values, and consistency among values.
 
 Source: `ControllerConfigurationValidator`, `DynamicBrokerConfig.validate`, `GroupConfig.validate` and
 `ClientMetricsConfigs` in Apache Kafka, whose error texts are kept.
@@ -37,7 +37,7 @@ __all__ = ["ConfigRules"]
 #: TLS configurations that exist per listener, but not broker-wide.
 _OF_LISTENERS: Final = re.compile(r"ssl\.(?:key\.password|keystore\..+|truststore\..+)")
 
-#: Kafka's text for an option that is refused although its own check accepts the value.
+#: Kafka's texts for options whose values are refused although they pass the option's own check.
 _REQUIREMENTS: Final = {
     "log.retention.ms": "log.retention.ms must be unlimited (-1) or, greater than or equal to 1",
     "log.cleaner.dedupe.buffer.size": "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.",
@@ -62,7 +62,7 @@ _OVERRIDES: Final = "max.connections.per.ip.overrides"
 #: Kafka can change these dynamically; this broker reads them only at startup.
 _AT_THE_START: Final = frozenset({"listeners", "listener.security.protocol.map"})
 
-#: A Kafka broker changes its thread counts in steps.
+#: The thread counts, which a Kafka broker changes in limited steps.
 _THREADS: Final = frozenset(
     {
         "background.threads",
@@ -77,12 +77,12 @@ _INTERVAL: Final = "interval.ms"
 _INTERVAL_MIN_MS: Final = 100
 _INTERVAL_MAX_MS: Final = 3_600_000
 
-#: Maximum length of a selector's pattern; patterns are only stored, and no real one is longer.
+#: Maximum length of a selector's pattern; patterns are stored but not used, and no real one is longer.
 _PATTERN_CHARACTERS_MAX: Final = 1_000
 
 
 class ConfigRules:
-    """Checks the complete configurations that a resource would end up with.
+    """Checks the complete configurations that a resource would have after a change.
 
     Args:
         options: broker options as given at startup.
@@ -201,7 +201,7 @@ class ConfigRules:
                     (name for name in configs if _is_per_broker(name)),
                     "Cannot update these configs at default cluster level, broker id must be specified",
                 )
-            # Kafka opens and closes listeners here; silently accepting the change without effect would mislead the
+            # Kafka opens and closes listeners on such a change; accepting it without any effect would mislead the
             # client.
             self._check_none(
                 (name for name in configs if name in _AT_THE_START), "Cannot update these configs dynamically"
@@ -214,7 +214,7 @@ class ConfigRules:
         _refused(check, ErrorCode.INVALID_REQUEST)
 
     def _check_none(self, names: Iterable[str], reason: str) -> None:
-        """Check that none of the names is forbidden.
+        """Check that none of the names are forbidden.
 
         Raises:
             InvalidConfig: a name is forbidden.
@@ -264,7 +264,7 @@ class ConfigRules:
 
 
 def _requirement(name: str, value: object, error: ConfigurationError) -> str:
-    """Return Kafka's text for a refused value, or our own where Kafka accepts it."""
+    """Return Kafka's text for a refused value, or our own if Kafka accepts the value."""
     if name == "max.connections":
         return (
             f"Invalid value org.apache.kafka.common.config.ConfigException: Invalid {name} {value} for configuration "
@@ -283,7 +283,7 @@ def _kafka_name(option: str) -> str:
 
 
 def _refused(check: Callable[[], None], code: ErrorCode) -> None:
-    """Run a check, and give its errors an error code.
+    """Run a check, and raise its errors with an error code.
 
     Raises:
         BrokerError: the check failed.
@@ -300,10 +300,10 @@ def _check_values(keys: Mapping[str, ConfigKey], configs: Mapping[str, str]) -> 
 
 
 def _check_overrides(text: str) -> None:
-    """Check per-address connection limits; host names are refused, since resolving one would block the running broker.
+    """Check per-address connection limits; host names are refused, since resolving them would block the broker.
 
     Raises:
-        InvalidConfig: an entry is not an address with a number.
+        InvalidConfig: an entry is not an address followed by a number.
     """
     for entry in filter(None, entries_of(text)):
         host, _, number = entry.rpartition(":")

@@ -1,8 +1,8 @@
-"""The dynamic configurations of resources, wherever they are kept.
+"""The interface to the dynamic configurations of resources, wherever they are stored.
 
     request ──▶ ConfigController ──change──▶ ConfigStore ──on_change──▶ dependents of a configuration
 
-A single broker keeps them in a file (`local_config_store.py`), a cluster in its registry
+A single broker keeps them in a file (`local_config_store.py`), and a cluster keeps them in its registry
 (`cluster/registry_configs.py`).
 
 Source: `ConfigRepository` in Apache Kafka.
@@ -25,32 +25,32 @@ NO_CONFIGS: Final[Mapping[str, str]] = {}
 #: than once if another program changes the resource at the same time.
 Revise = Callable[[Mapping[str, str]], Mapping[str, str]]
 
-#: Called with None once a change is durable and in effect, or with the error.
+#: Called with None once a change is durable and in effect, or with an error.
 ConfigDone = Callable[[BrokerError | None], None]
 
-#: Called with the kind and the name of a resource after its configurations have changed.
+#: Called with the kind and name of a resource after its configurations have changed.
 ConfigListener = Callable[[ConfigResourceType, str], None]
 
 
-@runtime_checkable  # tests match the parts of a broker against the names in handlers
+@runtime_checkable  # tests check a broker's parts against the names that handlers use
 class ConfigStore(Protocol):
-    """Keeps the dynamic configurations.
+    """Stores the dynamic configurations.
 
     Attributes:
-        on_change: see `ConfigListener`; also called for changes that other programs make.
-        is_registry: whether this is a cluster's registry; if so, refusals and their texts follow Apache Kafka 3.9 with
-            ZooKeeper.
+        on_change: see `ConfigListener`; also called for changes made by other programs.
+        is_registry: whether this is a cluster's registry; if so, refusals and their texts are those of Apache Kafka 3.9
+            with ZooKeeper.
     """
 
     on_change: ConfigListener
     is_registry: bool
 
     def of(self, kind: ConfigResourceType, name: str) -> Mapping[str, str]:
-        """Return the configurations of a resource, as far as this broker knows them."""
+        """Return those configurations of a resource that this broker knows."""
         ...
 
     def resources(self, kind: ConfigResourceType) -> Mapping[str, Mapping[str, str]]:
-        """Return a live view of all resources of a kind that have configurations, by name."""
+        """Return a live view of all resources of a kind that have configurations, keyed by name."""
         ...
 
     def change(self, kind: ConfigResourceType, name: str, revise: Revise, done: ConfigDone) -> None:

@@ -1,6 +1,6 @@
-"""Internal topics, which the broker itself writes, and the settings with which the broker creates them.
+"""Internal topics, to which the broker itself writes, and the settings with which it creates them.
 
-A client that creates one with CreateTopics gets the requested settings, as in Apache Kafka.
+If a client creates an internal topic with CreateTopics, the client's settings are used, as in Apache Kafka.
 
 Source: `AutoTopicCreationManager`, `GroupCoordinatorService`, `TransactionCoordinator` and `ShareCoordinatorService` in
 Apache Kafka.
@@ -45,7 +45,7 @@ _SHARE_CONFIGS = {
 
 
 def plan_topic(name: str, options: BrokerOptions) -> NewTopic:
-    """Return a topic for which a request gives only the name."""
+    """Return the plan for a topic of which a request gives only the name."""
     if name == CONSUMER_OFFSETS_TOPIC:
         segment_bytes = {"segment.bytes": str(options.offsets_topic_segment_bytes)}
         return NewTopic(name, options.offsets_topic_num_partitions, configs=_OFFSETS_CONFIGS | segment_bytes)
@@ -60,7 +60,7 @@ def warn_of_removal(topics: Mapping[str, Mapping[str, str]], options: BrokerOpti
     """Log a warning for each internal topic that may lose records that a coordinator needs.
 
     Args:
-        topics: the configurations that topics override, by topic name.
+        topics: the configurations that each topic overrides, keyed by topic name.
         options: broker options.
         log: where to write the warnings.
     """
@@ -70,7 +70,7 @@ def warn_of_removal(topics: Mapping[str, Mapping[str, str]], options: BrokerOpti
             planned = plan_topic(name, options).configs.get(config)
             if planned is not None and configs.get(config) != planned:
                 log.warning(
-                    "the topic %s has %s=%s instead of %s: needed records may be removed; delete it to recreate it",
+                    "the topic %s has %s=%s instead of %s and may lose records; delete it to have it recreated",
                     name,
                     config,
                     configs.get(config, "the default"),

@@ -1,4 +1,4 @@
-"""Dynamic configurations of brokers, groups and client metrics subscriptions, kept on the disk of a single broker.
+"""Dynamic configurations of brokers, groups and client metrics subscriptions, stored on a single broker's disk.
 
     dynamic-configs     broker/1/log.retention.ms=5000, one line for each value
 
@@ -27,7 +27,7 @@ __all__ = ["CONFIGS_BYTES_MAX", "LocalConfigStore"]
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: Maximum size: the whole file is written on every change, and read on every startup.
+#: Maximum size of the file, all of which is written on every change, and read at every startup.
 CONFIGS_BYTES_MAX: Final = 4 * 1024 * 1024
 
 _KEPT: Final = (ConfigResourceType.BROKER, ConfigResourceType.GROUP, ConfigResourceType.CLIENT_METRICS)
@@ -36,18 +36,19 @@ _KEPT: Final = (ConfigResourceType.BROKER, ConfigResourceType.GROUP, ConfigResou
 class LocalConfigStore:
     """The dynamic configurations of a broker; see `ConfigStore`.
 
-    A change fails with POLICY_VIOLATION if the file would be too large, or with KAFKA_STORAGE_ERROR.
+    A change fails with POLICY_VIOLATION if the file would become too large, and with KAFKA_STORAGE_ERROR if the disk
+    fails.
 
     Args:
         directory: the directory that holds the file.
 
     Raises:
-        ConfigurationError: the file holds an entry that cannot be configured.
+        ConfigurationError: the file contains an entry that cannot be configured.
     """
 
     def __init__(self, directory: LogDirectory) -> None:
         self._directory = directory
-        #: Configurations, by kind and name of the resource; no entry is empty.
+        #: Configurations, keyed by kind and name of the resource; no entry is empty.
         self._resources: dict[ConfigResourceType, dict[str, Mapping[str, str]]] = {kind: {} for kind in _KEPT}
         self.on_change: ConfigListener = lambda kind, name: None
         self.is_registry = False
@@ -129,7 +130,7 @@ def _entry(kind: ConfigResourceType, name: str, config: str) -> str:
 
 
 def _quoted(name: str) -> str:
-    """Return a name with slashes quoted, since group names may contain them."""
+    """Return a name with its slashes quoted, since group names may contain slashes."""
     return name.replace("%", "%25").replace("/", "%2F")
 
 

@@ -1,4 +1,4 @@
-"""The topics of a single broker, which decides about them on its own: its data directory is the source of truth.
+"""The topics of a single broker, which manages them on its own: its data directory is the source of truth.
 
     request ──▶ LocalTopics ──files──▶ TopicStore
                      │ when they are durable
@@ -39,7 +39,7 @@ from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["LocalTopics"]
 
-#: A single broker never changes its features.
+#: The epoch of the features, which a single broker never changes.
 _FEATURES_EPOCH = 0
 
 #: The texts of Apache Kafka 4.
@@ -53,14 +53,14 @@ class LocalTopics:
         store: holds the topics.
         options: broker options.
         timers: timers of the broker.
-        listeners: the advertised address of each listener of the broker, by listener name.
-        features: the level of each feature that the broker uses, by feature name.
-        forget: called with a deleted topic, a callback to call once all of its data is removed, and the time.
+        listeners: the advertised address of each of the broker's listeners, keyed by listener name.
+        features: the level of each feature that the broker uses, keyed by feature name.
+        forget: called with a deleted topic, a callback to invoke once all of its data has been removed, and the time.
 
     Attributes:
         acts_without_time: see `TopicController`.
         texts: see `TopicController`.
-        metadata: the image of a cluster that consists of this broker.
+        metadata: the image of a cluster that consists of this broker alone.
     """
 
     def __init__(
@@ -80,12 +80,12 @@ class LocalTopics:
         self._forget = forget
         #: Topics that are being created, with the callbacks waiting for them.
         self._creating: dict[str, list[TopicDone]] = {}
-        #: The future number of partitions of each topic that is gaining some, by id.
+        #: The future number of partitions of each topic to which partitions are being added, keyed by id.
         self._growing: dict[bytes, int] = {}
-        #: Topic names, keyed by the name with underscores for periods, as metrics cannot tell the two apart.
+        #: Topic names, keyed by the name with underscores for periods, since metrics cannot tell the two apart.
         self._similar_names = {_folded(name): name for name in store.topics}
-        #: Images by leader epoch and whether the log is offline: most partitions are alike, so equal ones share an
-        #: image.
+        #: Images, keyed by leader epoch and whether the log is offline: most partitions are alike, so equal ones share
+        #: an image.
         self._partitions: dict[tuple[int, bool], PartitionImage] = {}
         topics = [self._image_of(topic) for topic in store.topics.values()]
         self.metadata = MetadataCache(
@@ -120,7 +120,7 @@ class LocalTopics:
         return name in self._store.topics or name in self._creating
 
     def _forget_name(self, name: str) -> None:
-        """Forget a name that no topic has, since clients may try arbitrarily many names."""
+        """Forget a name that no topic has, since clients may try any number of names."""
         if self._similar_names.get(_folded(name)) == name and self.similar(name) is None:
             del self._similar_names[_folded(name)]
 
@@ -186,7 +186,7 @@ class LocalTopics:
         else:
             self._store.delete(present, self._timers.as_of_now(deleted), gone)
 
-    # Changes of a topic.
+    # Changes to a topic.
 
     def check_partitions(self, topic: TopicImage, count: int) -> int:
         present = self._growing.get(topic.topic_id, len(topic.partitions))
@@ -215,7 +215,7 @@ class LocalTopics:
         self._growing[topic.topic_id] = count
 
         def added(outcome: LocalTopic | BrokerError) -> None:
-            if self._growing[topic.topic_id] == count:  # this is the most recently requested number
+            if self._growing[topic.topic_id] == count:  # this number is the one requested most recently
                 del self._growing[topic.topic_id]
             done(outcome if isinstance(outcome, BrokerError) else self._publish(outcome))
 
@@ -256,7 +256,7 @@ class LocalTopics:
     # The image.
 
     def _publish(self, topic: LocalTopic) -> TopicImage:
-        """Publish a topic in its durable state, and return its image."""
+        """Publish the durable state of a topic, and return its image."""
         self.metadata.publish([self._image_of(topic)])
         return self.metadata.newest.topics[topic.name]
 
@@ -270,7 +270,7 @@ class LocalTopics:
         if known is None:
             node = (self._options.node_id,)
             known = PartitionImage(self._options.node_id, leader_epoch, isr=node, replicas=node)
-            if is_offline:  # Kafka shows a replica on a failed disk the same way: it has all committed records
+            if is_offline:  # Kafka shows a replica on a failed disk in the same way, since it has all committed records
                 known = PartitionImage(NO_LEADER_ID, leader_epoch, (), node, node, node, node)
             self._partitions[leader_epoch, is_offline] = known
         return known

@@ -2,8 +2,9 @@
 
     source ──topics, brokers──▶ MetadataCache ──delta──▶ replicas, coordinators, …
 
-Every listener gets every delta once, in order. A delta published while an earlier one is being delivered, for example
-because a log has just failed, is held back, along with its image, until all listeners have received the earlier one.
+Every listener gets every delta once, in order. If a delta is published while an earlier one is being delivered, for
+example because a log has just failed, the new delta and its image are held back until all listeners have received the
+earlier one.
 
 Source: `MetadataLoader`, `MetadataPublisher`, `KRaftMetadataCache` in Apache Kafka.
 """
@@ -26,7 +27,7 @@ __all__ = ["MetadataCache", "MetadataListener"]
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: Called with each change of the metadata.
+#: Called with each change to the metadata.
 MetadataListener = Callable[[MetadataDelta], None]
 
 
@@ -37,8 +38,8 @@ class MetadataCache:
         image: the first image.
 
     Attributes:
-        image: the current image. A handler that works in steps reads it once, for a consistent answer.
-        newest: the image after all published deltas; listeners may not have received the last ones yet.
+        image: the current image. A handler that works in steps must read it only once, for a consistent answer.
+        newest: the image after all published deltas, the last of which listeners may not have received yet.
     """
 
     def __init__(self, image: MetadataImage) -> None:
@@ -50,7 +51,7 @@ class MetadataCache:
         self._is_closed = False
 
     def listen(self, listener: MetadataListener) -> None:
-        """Add a listener for every change from now on; it is called after earlier listeners."""
+        """Add a listener for every change from now on, to be called after earlier listeners."""
         self._listeners.append(listener)
 
     def publish(
@@ -74,7 +75,7 @@ class MetadataCache:
             self._tell()
 
     def close(self) -> None:
-        """Drop all listeners and ignore later changes: their resources are closed next, some on other threads."""
+        """Drop all listeners and ignore later changes; listeners' resources are closed next, some on other threads."""
         self._is_closed = True
         self._listeners.clear()
 
@@ -87,7 +88,7 @@ class MetadataCache:
                 for listener in tuple(self._listeners):
                     try:
                         listener(delta)
-                    except Exception:  # a defect, which must not keep the delta from other listeners
-                        _log.exception("a listener failed to apply a change of the metadata")
+                    except Exception:  # a defect, which must not keep other listeners from receiving the delta
+                        _log.exception("a listener failed to apply a metadata change")
         finally:
             self._is_telling = False

@@ -16,7 +16,7 @@ __all__ = ["check_assignments", "check_increase"]
 
 
 def check_increase(name: str, present: int, count: int) -> None:
-    """Check that a requested number of partitions is an increase.
+    """Check that a request increases the number of partitions.
 
     Args:
         name: name of the topic.
@@ -61,7 +61,7 @@ def check_assignments(assignments: Sequence[Sequence[int]], additional: int, bro
 
 
 def _problem(assignment: Sequence[int], brokers: Collection[int]) -> str:
-    """Return the problem with an assignment, or ""; as in Kafka, the one that concerns the lowest broker id."""
+    """Return the problem with an assignment, or ""; as in Kafka, the problem with the lowest broker id is returned."""
     if not assignment:
         return "an empty replica list"
     known: set[int] = set()

@@ -1,4 +1,4 @@
-"""New topics, and the checks for requests that create them: name, partitions and configurations.
+"""New topics, and checks on the requests that create them: names, partitions and configurations.
 
 Source: `Topic`, `ReplicationControlManager` in Apache Kafka, whose error texts are kept in substance.
 """
@@ -27,10 +27,10 @@ __all__ = [
     "plan_partitions",
 ]
 
-#: Maximum number of partitions that one request may create, Kafka's `MAX_PARTITIONS_PER_BATCH`.
+#: Maximum number of partitions that one request may create: Kafka's `MAX_PARTITIONS_PER_BATCH`.
 PARTITIONS_MAX = 10_000
 
-#: Value that stands for the broker's default.
+#: Stands for the broker's default.
 DEFAULT = -1
 
 #: A single broker stores one replica of everything.
@@ -44,10 +44,11 @@ class NewTopic(NamedTuple):
 
     Attributes:
         name: the topic's name.
-        partitions: the number of partitions; `DEFAULT` for the default, or if there are assignments.
+        partitions: the number of partitions; `DEFAULT` for the broker's default, or if there are assignments.
         replication_factor: the number of replicas of each partition; `DEFAULT` as above.
-        assignments: number and replicas of each partition, the preferred leader first; if empty, the broker chooses.
-        configs: configurations that differ from the defaults, by Kafka's names.
+        assignments: the replicas of each partition, keyed by its number, the preferred leader first; if empty, the
+            broker chooses.
+        configs: configurations that differ from the defaults, keyed by Kafka's names.
     """
 
     name: str
@@ -58,7 +59,7 @@ class NewTopic(NamedTuple):
 
 
 def check_characters(name: str) -> None:
-    """Check that the name is allowed for a topic.
+    """Check that a topic may have this name.
 
     Raises:
         BrokerError: the name is empty, too long, or contains characters that are not allowed.
@@ -123,7 +124,7 @@ def _plan_assigned(options: BrokerOptions, topic: NewTopic) -> int:
         if list(broker_ids) != [options.node_id]:
             raise BrokerError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"partition {number} is assigned to brokers {list(broker_ids)}, the only broker is {options.node_id}",
+                f"partition {number} is assigned to brokers {list(broker_ids)}; the only one is {options.node_id}",
             )
     return len(numbers)
 
@@ -131,7 +132,7 @@ def _plan_assigned(options: BrokerOptions, topic: NewTopic) -> int:
 def plan_configs(
     options: BrokerOptions, configs: Sequence[CreateTopicsRequest.CreatableTopicConfig]
 ) -> Mapping[str, str]:
-    """Return the configurations of a topic by name.
+    """Return the configurations of a topic, keyed by name.
 
     Raises:
         BrokerError: INVALID_CONFIG if a name is unknown, a value is refused, or two values conflict.

@@ -1,6 +1,6 @@
-"""The sources of blocks of unused producer ids.
+"""Sources of unused blocks of producer ids.
 
-A single broker reserves them in a file. Ids left over in a block when the broker stops are lost, but there are 2^63.
+A single broker reserves blocks in a file. When it stops, the unused ids in its block are lost, but there are 2^63 ids.
 
 Source: `ProducerIdManager`, `ZkProducerIdManager`, `ProducerIdsBlock` in Apache Kafka.
 """
@@ -17,7 +17,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["BLOCK_IDS", "BlockDone", "LocalProducerIdBlocks", "ProducerIdBlocks"]
 
-#: Ids per block, as in Kafka: there is one disk write per thousand producers.
+#: Ids per block, as in Kafka: one disk write serves a thousand producers.
 BLOCK_IDS: Final = 1000
 
 #: Called with a block of at least one id, or with the error that clients get.
@@ -25,7 +25,7 @@ BlockDone = Callable[[range | BrokerError], None]
 
 
 class ProducerIdBlocks(Protocol):
-    """Reserves producer ids, so that no broker of the cluster ever assigns one of them again."""
+    """Reserves producer ids that no broker in the cluster ever assigns again."""
 
     def reserve(self, done: BlockDone) -> None:
         """Reserve a block without blocking.
@@ -40,7 +40,7 @@ class LocalProducerIdBlocks:
 
     Args:
         file: holds the reservations.
-        services: write the file in the background, and log failures.
+        services: writes the file in the background, and logs failures.
     """
 
     def __init__(self, file: ProducerIdFile, services: LogServices) -> None:

@@ -1,4 +1,4 @@
-"""The sources of a broker's knowledge about its cluster, and the recipients of its requests to the cluster.
+"""Where a broker gets its knowledge about the cluster, and where it sends its requests to the cluster.
 
 A single broker is itself the source of everything; in a cluster, the sources are the registry and the controller.
 
@@ -25,7 +25,7 @@ __all__ = ["Sources", "local_sources"]
 
 
 class Sources(NamedTuple):
-    """The parts of a broker that depend on the kind of its cluster.
+    """The parts of a broker that depend on the kind of cluster.
 
     Attributes:
         metadata: the image of the cluster.
@@ -34,7 +34,7 @@ class Sources(NamedTuple):
         producer_ids: reserves producer ids.
         is_controller: returns whether this broker is the controller.
         lost: called with the topic and number of a partition whose log has failed on this broker.
-        change_defaults: changes configurations of all logs whose topics do not override them.
+        change_defaults: changes configurations for all logs whose topics do not override them.
     """
 
     metadata: MetadataCache
@@ -56,7 +56,7 @@ def local_sources(
     """Return the sources of a single broker; see `LocalTopics` for the arguments.
 
     Raises:
-        ConfigurationError: the file of dynamic configurations holds an entry that cannot be configured.
+        ConfigurationError: the file of dynamic configurations contains an entry that cannot be configured.
     """
     directory = store.directory
     topics = LocalTopics(store, options, directory.services.timers, listeners, features, forget)

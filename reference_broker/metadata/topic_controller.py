@@ -1,4 +1,4 @@
-"""The controller of topics: a broker requests changes here, and they come back as deltas of the metadata image.
+"""The controller for topics: a broker requests changes here, and they come back as deltas to the metadata image.
 
 A single broker decides on its own (`local_topics.py`); the brokers of a cluster write to its registry
 (`cluster/registry_topics.py`). Errors are KAFKA_STORAGE_ERROR for a failed disk, UNKNOWN_SERVER_ERROR for a failed
@@ -20,17 +20,17 @@ from kafkawire.sdk.errors import BrokerError
 
 __all__ = ["TopicController", "TopicDone", "TopicTexts"]
 
-#: Called with the topic after the change, once the image contains it, or with the error.
+#: Called with the changed topic once it is in the image, or with an error.
 TopicDone = Callable[[TopicImage | BrokerError], None]
 
 
 class TopicTexts(NamedTuple):
-    """Texts for errors found before asking the controller of topics; they follow the release that is emulated.
+    """Texts for errors found before the topic controller is asked; they follow the emulated release.
 
     Attributes:
         created_twice: a request creates the same topic more than once.
         extended_twice: a request adds partitions to the same topic more than once.
-        missing: the topic to extend does not exist; the text has a placeholder for its name.
+        missing: the topic to extend does not exist; the text has a placeholder for the topic's name.
     """
 
     created_twice: str
@@ -38,12 +38,12 @@ class TopicTexts(NamedTuple):
     missing: str
 
 
-@runtime_checkable  # tests match the parts of a broker against the names in handlers
+@runtime_checkable  # tests check a broker's parts against the names that handlers use
 class TopicController(Protocol):
     """Creates, changes and deletes topics. Once completed, a change is durable and in the metadata image.
 
     Attributes:
-        acts_without_time: whether changes are made even if the client's timeout is zero, so that it gets
+        acts_without_time: whether changes are made even if the client's timeout is zero, in which case the client gets
             REQUEST_TIMED_OUT.
         texts: see `TopicTexts`.
     """
@@ -55,7 +55,7 @@ class TopicController(Protocol):
         """Check that a topic with this name can be created.
 
         Raises:
-            BrokerError: the name is not allowed, is taken, or differs from another only in periods and underscores.
+            BrokerError: the name is not allowed, is taken, or differs from another one only in periods and underscores.
         """
 
     def create(self, new: NewTopic, done: TopicDone, *, validate_only: bool = False) -> None:
@@ -63,7 +63,7 @@ class TopicController(Protocol):
 
         Args:
             new: the topic; its name has passed `check_name`, and its configurations have been checked.
-            done: see `TopicDone`; the error may concern the numbers or the assignment.
+            done: see `TopicDone`; the error may be about the numbers or the assignment.
             validate_only: whether to create nothing; `done` then gets the image that the topic would have, with an id
                 of zeros.
         """
@@ -79,10 +79,10 @@ class TopicController(Protocol):
         """Create an internal topic if it does not exist."""
 
     def size_of(self, topic: TopicImage) -> int:
-        """Return the number of partitions of an internal topic, which determines its coordinators; 0 until known.
+        """Return an internal topic's number of partitions, which determines its coordinators; 0 while unknown.
 
-        The number is known once `ensure` is done. The image of the topic may lack the partitions with the highest
-        numbers: see `UNKNOWN_PARTITION`.
+        The number is known once `ensure` is done. It may be higher than in the topic's image, which may lack the last
+        partitions; see `UNKNOWN_PARTITION`.
         """
         ...
 
@@ -104,7 +104,7 @@ class TopicController(Protocol):
             count: the new total number of partitions.
 
         Raises:
-            BrokerError: INVALID_PARTITIONS if the topic already has or is getting that many partitions.
+            BrokerError: INVALID_PARTITIONS if the topic already has that many partitions, or is being given that many.
         """
         ...
 
@@ -134,7 +134,7 @@ class TopicController(Protocol):
         Args:
             topic: the topic.
             count: the new total number of partitions, checked by `check_partitions`.
-            done: see `TopicDone`; the error may concern the assignments, or be UNKNOWN_TOPIC_OR_PARTITION if the topic
+            done: see `TopicDone`; the error may be about the assignments, or be UNKNOWN_TOPIC_OR_PARTITION if the topic
                 has been deleted in the meantime.
             assignments: the replicas of each new partition, checked by `check_assignments`; if None, the broker
                 chooses.
@@ -142,7 +142,7 @@ class TopicController(Protocol):
         """
 
     def configure(self, topic: TopicImage, revise: Revise, done: TopicDone) -> None:
-        """Change configurations of a topic; its logs use them from then on.
+        """Change configurations of a topic, which its logs use from then on.
 
         Args:
             topic: the topic.

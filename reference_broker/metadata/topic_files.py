@@ -1,4 +1,4 @@
-"""The files of topics in the folder `topics`, where a crash leaves each topic either complete or absent.
+"""The topics' files in the folder `topics`, where a crash leaves each topic either complete or absent.
 
     <name>.topic          the topic exists: its id, number of partitions, configurations
     <topic id>.creating   its partitions are being created; a restart removes them
@@ -6,9 +6,9 @@
     <topic id>.deleting   it is being deleted; its folders are being renamed, and a restart renames the rest
 
 A topic exists once `.creating` is renamed to `.topic`, after everything else is durable; a change takes effect when
-`.changing` is renamed. A topic ceases to exist once `.deleting` is durable. Removing its renamed folders one by one
-takes a long time; a shutdown leaves the rest, and startup does not wait for their removal. Every step blocks, so it
-runs in the background.
+`.changing` is renamed. A topic ceases to exist once `.deleting` is durable. Removing the renamed folders takes a long
+time: on shutdown, the remaining ones are left behind, and startup does not wait for their removal. Every step blocks,
+and therefore runs in the background.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ class LocalTopic(NamedTuple):
     configs: Mapping[str, str]
 
     def places(self, first: int = 0) -> list[Partition]:
-        """Return the topic's partitions, starting with a given number."""
+        """Return the topic's partitions, starting with the given number."""
         return [(self.name, number) for number in range(first, self.partitions)]
 
 
 class TopicFiles:
-    """The files of topics on a disk; steps interrupted by a crash are completed or undone.
+    """The topics' files on a disk; steps that a crash interrupted are completed or undone.
 
     Args:
         disk: the data directory.
@@ -121,7 +121,8 @@ class TopicFiles:
             make_partition: creates the folder of a partition, given its number; nothing is synced.
 
         Raises:
-            OSError: the disk failed; the topic is unchanged, or will change on restart if the step could not be undone.
+            OSError: the disk failed; the topic is unchanged, or will be changed by a restart if the step could not be
+                undone.
         """
         journal = self._journal(after, _CHANGING)
         try:
@@ -134,13 +135,13 @@ class TopicFiles:
             raise
 
     def _make_partitions(self, topic: LocalTopic, first: int, make_partition: Callable[[int], object]) -> None:
-        """Durably create the folders of a topic's partitions, starting with a given number."""
+        """Durably create the folders of a topic's partitions, starting with the given number."""
         for number in range(first, topic.partitions):
             make_partition(number)
         self._disk.sync_folder("")
 
     def _commit(self, topic: LocalTopic, journal: str) -> None:
-        """Put the changes in a journal into effect."""
+        """Apply the changes in a journal."""
         self._disk.rename(journal, self._file(topic.name))
         self._disk.sync_folder(TOPICS)
 
@@ -152,7 +153,7 @@ class TopicFiles:
             self._folders.remove(self._retire_folders(topic))
             self._remove_journal(topic, _CREATING)
         except OSError as error:
-            logger.warning("files of the incomplete topic %s stay until the next startup: %s", topic.name, error)
+            logger.warning("files of the incomplete topic %s remain until the next startup: %s", topic.name, error)
 
     def _undo_change(self, before: LocalTopic, after: LocalTopic, journal: str) -> None:
         try:
@@ -164,7 +165,7 @@ class TopicFiles:
             self._folders.remove(self._retire_folders(after, before.partitions))
             self._remove_journal(after, _CHANGING)
         except OSError as error:
-            logger.warning("the topic %s may have changed after the next startup: %s", after.name, error)
+            logger.warning("changes to the topic %s may take effect at the next startup: %s", after.name, error)
 
     def _remove_journal(self, topic: LocalTopic, suffix: str) -> None:
         for name in (suffix, suffix + TEMPORARY_SUFFIX):
@@ -173,7 +174,7 @@ class TopicFiles:
         self._disk.sync_folder(TOPICS)
 
     def begin_delete(self, topic: LocalTopic) -> None:
-        """Delete a topic; after this call, it will never come back.
+        """Delete a topic, which after this call never comes back.
 
         Raises:
             OSError: the disk failed; the topic still exists.
@@ -194,7 +195,7 @@ class TopicFiles:
             self._disk.remove(journal)
         except FileNotFoundError:
             if is_short_of_descriptors(error):
-                return  # deletion has not begun, and there may be no file descriptor to sync the folder with
+                return  # deletion has not begun, and there may be no file descriptor for syncing the folder
         self._disk.sync_folder(TOPICS)
 
     def finish_delete(self, topic: LocalTopic) -> None:
@@ -206,7 +207,7 @@ class TopicFiles:
         self._folders.remove(self._retire(topic))
 
     def _retire(self, topic: LocalTopic) -> list[str]:
-        """Rename the files of a deleted topic to names that are ignored, and return the folders to remove."""
+        """Give the files of a deleted topic names that are ignored, and return the folders to remove."""
         if self._id_in(self._file(topic.name)) == topic.topic_id:
             self._disk.remove(self._file(topic.name))
         doomed = self._retire_folders(topic)
@@ -230,7 +231,7 @@ class TopicFiles:
     # Startup.
 
     def _tidy(self) -> None:
-        """Complete or undo steps interrupted by a crash."""
+        """Complete or undo steps that a crash interrupted."""
         for name in self._disk.names(TOPICS):
             path = f"{TOPICS}/{name}"
             if name.endswith(TEMPORARY_SUFFIX):
@@ -270,7 +271,7 @@ class TopicFiles:
         return f"{TOPICS}/{name}{_TOPIC}"
 
     def _journal(self, topic: LocalTopic, suffix: str) -> str:
-        # Named by id: a topic name may have 249 characters, and a file name at most 255.
+        # Files are named by id, since a topic name may have 249 characters, and a file name at most 255.
         return f"{TOPICS}/{format_uuid(topic.topic_id)}{suffix}"
 
 

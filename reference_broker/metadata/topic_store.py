@@ -41,13 +41,13 @@ def open_alone(
         defaults: topic configurations that apply unless a topic overrides them.
 
     Raises:
-        ConfigurationError: the directory belongs to another broker, is in use, or has a malformed file.
+        ConfigurationError: the directory belongs to another broker, is in use, or contains a malformed file.
         OSError: the disk failed.
     """
     disk = services.disk
     lock = lock_directory(disk)
     try:
-        # Do this first, since a start attempt with the wrong id must not make the next start unclean.
+        # Do this first, since an attempt to start with the wrong id must not make the next startup unclean.
         cluster_id = take_identity_alone(disk, node_id, new_uuid).cluster_id
         return TopicStore(LogDirectory(services, lock, defaults), cluster_id, new_uuid)
     except DamagedFile as error:
@@ -73,8 +73,8 @@ class TopicStore:
     Attributes:
         directory: see above.
         cluster_id: the id of the cluster that consists of this broker, in Kafka's text form.
-        topics: by name.
-        topics_by_id: by topic id.
+        topics: the topics, keyed by name.
+        topics_by_id: the topics, keyed by topic id.
     """
 
     def __init__(self, directory: LogDirectory, cluster_id: str, new_uuid: Callable[[], bytes]) -> None:
@@ -109,7 +109,7 @@ class TopicStore:
                 log.configure(config)
 
     def abandon(self) -> None:
-        """Forget all topics, since their directory is closed; a change that finishes later finds no topics."""
+        """Forget all topics, since their directory is closed; changes that finish later will find no topics."""
         self.topics.clear()
         self.topics_by_id.clear()
 
@@ -119,10 +119,10 @@ class TopicStore:
     # Creating and deleting.
 
     def create(self, name: str, partitions: int, configs: Mapping[str, str], done: TopicChanged) -> None:
-        """Create a topic; its name and configurations must have been checked.
+        """Create a topic, whose name and configurations must have been checked.
 
         Args:
-            name: a name that no topic has, whether existing or being created.
+            name: a name that no existing topic has, and no topic being created.
             partitions: the number of partitions.
             configs: configurations that differ from the defaults.
             done: called with the topic, or with KAFKA_STORAGE_ERROR.
@@ -144,7 +144,7 @@ class TopicStore:
         self.directory.queue.do(lambda: work, created)
 
     def _maker(self, topic: LocalTopic, logs: dict[int, PartitionLog]) -> Callable[[int], None]:
-        """Return a function that makes a partition of a topic and adds its log to the given ones."""
+        """Return a function that creates a partition of a topic, and adds its log to `logs`."""
         config = self.directory.config_of(topic.configs)
 
         def make_partition(number: int) -> None:
@@ -153,7 +153,7 @@ class TopicStore:
         return make_partition
 
     def _take_all(self, topic: LocalTopic, logs: Mapping[int, PartitionLog]) -> None:
-        """Make the new partitions of a topic known."""
+        """Add the logs of a topic's new partitions to the directory."""
         for number, log in logs.items():
             self.directory.take((topic.name, number), log)
         self._register(topic)
@@ -167,7 +167,7 @@ class TopicStore:
             topic: an existing topic.
             done: called with None once the deletion is durable, or with the error: the topic has already been deleted,
                 or KAFKA_STORAGE_ERROR.
-            gone: called before `done` if the topic is deleted: it is no longer listed, but its logs are not closed yet.
+            gone: called before `done` if the topic is deleted, when it is no longer listed but its logs are still open.
         """
 
         def deleted(outcome: LocalTopic | BrokerError) -> None:
@@ -182,16 +182,16 @@ class TopicStore:
 
         self._change(topic, "deleted", self._files.begin_delete, deleted)
 
-    # Changes of a topic.
+    # Changes to a topic.
 
     def configure(self, topic: LocalTopic, changes: Mapping[str, str | None], done: TopicChanged) -> None:
         """Change configurations of a topic on disk; the caller configures its logs.
 
         Args:
             topic: an existing topic.
-            changes: values by Kafka's names, already checked; None stands for the default.
-            done: called with the topic, or with the error: the topic has been deleted, or KAFKA_STORAGE_ERROR; if the
-                disk fails a second time then, the configurations after a restart are unknown.
+            changes: the values, already checked, keyed by Kafka's names; None stands for the default.
+            done: called with the topic, or with the error: the topic has been deleted, or KAFKA_STORAGE_ERROR. If the
+                disk then fails again, the configurations after a restart are unknown.
         """
 
         def changed(before: LocalTopic) -> LocalTopic:
@@ -214,8 +214,8 @@ class TopicStore:
         Args:
             topic: an existing topic.
             count: the new total, which must be an increase when the change is made.
-            done: called with the topic, or with the error: the topic has been deleted, or KAFKA_STORAGE_ERROR; if the
-                disk fails a second time then, the topic may have the new partitions after a restart, without records.
+            done: called with the topic, or with the error: the topic has been deleted, or KAFKA_STORAGE_ERROR. If the
+                disk then fails again, the topic may have the new partitions after a restart, without records.
         """
         logs: dict[int, PartitionLog] = {}
 
@@ -236,7 +236,7 @@ class TopicStore:
         Args:
             topic: an existing topic.
             changed: describes the change, for the log.
-            work: makes the change, given the topic as it then is.
+            work: makes the change, given the topic as it is at that time.
             done: called with the topic before the change, or with the error: the topic has been deleted, or
                 KAFKA_STORAGE_ERROR.
         """
@@ -264,4 +264,4 @@ class TopicStore:
 
 def _removed(error: Exception | None) -> None:
     if error is not None:
-        logger.warning("files of a deleted topic stay until the next startup: %s", error)
+        logger.warning("files of a deleted topic remain until the next startup: %s", error)

@@ -1,1 +1,1 @@
-"""Networking: listeners, connections, their shared memory, the clock and the threads."""
+"""Networking: listeners, connections and their shared memory, the clock, and threads."""

@@ -1,6 +1,6 @@
 """Listen on one address and accept clients, up to the limits.
 
-Kafka's brokers and clients send data immediately (TCP_NODELAY); asyncio only sets that option on sockets with an
+Kafka's brokers and clients send data immediately (TCP_NODELAY). asyncio sets that option only on sockets with an
 explicit protocol, which accepted sockets lack.
 """
 
@@ -25,16 +25,16 @@ __all__ = ["PAUSE_SECONDS", "Acceptor"]
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: The number of connections that the operating system queues until they are accepted.
+#: The number of connections that the operating system queues for acceptance.
 _BACKLOG = 511
 
-#: The number of connections to accept before other work gets a turn.
+#: The number of connections to accept before other work has a turn.
 _TURN_CONNECTIONS = 32
 
-#: How long to stop accepting connections after a failure to accept one.
+#: How long to stop accepting connections after failing to accept one.
 PAUSE_SECONDS = 0.1
 
-#: Creates the wire of a new client; its last argument is called when the connection is closed.
+#: Creates the wire for a new client; the last argument is called when the connection is closed.
 Connect = Callable[[socket.socket, Peer, Callable[[], None]], ClientWire]
 
 
@@ -43,10 +43,10 @@ class Acceptor:
 
     Args:
         listener: its address; port 0 means any free port.
-        limits: limits on the connections of all listeners together.
-        connect: creates the wire of a client.
+        limits: limits on the connections to all listeners together.
+        connect: creates the wire for a client.
         clock: returns the time in milliseconds.
-        buffers: buffer sizes of each connection.
+        buffers: the buffer sizes for each connection.
 
     Raises:
         OSError: the address is in use, or does not belong to this machine.
@@ -72,7 +72,8 @@ class Acceptor:
         family = socket.AF_INET6 if ":" in listener.bind.host else socket.AF_INET
         self._socket = socket.create_server(listener.bind, family=family, backlog=_BACKLOG)
         self._socket.setblocking(False)
-        # Accepted sockets inherit the buffer sizes; a client learns the first window before its connection is accepted.
+        # The sizes are set here because accepted sockets inherit them, and a client learns the first window before it
+        # is accepted.
         for option, size_bytes in ((socket.SO_SNDBUF, buffers.send_bytes), (socket.SO_RCVBUF, buffers.receive_bytes)):
             if size_bytes != SYSTEM_BUFFER:
                 self._socket.setsockopt(socket.SOL_SOCKET, option, size_bytes)
@@ -114,7 +115,7 @@ class Acceptor:
             self._admit(client, str(address[0]))
 
     def _cannot_accept(self, error: OSError) -> None:
-        """Pause until connections have been closed; otherwise, the system would keep reporting the same connection."""
+        """Pause until connections may have been closed; otherwise, the system would keep reporting the same one."""
         reason = str(error)
         if is_short_of_descriptors(error):
             limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,4 +1,4 @@
-"""Blocking work on other threads, above all syncing to disk."""
+"""Blocking work on other threads, mostly syncing to disk."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 __all__ = ["BackgroundWork"]
 
-#: More than one thread, so that one slow log does not hold up the others.
+#: There are several, so that one slow log does not hold up the others.
 _THREADS = 4
 
 
 class BackgroundWork:
-    """Runs functions on a few threads, and reports the end of each to the event loop.
+    """Runs functions on a few threads, and reports the completion of each to the event loop.
 
     Threads are started on demand.
     """
@@ -26,14 +26,14 @@ class BackgroundWork:
         self._is_killed = False
 
     def __call__(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
-        """Run `work` on a thread, then `done` on the event loop with the error, or None."""
+        """Run `work` on a thread, then call `done` on the event loop with the error, or None."""
         self._running += 1
         self._idle.clear()
 
         def finished(future: asyncio.Future[None]) -> None:
             self._running -= 1
             try:
-                # Work interrupted by a kill is not reported: it may not have been done.
+                # Work interrupted by a kill is not reported, since it may not have been done.
                 if not (self._is_killed or future.cancelled()):
                     error = future.exception()
                     done(error if isinstance(error, Exception) else None)

@@ -1,7 +1,7 @@
 """Links to other brokers over sockets: a router and its driver on the broker's event loop.
 
-A broker has one router for the controller's requests and one for all others (`cluster/links.py`). The client library's
-driver does the I/O; it runs on the broker's loop, so nothing here crosses threads.
+A broker has one router for the controller's requests, and others for all other requests (`cluster/links.py`). The
+client library's driver does the I/O on the broker's loop, so nothing here crosses threads.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ __all__ = ["BrokerLinks"]
 
 _OWNER: Final = Owner("broker", logging.getLogger("kafkawire.broker"), logging.getLogger("kafkawire.security"))
 
-#: The shortest and the longest pause between attempts to connect. Both are short, because a broker restarts within
-#: seconds and only a few brokers wait for it.
+#: The minimum and the maximum pause between attempts to connect. Both are short, because a broker restarts within
+#: seconds and only a few other brokers wait for it.
 _BACKOFF_MS: Final = (50, 1_000)
 
 
@@ -39,10 +39,10 @@ class BrokerLinks:
     """The links of a broker, between `start` and `close`.
 
     Args:
-        network: reaches the other brokers.
+        network: connects to the other brokers.
         settings: the settings of each connection.
         post: calls a function in a later iteration of the loop.
-        on_defect: called with the error when an unexpected error has ended the links.
+        on_defect: called with the error after an unexpected error has ended the links.
 
     Attributes:
         links: sends requests; use it on the loop.
@@ -68,4 +68,4 @@ class BrokerLinks:
         Returns:
             A promise that is fulfilled once nothing is left on the loop.
         """
-        return self._driver.end(Closed("the broker stops"))
+        return self._driver.end(Closed("the broker is stopping"))

@@ -1,8 +1,8 @@
-"""A client's TCP connection: requests in, responses out in order, and files sent without copying them into the process.
+"""A client's TCP connection: requests in, responses out in order, and files sent without copying them into memory.
 
-Responses go straight to the socket. Only data that it does not accept immediately is left to the transport, and the
-session stops until the client has read that data. If the socket blocks in the middle of a file, the transport gets a
-piece of the file and reports when to continue. Buffered requests and responses count against the memory that all
+Responses go straight to the socket. Only data that the socket does not accept immediately is left to the transport, and
+the session stops until the client has read that data. If the socket blocks in the middle of a file, the transport gets
+a piece of the file, and reports when to continue. Buffered requests and responses count towards the memory that all
 connections share.
 """
 
@@ -32,17 +32,17 @@ __all__ = ["ClientWire", "Shared"]
 #: The number of buffers to send with one system call; Linux accepts 1,024.
 _PARTS_MAX = 1_000
 
-#: Buffers of no more than this size in total are joined: the copy costs less than passing each buffer to the system.
+#: Buffers of up to this total size are joined: copying them costs less than passing each one to the system.
 _JOINED_BYTES_MAX = 64 * 1024
 
-#: Bytes of a file to read while the socket has no room for more.
+#: How many bytes of a file to read when the socket has no room for more.
 _PIECE_BYTES = 64 * 1024
 
-#: States of a connection in `struct tcp_info`: reset by the client, and closed by the client.
+#: Connection states in `struct tcp_info`: reset by the client, and closed by the client.
 _TCP_CLOSE = 7
 _TCP_CLOSE_WAIT = 8
 
-#: Value for SO_LINGER: closing discards unsent data and resets the connection.
+#: The value for SO_LINGER with which closing discards unsent data and resets the connection.
 _NO_LINGER = struct.pack("ii", 1, 0)
 
 
@@ -50,7 +50,7 @@ class Shared(NamedTuple):
     """State that all connections share.
 
     Attributes:
-        buffer: the receive buffer.
+        buffer: the shared receive buffer.
         budget: the memory of all connections.
         frame_bytes_max: the maximum size of a request.
     """
@@ -65,7 +65,7 @@ class ClientWire(asyncio.BufferedProtocol):
 
     Args:
         client: the non-blocking socket.
-        session: creates the session of the client, given this wire.
+        session: creates the client's session, given this wire.
         shared: state shared with all other connections.
         gone: called when the connection is closed.
     """
@@ -120,12 +120,12 @@ class ClientWire(asyncio.BufferedProtocol):
             self._send()
 
     async def drain(self) -> None:
-        """Return immediately: the session is told when to stop."""
+        """Return immediately, since the session is told when to stop."""
 
     sent = drain
 
     def close(self) -> None:
-        """Close once everything is sent, or when the client has not read for a while."""
+        """Close once everything has been sent, or the client has not read anything for a while."""
         if self._transport is None or self._is_ending:
             return
         self._is_ending = True
@@ -156,10 +156,10 @@ class ClientWire(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def finish(self) -> None:
-        """Close as `close` does, but let a client that is still sending read its responses.
+        """Close as `close` does, but let a client that is still sending read its responses first.
 
         Closing a socket with unread data resets the connection, and data in flight to the client is lost. So incoming
-        data is read and dropped until the client has seen the end or the broker aborts.
+        data is read and dropped until the client has seen the end of the connection, or the broker aborts it.
         """
         self._is_finishing = True
         self.close()
@@ -173,10 +173,10 @@ class ClientWire(asyncio.BufferedProtocol):
         self.abort()
 
     def look_for_end(self) -> None:
-        """Close a connection that its client has closed, which goes unnoticed while the broker does not read from it.
+        """Close a connection that its client has closed, which goes unnoticed while the broker is not reading.
 
-        A reset is final. Requests received before an orderly close may still be processed: they get one interval to
-        finish, or more if their client expects no response and only the disk delays them.
+        A reset is final. Requests received before an orderly close may still be processed: they have one interval to
+        finish, or more if the client expects no response and only the disk is delaying them.
         """
         transport = self._transport
         if self._is_reading or transport is None or transport.is_closing():
@@ -195,7 +195,7 @@ class ClientWire(asyncio.BufferedProtocol):
 
     @property
     def may_be_idle(self) -> bool:
-        """Whether the broker waits for the client to send a request, to finish one, or to read."""
+        """Whether the broker is waiting for the client to send a request, to finish one, or to read."""
         return self.has_unsent or not self.session.is_waiting
 
     # Holder: called by the memory budget.
@@ -268,7 +268,7 @@ class ClientWire(asyncio.BufferedProtocol):
         try:
             self.session.connection_lost(exc)
         finally:
-            # Memory that is not released now would be lost to all other connections.
+            # Memory that is not released now would be lost to the other connections.
             self._gone(self)
             self._budget.received(-self._held_bytes)
             self._budget.unsent(self, 0)
@@ -296,7 +296,7 @@ class ClientWire(asyncio.BufferedProtocol):
     def _set_reading(self) -> None:
         """Resume or pause reading according to the current state."""
         if self._is_stopped:
-            # A connection that is not being read cannot be preferred or be too slow; it asks again when it resumes.
+            # A connection that is not being read can be neither preferred nor too slow; it asks again when it resumes.
             self._lacks_memory = False
             self._budget.done(self)
         should_read = self._is_finishing or not (self._is_stopped or self._lacks_memory)
@@ -324,7 +324,7 @@ class ClientWire(asyncio.BufferedProtocol):
             self._has_counted_unsent = unsent_bytes > 0
             self._budget.unsent(self, unsent_bytes)
         if self._is_ending and not self.has_unsent:
-            # Not now: a transport that is about to report that everything has been sent would close twice.
+            # Do this later: a transport that is about to report that everything has been sent would close twice.
             asyncio.get_running_loop().call_soon(self._end, transport)
 
     def _send_buffers(self, transport: asyncio.Transport, part: Buffer) -> None:
@@ -350,7 +350,7 @@ class ClientWire(asyncio.BufferedProtocol):
             transport.set_write_buffer_limits(0)
 
     def _send_file(self, transport: asyncio.Transport, part: FileSlice) -> None:
-        """Send a file region; the transport gets whatever `sendfile` does not send, in pieces."""
+        """Send a file region; pass whatever `sendfile` does not send to the transport, in pieces."""
         file, end = part.file, part.position + part.size_bytes
         try:
             position = self._send_directly(file, part.position, end)
@@ -372,7 +372,7 @@ class ClientWire(asyncio.BufferedProtocol):
     def _send_directly(self, file: File, position: int, end: int) -> int:
         """Send a file region with `sendfile` until the socket is full; return the end position."""
         descriptor = file.fileno()
-        end = min(end, file.size_bytes)  # after a truncation, other bytes may follow
+        end = min(end, file.size_bytes)  # after a truncation, unrelated bytes may follow
         while descriptor is not None and position < end:
             try:
                 sent_bytes = os.sendfile(self._socket.fileno(), descriptor, position, end - position)
@@ -386,6 +386,6 @@ class ClientWire(asyncio.BufferedProtocol):
 
     def _file_is_short(self, position: int, end: int) -> None:
         """Close a connection whose current response cannot be completed."""
-        reason = f"a file of records ends at {position}, so {end - position} bytes are missing"
+        reason = f"a log file ends at {position}, so {end - position} bytes are missing"
         self.session.break_off(reason, is_own_fault=True)
         self.abort()

@@ -1,7 +1,7 @@
-"""The broker's clock: the machine's wall clock for timestamps, while timeouts ignore its jumps.
+"""The broker's clock: timestamps use the machine's wall clock, and timeouts ignore its jumps.
 
 Timestamps in records and responses follow the machine's clock: after a suspend or a clock change, they are immediately
-correct. Code that measures durations is notified of each jump and shifts its deadlines.
+correct. Code that measures durations is notified of each jump, and shifts its deadlines.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kafkawire.sdk.clock import monotonic_ms, now_ms
 
 __all__ = ["JUMP_MS", "BrokerClock"]
 
-#: A smaller difference between the clocks is not a jump: the machine's clock may be adjusted gradually.
+#: A smaller difference between the clocks is not a jump, since the machine's clock may be adjusted gradually.
 JUMP_MS = 100
 
 
@@ -24,7 +24,7 @@ class BrokerClock:
         steady_ms: a clock that cannot be set and may stand still during a suspend.
 
     Attributes:
-        on_jump: called with the size of a jump in milliseconds before the new time is used.
+        on_jump: called with the size of a jump, in milliseconds, before the new time is used.
     """
 
     def __init__(self, wall_ms: Callable[[], int] = now_ms, steady_ms: Callable[[], int] = monotonic_ms) -> None:
@@ -35,7 +35,7 @@ class BrokerClock:
 
     @property
     def known_ms(self) -> int:
-        """The time for checking existing deadlines; reading it does not check for a jump, so no deadline is shifted."""
+        """The time for checking existing deadlines; reading it does not look for a jump, so no deadline is shifted."""
         return self._steady_ms() + self._ahead_ms
 
     def __call__(self) -> int:

@@ -1,4 +1,4 @@
-"""Limits on connections: in total, per address, and by free file descriptors.
+"""Limits on the number of connections: in total, per address, and given the free file descriptors.
 
 Source: Apache Kafka, `ConnectionQuotas`, which stops accepting connections instead of refusing them.
 """
@@ -43,10 +43,10 @@ class ConnectionLimits:
     """Counts connections.
 
     Args:
-        most: the maximum number of connections of all listeners together.
+        most: the maximum number of connections to all listeners together.
         most_per_address: the maximum number of connections from one address.
         overrides: limits for individual addresses.
-        shortage: given the number of connections, returns why one more is impossible regardless of the limits, or "".
+        shortage: given the number of connections, returns why another is impossible whatever the limits are, or "".
     """
 
     def __init__(
@@ -70,13 +70,13 @@ class ConnectionLimits:
         self._overrides = dict(overrides)
 
     def refusal(self, host: str) -> str:
-        """Return why another connection from an address is refused, or "" if it is not."""
+        """Return why another connection from an address must be refused, or "" if it can be accepted."""
         if self._count >= self._most:
             return f"{self._count} connections are open, and max.connections is {self._most}"
         most = self._overrides.get(host, self._most_per_address)
         if self._counts[host] >= most:
             name = "max.connections.per.ip" + (".overrides" if host in self._overrides else "")
-            return f"it has {self._counts[host]} connections, and {name} is {most}"
+            return f"the address has {self._counts[host]} connections, and {name} is {most}"
         return self._shortage(self._count)
 
     def opened(self, host: str) -> None:

@@ -1,4 +1,4 @@
-"""The number of additional connections that the process's file descriptors allow: logs need some of them for files."""
+"""How many more connections the process's file descriptors allow; logs need some descriptors for their files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Descriptors", "open_descriptors"]
 #: Where the operating system lists a process's own descriptors.
 _LISTING = "/dev/fd"
 
-#: How long a count stays valid; counting 10,000 descriptors takes 4 ms.
+#: How long a count stays valid. Counting 10,000 descriptors takes 4 ms.
 _COUNT_MS = 100
 
 
@@ -29,8 +29,8 @@ def open_descriptors() -> int | None:
 class Descriptors:
     """Checks whether there is room for another connection.
 
-    Open descriptors are counted because files and other code in this process also use them. A count is not taken for
-    every connection: it is reused for a moment, or until half of the room that it found is taken.
+    Open descriptors are counted because files and other code in this process also use them. They are not counted for
+    every connection: a count is reused for a moment, or until half of the room that it found has been taken.
 
     Args:
         clock: returns the time in milliseconds.
@@ -45,7 +45,7 @@ class Descriptors:
         self._reason = ""
 
     def refusal(self, connections: int) -> str:
-        """Return why another connection, whose descriptor is already open, is refused, or "" if it is not.
+        """Return why another connection, whose descriptor is already open, must be refused, or "" if it may stay.
 
         Args:
             connections: the number of other connections.
@@ -61,7 +61,7 @@ class Descriptors:
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         count = None if limit == resource.RLIM_INFINITY else self._count()
         self._counted_ms, self._reason = now_ms, ""
-        # If the count is unknown, the listener waits once the last descriptor is in use.
+        # If the count is unknown, the listener has to wait once the last descriptor is in use.
         reserve = kept_for_files(limit)
         self._few = few_connections(limit)
         self._room = 0 if count is None else limit - reserve - count

@@ -1,4 +1,4 @@
-"""Choice of the event loop that runs a broker."""
+"""The choice of the event loop for a broker."""
 
 from __future__ import annotations
 

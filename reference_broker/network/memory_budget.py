@@ -2,10 +2,10 @@
 
 No request is refused for lack of memory. When the memory is used up, a connection that has sent part of a large request
 is not read until there is room. To guarantee progress, the connection with the fewest missing bytes may exceed the
-limit, but it must keep up a minimum rate. So the limit is exceeded by at most one request of the maximum size. When
-responses take up half of the memory, the connections that hold most of it and whose clients do not read are closed; one
-connection may exceed that half, however large its response, while its client keeps up the minimum rate. Small requests
-never wait.
+limit, but must keep up a minimum rate. The limit is therefore exceeded by at most one request of the maximum size. When
+responses take up half of the memory, connections that hold most of it and whose clients are not reading are closed. One
+connection may exceed that half, however large its response, as long as its client keeps up the minimum rate. Small
+requests never wait.
 
 Source: Apache Kafka, `SimpleMemoryPool` (`queued.max.request.bytes`), which reserves the size given by the length
 prefix.
@@ -20,15 +20,15 @@ from kafkawire.reference_broker.work.timers import Timer, Timers
 
 __all__ = ["GRACE_MS", "RATE_BYTES_MIN", "Holder", "MemoryBudget"]
 
-#: The minimum rate in bytes per second while others wait; even a slow network is ten times as fast.
+#: The minimum rate, in bytes per second, while others wait; even a slow network is ten times as fast.
 RATE_BYTES_MIN = 1024 * 1024
 
-#: Extra time for a paused client to notice that it can resume. A client that has read nothing for this long is
-#: considered not to be reading.
+#: Extra time for a paused client to notice that it can resume. A client that has read nothing for this long is deemed
+#: not to be reading.
 GRACE_MS = 1_000
 
-#: New responses count as if they had been stuck for this long, so a connection with nine times as many new bytes is
-#: closed before a stuck one.
+#: New responses are treated as if they had been stuck for this long, so a connection with nine times as many new bytes
+#: is closed before a stuck one.
 _NEW_MS = GRACE_MS // 8
 
 
@@ -37,12 +37,12 @@ class Holder(Protocol):
 
     @property
     def missing_bytes(self) -> int:
-        """Bytes of the current request that have not arrived yet."""
+        """The number of bytes of the current request that have not arrived yet."""
         ...
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes of responses that the client has not read yet."""
+        """The number of bytes of responses that the client has not read yet."""
         ...
 
     def no_room(self) -> None:
@@ -59,7 +59,7 @@ class Holder(Protocol):
 
 
 class _Unread:
-    """The responses that a connection's client has not read.
+    """The responses that a client has not read.
 
     Attributes:
         size_bytes: their size at the last check.
@@ -77,7 +77,7 @@ class _Unread:
         return max(now_ms - self._since_ms - read_ms, 0)
 
     def cost(self, now_ms: int) -> int:
-        """Return the priority for closing: large and stuck responses come first."""
+        """Return the priority for closing the connection: large and stuck responses come first."""
         return self.size_bytes * (_NEW_MS + min(self.behind_ms(now_ms), GRACE_MS))
 
 
@@ -116,13 +116,13 @@ class MemoryBudget:
     # Requests.
 
     def received(self, by_bytes: int) -> None:
-        """Record that a connection holds more bytes of requests, or fewer if the number is negative."""
+        """Record that a connection holds this many more bytes of requests, or fewer if the number is negative."""
         self.received_bytes += by_bytes
         if by_bytes < 0:
             self._let_go_on()
 
     def may_read_much(self, holder: Holder) -> bool:
-        """Return whether a connection may read more than a small request at a time."""
+        """Return whether a connection may read more at a time than a small request."""
         return not self.is_full or holder is self._first
 
     def must_wait(self, holder: Holder) -> bool:
@@ -140,7 +140,7 @@ class MemoryBudget:
         return False
 
     def done(self, holder: Holder) -> None:
-        """Record that a connection needs no memory now: its request is complete, or it is not read, or closed."""
+        """Record that a connection needs no memory now: its request is complete, or it is paused or closed."""
         self._waiting.pop(holder, None)
         if holder is self._first:
             self._prefer(None)
@@ -174,7 +174,7 @@ class MemoryBudget:
                     self._prefer(None)
                     return
                 holder.give_up(
-                    f"{holder.missing_bytes} bytes of a request are missing after {allowed_ms} ms, while the memory of "
+                    f"{holder.missing_bytes} bytes of a request are missing after {allowed_ms} ms, and the memory of "
                     f"{self._limit_bytes} bytes for all connections is used up"
                 )
 
@@ -183,7 +183,7 @@ class MemoryBudget:
     # Responses.
 
     def unsent(self, holder: Holder, unsent_bytes: int) -> None:
-        """Record the bytes of responses that a connection holds, after it has sent everything or written more."""
+        """Record how many bytes of responses a connection holds after sending everything or writing more."""
         before = self._unread.pop(holder, None)
         self.unsent_bytes += unsent_bytes - (before.size_bytes if before is not None else 0)
         if not unsent_bytes:
@@ -199,11 +199,11 @@ class MemoryBudget:
             self._relieve()
 
     def _steady_ms(self) -> int:
-        """Return a time without clock jumps."""
+        """Return the time without clock jumps."""
         return self._clock() - self._timers.jumped_ms
 
     def _relieve(self) -> None:
-        """Close connections while responses take more than half of the memory, except the one that may exceed it."""
+        """While responses take more than half of the memory, close connections, except the one that may exceed it."""
         now_ms = self._steady_ms()
         for holder, unread in self._unread.items():
             left_bytes = holder.unsent_bytes
@@ -229,11 +229,11 @@ class MemoryBudget:
         if stuck is self._beyond:
             self._beyond = None
         stuck.give_up(
-            f"{size_bytes} bytes of responses are not read, while those of all connections take more than half of "
+            f"{size_bytes} bytes of responses are unread, and those of all connections take more than half of "
             f"the {self._limit_bytes} bytes that they share"
         )
 
     def _look_again(self) -> None:
-        """Check that connections beyond the limit keep up the minimum rate."""
+        """Check that the connections that exceed the limit keep up the minimum rate."""
         if self._unread_timer is None or not self._unread_timer.is_pending:
             self._unread_timer = self._timers.at(self._clock() + GRACE_MS, lambda now_ms: self._relieve())

@@ -1,8 +1,8 @@
-"""Split a client's bytes into requests: small ones from a buffer that all connections share, large ones in place.
+"""Split a client's bytes into requests: small ones from a buffer shared by all connections, large ones in place.
 
-No memory is reserved for the size that a length prefix claims. The event loop owns the buffer: it is empty whenever the
-loop turns to another connection, and the start of an unfinished small request is saved elsewhere. Once its API is known
-to accept its size, a large request gets memory whose pages only exist when bytes have arrived for them.
+A length prefix alone takes up no memory. The event loop owns the buffer, which is empty whenever the loop turns to
+another connection; the start of an unfinished small request is saved elsewhere. Once its API is known to accept its
+size, a large request gets memory whose pages exist only after bytes have arrived for them.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from kafkawire.sdk.protocol.schema import Buffer
 
 __all__ = ["HEAD_BYTES", "RECEIVE_BUFFER_BYTES", "RequestFrames", "shared_buffer"]
 
-#: The size of one read, and the longest request that is copied: above it, separate memory costs less than the copy.
+#: The size of one read, and the longest request that is copied: above it, separate memory costs less than a copy.
 RECEIVE_BUFFER_BYTES = 64 * 1024
 
 #: The size of one read while the shared memory is used up: enough for any small request.
 _SHORT_READ_BYTES = 1024
 
-#: How much memory of large requests is kept for later ones; it is part of an idle broker's footprint.
+#: How much of the memory for large requests is kept for later ones; it is part of an idle broker's footprint.
 _KEPT_BYTES_MAX = 16 * 1024 * 1024
 
 _COPIED_BYTES_MAX = RECEIVE_BUFFER_BYTES - LENGTH_BYTES
@@ -31,7 +31,7 @@ _COPIED_BYTES_MAX = RECEIVE_BUFFER_BYTES - LENGTH_BYTES
 _LENGTH = Struct(">i")
 _KEY = Struct(">h")
 
-#: The length and the API key before a request.
+#: The size of the length and the API key, with which a request begins.
 HEAD_BYTES = _LENGTH.size + _KEY.size
 
 _take_memory = ReusableMemory(_KEPT_BYTES_MAX, is_lazy=True).take
@@ -52,7 +52,7 @@ class RequestFrames:
         limit_bytes: the maximum request size of any API.
 
     Attributes:
-        error: why no more requests can be read: the next one is longer than its API allows, or its API is unknown. None
+        error: why no more requests can be read: the next one is longer than its API allows, or its API is unknown; None
             if there is no error.
     """
 
@@ -69,12 +69,12 @@ class RequestFrames:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes held of an unfinished request."""
+        """How many bytes of an unfinished request are held."""
         return len(self._rest) if self._large is None else self._filled
 
     @property
     def missing_bytes(self) -> int:
-        """Missing bytes of the unfinished request; 0 if there is no such request."""
+        """How many bytes of the unfinished request are missing; 0 if there is no such request."""
         if self._large is not None:
             return len(self._large) - self._filled
         if len(self._rest) < LENGTH_BYTES:
@@ -85,7 +85,7 @@ class RequestFrames:
         """Return memory for the next bytes; valid until `filled` or the next call.
 
         Args:
-            is_short: whether to receive at most a small request.
+            is_short: whether to receive no more than a small request.
         """
         if self._large is not None:
             end = self._filled + _SHORT_READ_BYTES if is_short else len(self._large)
@@ -107,7 +107,7 @@ class RequestFrames:
         return [frame]
 
     def clear(self) -> None:
-        """Drop the unfinished request of a closed connection."""
+        """Drop the unfinished request on a closed connection."""
         self._rest, self._large = b"", None
 
     def _cut(self, end: int) -> list[Buffer]:
@@ -121,7 +121,8 @@ class RequestFrames:
             (length,) = _LENGTH.unpack_from(data, start)
             if 0 <= length <= end - content and length <= self._limit_bytes:
                 start = content + length
-                # Writable, because the records of a produce request are stamped in place rather than copied again.
+                # The copy is writable, because the records in a produce request are stamped in place rather than copied
+                # again.
                 frames.append(bytearray(data[content:start]))
             elif 0 <= length <= _COPIED_BYTES_MAX and length <= self._limit_bytes:
                 break
@@ -136,7 +137,7 @@ class RequestFrames:
         return frames
 
     def _is_refused(self, data: memoryview) -> bool:
-        """Return whether the length prefix is refused, by API if its key has arrived, and set `error`."""
+        """Return whether the length is refused, using the API's limit if its key has arrived, and set `error`."""
         try:
             frame_length(data[:LENGTH_BYTES], self._limit_bytes)
             if len(data) >= HEAD_BYTES:

@@ -1,8 +1,8 @@
-"""Sets of the characters in names, as integers with one bit per character; they represent an expression's classes.
+"""Sets of the characters that occur in names, as integers with one bit per character; expressions' classes use them.
 
 Other Unicode characters are irrelevant, so a class of any size costs only a few integer operations. Classes and their
-names are those of RE2/J, which Apache Kafka uses. Case is ignored by Unicode's simple folding, which also equates `k`
-with the Kelvin sign and `s` with the long s.
+names are those of RE2/J, which Apache Kafka uses. Case-insensitive matching uses Unicode's simple folding, which also
+equates `k` with the Kelvin sign and `s` with the long s.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-#: Letters outside ASCII that differ only by case from an ASCII letter.
+#: Letters outside ASCII that differ only in case from an ASCII letter.
 _OTHER_CASES: Final = "\N{KELVIN SIGN}\N{LATIN SMALL LETTER LONG S}"
 
-#: The lower case of capital I, but only in Turkish.
+#: The lowercase form of capital I, but only in Turkish.
 _DOTLESS: Final = "\N{LATIN SMALL LETTER DOTLESS I}"
 
 _ALNUM: Final = string.ascii_letters + string.digits
 
-#: The classes with a list of characters, all in ASCII.
+#: The classes that list their characters, all in ASCII.
 _LISTED: Final = {
     r"\d": string.digits,
     r"\s": "\t\n\f\r ",
@@ -81,21 +81,21 @@ class Characters:
         found |= {other for each in found for other in (each.lower(), each.upper())}
         found |= {each for each in _OTHER_CASES if _folded(each) in found}
         self._ordered = sorted(each for each in found if len(each) == 1)
-        # Indexes, since keeping a separate set for each of many characters would take quadratic memory.
+        # These are indexes, since separate sets for many characters would take quadratic memory.
         self._places = {character: place for place, character in enumerate(self._ordered)}
         #: The set of all characters.
         self.all = (1 << len(self._ordered)) - 1
         cases: dict[str, list[int]] = {}
         for place, character in enumerate(self._ordered):
             cases.setdefault(_folded(character), []).append(place)
-        #: Indexes of characters that differ only by case, for each group of two or more.
+        #: For each group of two or more characters that differ only in case, their indexes.
         self._cases = {folded: places for folded, places in cases.items() if len(places) > 1}
         #: The number of cased characters that `ignoring_case` has to check.
         self.cased = sum(map(len, self._cases.values()))
         self._known: dict[str, int] = {}
 
     def bit(self, character: str, *, ignores_case: bool = False) -> int:
-        """Return the set of one character, optionally with its other cases; empty if no name contains it."""
+        """Return the set with one character, optionally with its other cases; empty if no name contains it."""
         place = self._places.get(character)
         if place is None:
             return 0
@@ -103,13 +103,13 @@ class Characters:
         return sum(1 << each for each in places)
 
     def between(self, first: str, last: str) -> int:
-        """Return the set of all characters from one to another."""
+        """Return the set of all characters from `first` to `last`."""
         begin, end = bisect_left(self._ordered, first), bisect_right(self._ordered, last)
         return (1 << end) - (1 << begin) if begin < end else 0
 
     def ignoring_case(self, bits: int) -> int:
-        """Return a set with the other cases of its characters."""
-        # In bytes, since every change to a long integer copies it.
+        """Return a set extended by the other cases of its characters."""
+        # This uses bytes, since every change to a long integer copies it.
         found = bytearray(bits.to_bytes(len(self._ordered) // 8 + 1, "little"))
         for places in self._cases.values():
             if any(found[place >> 3] >> (place & 7) & 1 for place in places):
@@ -118,15 +118,15 @@ class Characters:
         return int.from_bytes(found, "little")
 
     def listed(self, name: str) -> int | None:
-        """Return a set of ASCII characters by its name, for example `[:alpha:]` or `\\d`; None if unknown."""
+        """Return a set of ASCII characters, given its name, such as `[:alpha:]` or `\\d`; None if it is unknown."""
         if name not in _LISTED:
             return None
         return self._set(name, _LISTED[name].__contains__)
 
     def unicode(self, name: str, *, ignores_case: bool) -> int | None:
-        """Return the set of a Unicode category or script by name; None if it is unknown.
+        """Return the set for a Unicode category or script, given its name; None if it is unknown.
 
-        RE2/J ignores case only in `Lu` and `Ll`, and the only capitals that it adds to `Ll` are K and S.
+        RE2/J can ignore case only in `Lu` and `Ll`, and the only capitals that it adds to `Ll` are K and S.
         """
         if name == "Any":
             return self.all
@@ -143,13 +143,14 @@ class Characters:
 
     def _set(self, name: str, has: Callable[[str], bool]) -> int:
         if name not in self._known:
-            # Built from binary digits, the last index first: a sum would copy a long integer for each character.
+            # The set is built from binary digits, the last index first: a sum would copy a long integer for each
+            # character.
             self._known[name] = int("".join("01"[has(character)] for character in reversed(self._ordered)) or "0", 2)
         return self._known[name]
 
 
 def _folded(character: str) -> str:
-    """Return the character that represents all characters that differ only by case."""
+    """Return the character that represents all characters that differ from it only in case."""
     folded = character.upper().lower()
     return folded if len(folded) == 1 and character != _DOTLESS else character
 

@@ -1,8 +1,8 @@
 """Parse the regular expressions of Apache Kafka, with RE2/J's syntax, meaning and error texts.
 
-RE2/J's rarer quirks are kept: a `{` that does not begin a repetition is literal but cannot be repeated, and a
+Even RE2/J's rarer quirks are kept: a `{` that does not begin a repetition is literal but cannot be repeated, and a
 repetition directly after another is refused unless flags or an empty quotation separate them. Greediness and captures
-do not matter because names match as a whole.
+do not matter, because names are matched as a whole.
 
 Source: `Parser` in RE2/J 1.8, compared by `tests/kafka/test_topic_patterns.py`.
 """
@@ -36,10 +36,10 @@ __all__ = [
 #: Maximum number of repetitions of a part, as in RE2/J.
 REPEAT_MAX: Final = 1_000
 
-#: Maximum nesting depth: later steps recurse to this depth. RE2/J continues until its stack overflows.
+#: Maximum nesting depth, since later steps recurse this deeply. RE2/J continues until its stack overflows.
 DEPTH_MAX: Final = 200
 
-#: Conditions that may hold between two characters of a name.
+#: Conditions that may hold between two characters in a name.
 BEGIN_TEXT, END_TEXT, BEGIN_LINE, END_LINE, WORD_BOUNDARY, NO_WORD_BOUNDARY = (1 << place for place in range(6))
 
 _LAST_CODE: Final = 0x10FFFF
@@ -52,7 +52,7 @@ _GROUP_NAME: Final = re.compile(r"[A-Za-z0-9_]+")
 #: `{2}`, `{2,}` or `{2,3}`: numbers without leading zeros.
 _COUNTED: Final = re.compile(r"\{(0|[1-9][0-9]*)(?:(,)(0|[1-9][0-9]*)?)?\}")
 
-#: Maximum digits of a number; longer numbers are out of range.
+#: Maximum number of digits in a number; longer numbers are out of range.
 _COUNT_DIGITS_MAX: Final = 8
 
 _ESCAPE: Final = re.compile(
@@ -63,45 +63,45 @@ _ESCAPE: Final = re.compile(
 _CONTROLS: Final = dict(zip("afnrtv", "\a\f\n\r\t\v", strict=True))
 
 
-#: Maximum number of letters whose case is checked for the classes of an expression, at 100 ns each and without
-#: interruption. For topic names, which have 52 letters, no expression within the length limit needs as many.
+#: Maximum number of letters whose case is checked for the classes in an expression; each takes 100 ns, without
+#: interruption. For topic names, which use 52 letters, no expression within the length limit needs that many.
 _CASES_MAX: Final = 300_000
 
 
 class PatternError(ValueError):
-    """An expression is refused; the text says why."""
+    """An expression is invalid or unsupported; the text says why."""
 
 
 class OneOf(NamedTuple):
-    """Matches one character of a set."""
+    """Matches one character from a set."""
 
     bits: int
     depth: int = 1
 
 
 class Condition(NamedTuple):
-    """Matches the empty text where a condition, for example `BEGIN_TEXT`, holds."""
+    """Matches the empty text where a condition, such as `BEGIN_TEXT`, holds."""
 
     holds: int
     depth: int = 1
 
 
 class Sequence(NamedTuple):
-    """Parts one after another; without parts, it matches the empty text."""
+    """Matches parts one after another; without parts, it matches the empty text."""
 
     parts: tuple[Node, ...]
     depth: int = 1
 
 
 class Choice(NamedTuple):
-    """Alternatives; at most one of them matches the empty text."""
+    """Matches one of several alternatives, at most one of which matches the empty text."""
 
     ways: tuple[Node, ...]
     depth: int
 
 
 class Repeat(NamedTuple):
-    """A repeated part; if the maximum is None, there is no limit."""
+    """Matches a repeated part; if the maximum is None, there is no limit."""
 
     part: Node
     least: int
@@ -155,7 +155,7 @@ class _Parser:
         self._flags = _Flags()
         self._groups = [_Group(self._flags)]
         self._names: set[str] = set()
-        #: The position after which no class like `[:alpha:]` ends.
+        #: The last position at which a class such as `[:alpha:]` can end.
         self._last_class_end = text.rfind(":]")
 
     def parse(self) -> Node:

@@ -1,8 +1,8 @@
-"""Regular expressions over topic names, matched in time linear in the length of the name.
+"""Regular expressions for topic names, matched in time that is linear in the length of the name.
 
-`re` may take exponential time, which would block the broker. Here, all states that are possible after each character
-are followed together (Thompson's construction). There can still be thousands of states for each character of a name, so
-names are matched in slices of counted steps.
+`re` may take exponential time, which would block the broker. This module instead follows all states that are possible
+after each character (Thompson's construction). There can still be thousands of states for each character in a name, so
+names are matched in slices with a limited number of steps.
 
 Source: `Utils.throwIfRegularExpressionIsInvalid`, `TopicRegexResolver` in Apache Kafka.
 """
@@ -39,10 +39,10 @@ __all__ = ["LENGTH_MAX", "SLICE_STEPS", "STATES_MAX", "TopicPattern"]
 #: `a{0,1000}`.
 STATES_MAX: Final = 3_000
 
-#: Maximum length of one expression: even an expression with few states has to be parsed in a single step.
+#: Maximum length of one expression, since even an expression with few states is parsed in a single step.
 LENGTH_MAX: Final = 10_000
 
-#: Steps in a slice, where states, characters and names count. A slice takes a few milliseconds.
+#: Steps in a slice: each state, character and name counts as one. A slice takes a few milliseconds.
 SLICE_STEPS: Final = 10_000
 
 #: Maximum total number of states in the sets that are cached with their successors.
@@ -68,14 +68,14 @@ class TopicPattern:
 
     def __init__(self, text: str, characters: Characters = TOPIC_CHARACTERS) -> None:
         self._characters = characters
-        #: For each state, the character set of its transitions, and their targets; None is a transition without a
+        #: For each state, the character set of its transitions, and their targets; None means a transition without a
         #: character.
         self._sets: list[int | None] = [None]
         self._next: list[tuple[int, ...]] = [()]
         #: The condition of a state's transitions.
         self._conditions: dict[int, int] = {}
         self._successors: dict[tuple[frozenset[int], str, int], frozenset[int]] = {}
-        #: The distinct character sets; equal sets share one object, since comparing them takes time.
+        #: The distinct sets of states; equal sets share one object, since comparing them takes time.
         self._known: dict[frozenset[int], frozenset[int]] = {}
         self._remembered = 0
         self._steps = 0
@@ -98,7 +98,7 @@ class TopicPattern:
                 return name in end.value
 
     def matching(self, names: Iterable[str]) -> Generator[None, None, frozenset[str]]:
-        """Match names in slices: yield after each, and return the names that match."""
+        """Match names in slices: yield after each slice, and return the names that match."""
         found = []
         self._steps = 0
         firsts: dict[int, frozenset[int]] = {}
@@ -123,7 +123,7 @@ class TopicPattern:
     # Following states.
 
     def _between(self, before: str, after: str) -> int:
-        """Return the conditions that hold between two characters, out of those that this expression uses."""
+        """Return which of the conditions in this expression hold between two characters."""
         if not self._conditions:
             return 0
         holds = NO_WORD_BOUNDARY if (before in _WORD) == (after in _WORD) else WORD_BOUNDARY
@@ -154,7 +154,7 @@ class TopicPattern:
         return found
 
     def _closure(self, states: Iterable[int], holds: int) -> frozenset[int]:
-        """Return the states that can be reached from other states without consuming a character."""
+        """Return the states that can be reached from the given ones without consuming a character."""
         found: set[int] = set()
         open_ = list(states)
         while open_:
@@ -177,7 +177,7 @@ class TopicPattern:
         return len(self._next) - 1
 
     def _part(self, node: Node, following: int) -> int:
-        """Build the states of a part, and return its first state."""
+        """Build the states for a part, and return its first state."""
         match node:
             case OneOf(bits):
                 return self._state(bits, following)

@@ -1,4 +1,4 @@
-"""An offset of a partition, usually the high watermark, and the callbacks that wait for it to move.
+"""An offset in a partition, usually the high watermark, and the callbacks that wait for it to move.
 
 All records before the high watermark can be read and acknowledged. `Replica` and `ClusterReplica` decide when it moves.
 A leader in a cluster has two more such offsets: the end of the records that its own disk has stored, and the low
@@ -28,8 +28,8 @@ Watcher = Callable[[int], None]
 #: Higher than any fetch's `min_bytes`, which is an int32.
 COMPLETES_ANY_FETCH_BYTES = 2**31
 
-#: The number of unreadable batches whose sizes are kept: a leader with too few replicas in sync may append for hours.
-#: Beyond this number, each move of the high watermark completes any fetch until all batches are readable.
+#: The maximum number of unreadable batches whose sizes are kept: a leader with too few replicas in sync may append for
+#: hours. Beyond this number, each advance of the high watermark completes any fetch, until all batches are readable.
 UNREADABLE_MAX = 10_000
 
 
@@ -59,7 +59,7 @@ class Watchers:
 
 
 class AwaitedOffset:
-    """An offset that callbacks wait for; names and descriptions below are those of the high watermark.
+    """An offset for which callbacks wait; names and descriptions are given for the high watermark.
 
     Args:
         offset: the initial value.
@@ -69,8 +69,8 @@ class AwaitedOffset:
         offset: the first offset that consumers may not read.
         appended_bytes: the total size of the appended batches.
         readable_bytes: the total size of the readable batches.
-        unknown_to: up to this offset, the sizes of batches are unknown: they were appended earlier, were readable
-            before the offset moved back, or were too many.
+        unknown_to: the offset up to which the sizes of batches are unknown, because the batches were appended earlier,
+            were readable before the offset moved back, or were too many.
         watchers: notified when more can be read, or when reading ends.
     """
 
@@ -87,7 +87,7 @@ class AwaitedOffset:
         self._unreadable: deque[tuple[int, int]] = deque()
 
     def when_reached(self, offset: int, callback: Reached) -> None:
-        """Call `callback` once when this offset is at or past `offset`; immediately if it already is.
+        """Call `callback` once this offset has reached `offset`; immediately if it already has.
 
         Each partition of a waiting produce request has one entry, and a connection has one request at a time.
         """
@@ -138,12 +138,12 @@ class AwaitedOffset:
             self.offset = offset
 
     def truncate(self, offset: int, end_offset: int, error: BrokerError, *, is_empty: bool = False) -> None:
-        """Follow a truncation of the log, which may have removed records that callbacks wait for.
+        """Adjust to a truncation of the log, which may have removed records for which callbacks are waiting.
 
         Args:
             offset: the high watermark, which may be lower.
             end_offset: the new end of the log.
-            error: the error for callbacks that wait for records that are gone.
+            error: the error for callbacks waiting for records that are gone.
             is_empty: whether all records are gone, in which case the log may begin at a later offset.
         """
         kept_to = min(self.offset, end_offset) if is_empty else end_offset
@@ -162,8 +162,8 @@ class AwaitedOffset:
     def refuse(self, error: BrokerError) -> None:
         """Report an error to all waiting callbacks, and to later ones until `accept`.
 
-        This broker no longer leads the partition, or the log has ended. The high watermark may still move, but the
-        awaited records may be lost.
+        This is called when this broker no longer leads the partition, or the log has ended. The high watermark may
+        still move, but the awaited records may be lost.
 
         Args:
             error: see above.
@@ -175,5 +175,5 @@ class AwaitedOffset:
         self.watchers.tell(COMPLETES_ANY_FETCH_BYTES)
 
     def accept(self) -> None:
-        """Let callbacks wait again: this broker leads the partition."""
+        """Let callbacks wait again, now that this broker leads the partition."""
         self._error = None

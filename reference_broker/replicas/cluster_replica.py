@@ -1,11 +1,11 @@
 """A replica in a cluster, where several brokers hold the records of a partition.
 
 As the leader, it knows its followers and the ISR, and commits the records that all potentially in-sync replicas have.
-It asks for a change of the ISR when a follower has caught up or fallen behind. As a follower, it adopts the high
-watermark of its leader. The log appends and reads in the same way in both roles.
+It requests an ISR change when a follower has caught up or fallen behind. As a follower, it adopts its leader's high
+watermark. The log appends and reads in the same way in both roles.
 
-A follower can join the ISR only when it fetches, so a follower that is gone never joins. Therefore the partition is
-read at each fetch of a follower that is not in sync, even if there is nothing new.
+A follower can join the ISR only when it fetches, so a follower that is gone never joins. Therefore, each fetch by a
+follower that is not in sync reads the partition, even if there is nothing new.
 
 Source: `Partition` in Apache Kafka.
 """
@@ -49,10 +49,10 @@ _log = logging.getLogger("kafkawire.broker")
 
 
 class IsrKeeper(Protocol):
-    """Submits changes of ISRs to the controller (see `AlterPartition`)."""
+    """Submits ISR changes to the controller (see `AlterPartition`)."""
 
     def submit(self, change: IsrChange, done: Answered) -> None:
-        """Ask for a change in place of any earlier one for the partition; `done` is not called before this returns."""
+        """Request a change, replacing any earlier one for the partition; `done` is not called before this returns."""
         ...
 
     def withdraw(self, partition: Partition) -> None:
@@ -71,8 +71,8 @@ class Surroundings:
         is_alive: returns whether the broker with a given id is registered.
         isr_keeper: see `IsrKeeper`.
         rack_of: returns the rack of the live broker with a given id; None if all consumers read from the leader.
-        follower_moved: called when more of a follower's log is durable, or the log begins later, since its next fetch
-            may depend on that (see `Fetchers.moved`); None if nothing is fetched.
+        follower_moved: called when more of a follower's log is durable, or the log's start offset has increased, since
+            its next fetch may depend on that (see `Fetchers.moved`); None if nothing is fetched.
         quota: the quota on what this broker sends to followers; None for no quota.
     """
 
@@ -112,7 +112,8 @@ class ClusterReplica(Replica):
         self._positions = FollowerPositions()
         #: None unless this replica leads.
         self._in_sync: InSync | None = None
-        #: Callbacks waiting only for this disk, and callbacks waiting for all logs to begin at an offset.
+        #: The offsets for callbacks that wait only for this disk, and for callbacks that wait for all logs to begin at
+        #: an offset.
         self._acknowledged = AwaitedOffset(log.acknowledged_to)
         self._low_watermark = AwaitedOffset(log.log_start_offset)
         self._end_watchers = Watchers()
@@ -173,7 +174,7 @@ class ClusterReplica(Replica):
             acks: see `Acks`.
 
         Raises:
-            BrokerError: an error of `check`, or NOT_ENOUGH_REPLICAS.
+            BrokerError: an error from `check`, or NOT_ENOUGH_REPLICAS.
         """
         self.check()
         if acks == Acks.ALL and len(self.isr) < self._required():
@@ -216,7 +217,7 @@ class ClusterReplica(Replica):
         now_ms: int,
         session: IdlePartition | None = None,
     ) -> None:
-        """Note the arrival of a follower's fetch from an offset within this log.
+        """Record the arrival of a follower's fetch from an offset within this log.
 
         Args:
             follower: a broker to which the partition is assigned.
@@ -237,7 +238,7 @@ class ClusterReplica(Replica):
             self.moved()
 
     def _may_join(self, in_sync: InSync, position: FollowerPosition) -> bool:
-        """Return whether to ask to add a follower: it has all records that are committed or from before this epoch."""
+        """Return whether to request adding a follower: it has all records that are committed or predate this epoch."""
         return (
             in_sync.state is IsrState.COMMITTED
             and position.broker_id not in in_sync.isr
@@ -247,7 +248,7 @@ class ClusterReplica(Replica):
         )
 
     def check_in_sync(self, now_ms: int) -> None:
-        """Ask for followers that have fallen behind to be removed; to be called every `lag_max_ms / 2`."""
+        """Request the removal of followers that have fallen behind; call this every `lag_max_ms / 2`."""
         self._low_watermark.advance(self.low_watermark)
         if self.log.high_watermark < self.log.acknowledged_to:
             self.moved()  # a follower that has not joined and no longer fetches holds nothing back
@@ -290,7 +291,7 @@ class ClusterReplica(Replica):
             _log.info("%s: the controller did not set the ISR to %s: %s", self.log.folder, list(proposed.isr), answer)
         self.moved()
 
-    # The two ends of the committed records.
+    # The start and the end of the committed records.
 
     def moved(self) -> None:
         """Move the high watermark to the end of the records that all potentially in-sync replicas have."""
@@ -312,7 +313,7 @@ class ClusterReplica(Replica):
             follower_moved(self.partition)
 
     def _committed(self, decided: list[int]) -> None:
-        """Follow the high watermark of the log.
+        """Adapt to the log's new high watermark.
 
         Args:
             decided: see `PartitionLog.commit_to`.
@@ -325,7 +326,7 @@ class ClusterReplica(Replica):
     def _committed_to(self, acknowledged_to: int) -> int:
         """Return the end of the committed records, which may be lower than before.
 
-        A follower that has caught up and is about to join already counts. Otherwise, a partition whose other replicas
+        This includes a follower that has caught up and is about to join. Otherwise, a partition whose other replicas
         have failed would keep moving its high watermark ahead of the follower that is catching up.
         """
         in_sync = self._in_sync
@@ -345,7 +346,7 @@ class ClusterReplica(Replica):
         return offset
 
     def followed(self, high_watermark: int, start_offset: int) -> None:
-        """Adopt the offsets that the leader has sent with a fetch, if this replica follows.
+        """Adopt the offsets that the leader sent in its response to a fetch, if this replica is a follower.
 
         Args:
             high_watermark: the leader's high watermark, which may be beyond the end of this log, or lower than before.
@@ -372,7 +373,7 @@ class ClusterReplica(Replica):
 
     def when_low_watermark(self, offset: int, callback: Reached) -> None:
         """Call back once the logs of all live replicas begin at `offset` or later, or with an error."""
-        self._low_watermark.move_back(self.low_watermark)  # a broker may have come back
+        self._low_watermark.move_back(self.low_watermark)  # a broker may have returned
         self._low_watermark.advance(self.low_watermark)
         self._low_watermark.when_reached(offset, callback)
 
@@ -381,8 +382,8 @@ class ClusterReplica(Replica):
     def _begin(self, term: Term) -> None:
         """As the leader, adopt the ISR and the assignment of a term.
 
-        A term with a state that is already known, for example after the topic was given an id, does not affect a
-        pending change of the ISR.
+        If the state in a term is already known, for example because only a topic id was added, a pending ISR change is
+        not affected.
         """
         log, own_id = self.log, self._surroundings.broker_id
         # Another broker may have led in between, and a follower may have truncated its log.

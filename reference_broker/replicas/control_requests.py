@@ -1,12 +1,12 @@
-"""The requests of a cluster's controller to this broker: LeaderAndIsr, StopReplica and UpdateMetadata.
+"""Requests from the cluster's controller to this broker: LeaderAndIsr, StopReplica and UpdateMetadata.
 
     controller ──▶ ControlRequests ──roles──▶ Replicas, Fetchers
                         │ topics, brokers
                         ▼
                    ClusterMetadata
 
-There is one queue; requests are carried out one at a time and in pieces, so that clients are served in between. A
-request from an earlier controller, or for an earlier registration of this broker, changes nothing.
+There is a single queue; requests are carried out one at a time and in pieces, so that clients are served in between.
+Requests from an earlier controller, or for an earlier registration of this broker, are refused.
 
 Source: `KafkaApis.handleLeaderAndIsrRequest`, `handleStopReplicaRequest`, `handleUpdateMetadataRequest` and
 `ReplicaManager` in Apache Kafka 3.9.
@@ -52,14 +52,14 @@ _log = logging.getLogger("kafkawire.broker")
 
 R = TypeVar("R")
 
-#: The number of requests that may wait. A controller sends one at a time and resends it after a timeout, and
-#: controllers seldom change: more requests wait only if the disk or the registry hangs.
+#: The maximum number of waiting requests. A controller sends one at a time and resends it after a timeout, and
+#: controllers seldom change, so this many wait only if the disk or the registry hangs.
 QUEUED_MAX: Final = 100
 
 #: The number of partitions in a piece: changing their roles takes a few milliseconds.
 _AT_A_TIME: Final = 500
 
-#: The broker epoch of request versions without one; it is never stale.
+#: The broker epoch for request versions that do not contain one; it is never stale.
 _UNKNOWN_BROKER_EPOCH: Final = -1
 
 #: Called once with the response, or with an error if there is none and the controller should resend the request.
@@ -115,12 +115,12 @@ class TopicConfigs(Protocol):
         ...
 
     def of(self, topic: str) -> Mapping[str, str]:
-        """Return a topic's configurations that have been read so far, by Kafka's names."""
+        """Return those of a topic's configurations that have been read so far, keyed by Kafka's names."""
         ...
 
 
 class ControlRequests:
-    """The queue of a controller's requests.
+    """The queue of requests from controllers.
 
     Args:
         broker_id: the id of this broker.
@@ -129,10 +129,10 @@ class ControlRequests:
         logs: the logs of the replicas.
         configs: the configurations of topics.
         metadata: the metadata image used to answer clients.
-        fetchers: fetch the records for followers.
+        fetchers: fetches records for the replicas that follow.
         timers: the broker's timers.
         now_ms: returns the current time.
-        topic_ids: the topic ids of the logs that are open at startup.
+        topic_ids: the topic ids of the logs opened at startup.
 
     Attributes:
         controller_epoch: the highest epoch of any controller that has sent a request.
@@ -161,7 +161,7 @@ class ControlRequests:
         self._fetchers = fetchers
         self._timers = timers
         self._now_ms = now_ms
-        #: The topic ids of the logs here, where known; a term has its own.
+        #: The known topic ids of this broker's logs; each term also has its own.
         self._topic_ids = dict(topic_ids)
         #: Whether the first request is being carried out.
         self._queue: deque[tuple[ControlRequest, Done]] = deque()
@@ -175,7 +175,7 @@ class ControlRequests:
             done: see `Done`; may be called before this returns.
         """
         if len(self._queue) >= QUEUED_MAX:
-            done(RemoteProtocolError(f"{QUEUED_MAX} controller requests are already waiting, which is the limit"))
+            done(RemoteProtocolError(f"more than {QUEUED_MAX} requests from controllers are waiting"))
             return
         self._queue.append((request, done))
         if len(self._queue) == 1:
@@ -217,7 +217,7 @@ class ControlRequests:
         try:
             done(response)
         finally:
-            if self._queue:  # in a later turn, since a hundred requests that need not wait would recurse too deeply
+            if self._queue:  # in a later turn: a hundred requests without any waiting would recurse too deeply
                 self._timers.at(self._now_ms(), self._begin)
 
     def _carry_out(self, request: ControlRequest) -> _Steps[Message]:
@@ -235,19 +235,19 @@ class ControlRequests:
         return (yield from self._update(message))
 
     def _refusal(self, request: _Request) -> ErrorCode | None:
-        """Return the code for a request from a controller that is not this cluster's, or for another broker."""
+        """Return an error code if this broker must refuse a request because of its controller or its epochs."""
         code, reason = None, ""
         broker_epoch = self._broker_epoch()
         if request.is_k_raft_controller:
             code, reason = ErrorCode.INVALID_REQUEST, "it is a KRaft controller"
         elif _UNKNOWN_BROKER_EPOCH != request.broker_epoch < broker_epoch:
-            # A higher epoch belongs to a registration that this broker is about to hear of.
+            # A higher epoch belongs to a registration that this broker is about to learn of.
             code, reason = (
                 ErrorCode.STALE_BROKER_EPOCH,
                 f"the request has broker epoch {request.broker_epoch}, but the current one is {broker_epoch}",
             )
         elif request.controller_epoch < self.controller_epoch:
-            code, reason = ErrorCode.STALE_CONTROLLER_EPOCH, f"its epoch is {request.controller_epoch}"
+            code, reason = ErrorCode.STALE_CONTROLLER_EPOCH, f"its epoch {request.controller_epoch} has ended"
         if code is not None:
             name, controller_id = type(request).__name__, request.controller_id
             _log.warning("%s from controller %d is refused with %s: %s", name, controller_id, code.name, reason)
@@ -381,7 +381,7 @@ class ControlRequests:
         return UpdateMetadataResponse(ErrorCode.NONE)
 
 
-#: The error that waiting operations get when their partition is deleted from this broker.
+#: The error for operations waiting for a partition when it is deleted from this broker.
 _DELETED: Final = BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition was deleted from this broker")
 
 
@@ -414,9 +414,9 @@ def _failures_of(begin: Callable[[_Failed], None]) -> _Steps[Mapping[Partition, 
 
 
 def _tell(name: str, controller_id: int, codes: Mapping[Partition, ErrorCode]) -> None:
-    """Write one log line about the partitions that are not changed.
+    """Log a single line about the partitions that were not changed.
 
-    A new controller repeats the states of all partitions. Those already known are answered as stale.
+    A new controller resends the states of all partitions. Those already known are answered as stale, and not logged.
     """
     expected = (ErrorCode.NONE, ErrorCode.STALE_CONTROLLER_EPOCH)
     refused = [(partition, code) for partition, code in codes.items() if code not in expected]
@@ -430,7 +430,7 @@ def _tell(name: str, controller_id: int, codes: Mapping[Partition, ErrorCode]) -
 
 
 def _refused(request: ControlRequest, code: ErrorCode) -> Message:
-    """Return the response to a request that is refused as a whole; for LeaderAndIsr, it names all partitions."""
+    """Return the response to a request that is refused as a whole; to a LeaderAndIsr, it names all partitions."""
     message = request.message
     if isinstance(message, LeaderAndIsrRequest):
         codes = {(topic, state.partition_index): code for topic, _, state in states_of(message)}

@@ -21,7 +21,7 @@ class EpochLog(Protocol):
 
     @property
     def high_watermark(self) -> int:
-        """The end of the committed records, as far as this log knows."""
+        """The end of the committed records, as known to this log."""
         ...
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
@@ -30,13 +30,13 @@ class EpochLog(Protocol):
 
 
 def cut_for(log: EpochLog, epoch: int, end_offset: int) -> int:
-    """Return the offset to truncate a follower's log to; the next fetch shows whether the logs then agree.
+    """Return the offset to which a follower must truncate its log; the next fetch shows whether the logs then agree.
 
     Args:
         log: the follower's log.
         epoch: the highest epoch that both logs may have, according to the leader; -1 if the leader named none.
-        end_offset: where that epoch ends in the leader's log; -1 if the leader does not know, so that only committed
-            records are certain.
+        end_offset: where that epoch ends in the leader's log; -1 if the leader does not know, in which case only
+            committed records are certain.
     """
     if end_offset < 0:
         return log.high_watermark

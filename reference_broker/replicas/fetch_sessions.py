@@ -1,8 +1,8 @@
 """Fetch sessions, in which requests and responses name only changed partitions (KIP-227).
 
-A state machine without I/O. The cache finds the session of a request, or begins one. A session records what its client
-has requested and received, and which partitions may have news: those in the last request, those whose logs have
-reported a change, and those not yet read to the end. Only these are read, no matter how large the session is.
+A state machine without I/O. The cache finds a request's session, or begins one. A session records what its client has
+requested and received, and which partitions may have something new: those in the last request, those whose logs have
+reported a change, and those not yet read to the end. Only these are read, however large the session is.
 
 Source: `FetchSession`, `FetchManager`, `FetchSessionCacheShard` in Apache Kafka.
 """
@@ -40,7 +40,7 @@ EVICTION_MS = 120_000
 #: The number of topics and partitions that can be added or removed in a fraction of a millisecond.
 _AT_A_TIME = 100
 
-#: Stands for the time of the session's last fetch, as long as fetches find nothing new in a partition.
+#: Stands for the time of the session's last fetch while fetches find nothing new in a partition.
 _RESTS = -1
 
 #: The id or name of a topic, and the number of a partition.
@@ -85,16 +85,16 @@ class WaitingFetch(Protocol):
 
 
 class SessionPartition:
-    """A partition of a session.
+    """A partition in a session.
 
     Attributes:
         topic: the topic's name; "" if its id is used.
         topic_id: the topic's id; zeros if its name is used.
         wanted: the client's last request for the partition.
-        turn: the position in the session's order; for fairness, a partition moves to the end when its records have been
+        turn: the position in the session's order; for fairness, a partition moves to the end once its records have been
             sent.
-        idle_ms: when the last fetch arrived that did not need to read the partition, as the client already had all of
-            it; None if there has been no such fetch.
+        idle_ms: when the last fetch arrived that did not have to read the partition, because the client already had all
+            of it; None if there has been no such fetch.
     """
 
     __slots__ = (
@@ -150,7 +150,7 @@ class SessionPartition:
         self._session.changed(self, size_bytes)
 
     def is_held_back(self) -> bool:
-        """Return whether the client is a follower that gets no records of the partition for now."""
+        """Return whether the client is a follower that gets no records from the partition for now."""
         return self._log is not None and self._log.holds_back(self._session.follower_id)
 
     def sent(self, size_bytes: int) -> None:
@@ -178,7 +178,7 @@ class SessionPartition:
         self._log_start_offset = data.log_start_offset
 
     def read_from(self, log: WatchedLog | None) -> bool:
-        """Record the log that was read; return whether it is a different log from before."""
+        """Record the log that was read; return whether it differs from the previous one."""
         if log is self._log:
             return False
         self.unfollow()
@@ -186,7 +186,7 @@ class SessionPartition:
         return True
 
     def follow(self, *, is_committed: bool) -> None:
-        """Subscribe to changes of the log.
+        """Subscribe to changes to the log.
 
         Args:
             is_committed: whether the client reads only committed records; a follower reads to the end of the log.
@@ -203,7 +203,7 @@ class SessionPartition:
         log.watch(self.changed, is_committed=is_committed)
 
     def unfollow(self) -> None:
-        """Unsubscribe from changes of the log."""
+        """Unsubscribe from changes to the log."""
         if self._log is not None:
             self._log.unwatch(self.moved)
             self._log.unwatch(self.changed)
@@ -220,12 +220,12 @@ class FetchSession:
         id: the session id; `NO_FETCH_SESSION_ID` if the session is not cached.
         epoch: the epoch expected in the next request.
         by_id: see above.
-        is_follower: whether the client is another broker, which may evict consumers' sessions.
+        is_follower: whether the client is another broker, whose session may evict those of consumers.
         follower_id: the id of that broker; negative for a consumer.
         is_full: whether the response names every partition.
         created_ms: when the session was cached.
         used_ms: when a request last used the session.
-        fetched_ms: when the last request arrived whose partitions have been applied.
+        fetched_ms: the arrival time of the last request whose partitions have been applied.
         waiting: the fetch that is waiting for something new.
         is_busy: whether a fetch is being processed in pieces.
         is_removed: whether the session has been removed from the cache.
@@ -312,12 +312,12 @@ class FetchSession:
                     yield
 
     def to_read(self) -> list[SessionPartition]:
-        """Return the partitions that may have news, in session order."""
+        """Return the partitions that may have something new, in session order."""
         return sorted(self._ready, key=_turn)
 
     @property
     def ready(self) -> int:
-        """The number of partitions that may have news."""
+        """The number of partitions that may have something new."""
         return len(self._ready)
 
     def was_read(self, partition: SessionPartition, log: WatchedLog | None, *, is_at_end: bool) -> None:
@@ -326,7 +326,7 @@ class FetchSession:
         Args:
             partition: the partition.
             log: the log of the partition; None if it has none.
-            is_at_end: whether the read reached the end without an error, so that the log will report more data.
+            is_at_end: whether the read reached the end without an error, in which case the log will report more data.
         """
         is_new = partition.read_from(log)
         if is_at_end:
@@ -334,25 +334,25 @@ class FetchSession:
             if self.is_follower:
                 partition.rest()
         if is_new and self.is_follower:
-            # The next read shows the follower's position. That may commit records of its partition, and a coordinator
-            # whose election had to wait for those records may immediately append to this partition.
+            # The next read shows the follower's position. That may commit records in the partition read, and a
+            # coordinator whose election had to wait for those records may immediately append to this partition.
             self._follow(partition)
         elif is_new:
             self._unfollowed.append(partition)
 
     def changed(self, partition: SessionPartition, size_bytes: int) -> None:
-        """Record that a partition may have news."""
+        """Record that a partition may have something new."""
         if self.is_follower:
             partition.wake()
         self._ready[partition] = None
         self.has_news = True
         if self.waiting is not None:
-            # A size that completes any fetch is not that of records: it signals the end of a role, for example.
+            # A size that completes any fetch is not the size of records; it signals, for example, the end of a role.
             is_counted = not size_bytes or size_bytes >= COMPLETES_ANY_FETCH_BYTES or not self.is_follower
             self.waiting.more(size_bytes if is_counted or not partition.is_held_back() else 0)
 
     def follow(self) -> None:
-        """Subscribe to changes of the logs of all partitions."""
+        """Subscribe to changes to the logs of all partitions."""
         for partition in self._unfollowed:
             self._follow(partition)
         self._unfollowed.clear()
@@ -419,7 +419,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def begin(self, request: FetchRequest, now_ms: int, *, by_id: bool) -> Work[FetchSession]:
-        """Return the session of a request, updated by the request; yield now and then.
+        """Return the session to which a request belongs, updated by the request; yield now and then.
 
         Args:
             request: the request.
@@ -444,7 +444,7 @@ class FetchSessions:
             reason = f"the request has epoch {request.session_epoch}, but {session.epoch} is expected"
             raise BrokerError(ErrorCode.INVALID_FETCH_SESSION_EPOCH, reason)
         if by_id != session.by_id:
-            raise BrokerError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, "the session mixes names and ids of topics")
+            raise BrokerError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, "the session mixes topic names and topic ids")
         session.interrupt(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         session.is_full = False
         session.is_busy = True
@@ -480,14 +480,14 @@ class FetchSessions:
         return True
 
     def _evict(self, session: FetchSession, now_ms: int) -> bool:
-        """Evict the least recently used session if it is old, or else the smallest that `session` may replace."""
+        """Evict the least recently used session if it is old, or else the smallest one that `session` may replace."""
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None:
             return False
         if now_ms - oldest.used_ms > EVICTION_MS:
             self._remove(oldest, now_ms)
             return True
-        # This checks each session, of which there are 1,000 by default, but only when all slots are in use.
+        # This checks every session, 1,000 by default, but only when all slots are in use.
         candidates = (each for each in self._sessions.values() if _gives_way(each, session))
         least = min(candidates, key=_value, default=None)
         if least is None or _value(session) < _value(least):
@@ -511,7 +511,7 @@ class FetchSessions:
         session.used_ms = now_ms
 
     def _unused_id(self) -> int:
-        """Return an id that a client from an earlier run will not mistake for its own."""
+        """Return an id that no client from an earlier run will mistake for its own."""
         session_id = NO_FETCH_SESSION_ID
         while session_id == NO_FETCH_SESSION_ID or session_id in self._sessions:
             session_id = zlib.crc32(self._new_id().encode()) & INT32_MAX
@@ -528,7 +528,7 @@ def _after(epoch: int) -> int:
 
 
 def _gives_way(session: FetchSession, other: FetchSession) -> bool:
-    """Return whether `other` may evict a session: an old one, or a consumer's session for a broker's."""
+    """Return whether `other` may evict a session: it is old, or it is a consumer's and `other` is a broker's."""
     return session.used_ms - session.created_ms > EVICTION_MS or (other.is_follower and not session.is_follower)
 
 

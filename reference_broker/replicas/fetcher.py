@@ -1,9 +1,9 @@
 """The partitions that this broker fetches from one leader: one request in flight, in one fetch session.
 
 A state machine without I/O: `plan` returns the next request, `answered` takes its outcome, and `due_ms` says when to
-plan again if nothing happens earlier. An event costs work only for the partitions it concerns, so idle partitions cost
-nothing. Only partitions in the state FETCHING are in the session, except that a partition whose append takes a moment
-stays in it, and the next request waits for the append.
+plan again if nothing happens first. An event causes work only for the partitions it concerns, so idle partitions cost
+nothing. Only partitions in the state FETCHING are in the session, with one exception: a partition whose append takes a
+moment stays in the session, and the next request waits for the append.
 
 Source: `AbstractFetcherThread`, `RemoteLeaderEndPoint`, `ReplicaFetcherThread` in Apache Kafka 3.9; KIP-227.
 """
@@ -46,14 +46,15 @@ logger = logging.getLogger("kafkawire.broker")
 #: leaves the session and returns costs the leader more than the wait does.
 APPEND_PATIENCE_MS: Final = 20
 
-#: The maximum number of responses whose records logs still need: a log waiting for its disk keeps an entire response in
-#: memory, which may have up to `replica.fetch.response.max.bytes`.
+#: The maximum number of responses with records that logs still need: a log waiting for its disk keeps an entire
+#: response in memory, of up to `replica.fetch.response.max.bytes`.
 RESPONSES_HELD_MAX: Final = 4
 
-#: The maximum number of partitions in a ListOffsets request: the leader reads a log for each while other requests wait.
+#: The maximum number of partitions in a ListOffsets request: the leader reads one log for each, while other requests
+#: wait.
 ASKED_MAX: Final = 1_000
 
-#: Errors after which a full request suffices.
+#: Errors that a full request resolves.
 _SESSION_ENDED: Final = (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
 
 
@@ -82,11 +83,11 @@ class FetcherOptions(NamedTuple):
 
 
 class FetcherVersions(NamedTuple):
-    """The request versions, which follow from the leaders' release: brokers do not ask each other for versions.
+    """The request versions, which depend on the leaders' release: brokers do not ask each other for versions.
 
     Attributes:
         fetch: for fetches by topic id: 15 or later, with the follower in `replica_state`.
-        fetch_by_name: for fetches if any topic has no id: 12, the last version with names, and the first with
+        fetch_by_name: for fetches if any topic lacks an id: 12, which is the last version with names and the first with
             divergence.
         list_offsets: for ListOffsets: 4 or later, with leader epochs.
     """
@@ -96,7 +97,7 @@ class FetcherVersions(NamedTuple):
     list_offsets: int = 9
 
 
-#: The versions that a follower of Apache Kafka 3.9 uses with brokers of its own release.
+#: The versions that an Apache Kafka 3.9 follower uses with brokers running the same release.
 CURRENT_VERSIONS: Final = FetcherVersions()
 
 
@@ -155,9 +156,9 @@ class Fetcher:
         self._listing: tuple[Followed, ...] = ()
         #: After a whole request has failed, no request is sent before this time.
         self._not_before_ms: int | None = None
-        #: The partitions that the session should have.
+        #: The partitions that the session should contain.
         self._wanted: dict[TopicPartition, Followed] = {}
-        #: The fetched partitions with throttled replication, as of the last known change of the quota; some may be
+        #: The fetched partitions with throttled replication, as of the last known change to the quota; some may be
         #: withheld.
         self._throttled: dict[TopicPartition, Followed] = {}
         self._quota_changes = quota.changes
@@ -169,11 +170,10 @@ class Fetcher:
         #: Partitions paused since the last plan, and all pauses ordered by their ends.
         self._pausing: list[Followed] = []
         self._paused: list[tuple[int, int, Followed]] = []
-        #: Ends of the leader's logs that it has reported and will not repeat, but that partitions have not adopted,
-        #: because the logs differed or the answer was for a former epoch. They are adopted once the leader has no other
-        #: news.
+        #: Log ends that the leader has reported and will not repeat, but that partitions have not adopted because the
+        #: logs differed or the answer was for a former epoch. They are adopted once the leader reports nothing else.
         self._untaken: dict[TopicPartition, tuple[int, int]] = {}
-        #: How many partitions still need each response, by the number of the response.
+        #: How many partitions still need each response, keyed by the response's number.
         self._held: dict[int, int] = {}
         self._number = 0
 
@@ -200,7 +200,7 @@ class Fetcher:
             followed.end()
 
     def moved(self, partition: TopicPartition) -> None:
-        """Record that the log of a partition has changed: more of it can be acknowledged, or it begins later."""
+        """Record that more of a partition's log can be acknowledged, or that its start offset has increased."""
         followed = self.partitions.get(partition)
         if followed is not None:
             followed.moved()
@@ -254,7 +254,7 @@ class Fetcher:
     # Requests.
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return when to plan again if nothing happens earlier; None if only an event can trigger a request."""
+        """Return when to plan again if nothing happens first; None if only an event can trigger a request."""
         if self._is_asked:
             return None
         if self._pausing:
@@ -295,7 +295,7 @@ class Fetcher:
 
     def _note_pauses(self, now_ms: int) -> None:
         pausing, self._pausing = self._pausing, []
-        #: Grouped by cause: after an election, a leader may refuse thousands of partitions.
+        #: Pauses, grouped by cause: after an election, a leader may refuse thousands of partitions.
         alike: dict[object, list[Followed]] = {}
         for followed in pausing:
             if self._is_paused(followed):
@@ -383,7 +383,7 @@ class Fetcher:
         return Planned(request, version, options.response_timeout_ms)
 
     def answered(self, outcome: Message | Exception, now_ms: int) -> None:
-        """Take the outcome of the request in flight.
+        """Process the outcome of the request in flight.
 
         Args:
             outcome: the response, or the error if there is none.
@@ -420,7 +420,7 @@ class Fetcher:
         code = response.error_code
         if not self._session.accept(code, response.session_id):
             if self._is_full or code not in _SESSION_ENDED:
-                self._back_off(BrokerError(code, "the session is refused"), now_ms)
+                self._back_off(BrokerError(code, "the leader refuses the session"), now_ms)
             return
         self._number += 1
         untaken, names = [*self._untaken.items()], self._session.names if self._session.by_id else None

@@ -1,7 +1,7 @@
 """The assignment of partitions to fetchers, and the fetchers' requests over the links between brokers.
 
-There are up to `num.replica.fetchers` fetchers for each leader, and a partition always has the same one. A woken
-fetcher runs in the next turn of the event loop, so that a thousand partitions that change together share one request.
+There are up to `num.replica.fetchers` fetchers for each leader, and a given partition always has the same one. A woken
+fetcher runs in the next turn of the event loop, so a thousand partitions that change together share one request.
 
 Source: `AbstractFetcherManager`, `ReplicaFetcherManager` in Apache Kafka.
 """
@@ -70,11 +70,11 @@ class Fetchers:
         links: returns the links to the other brokers for the fetchers with a given number, counting from 0. A broker
             answers the requests on a connection in order, and a fetch waits for records, so each number needs its own
             links.
-        replica_of: returns this broker's replica of a partition; None if there is none.
+        replica_of: returns this broker's replica of a partition, or None if there is none.
         options: the options of all fetchers.
         broker_epoch: returns the epoch of this broker's registration.
         later: calls a function after some time.
-        now_ms: the clock of the broker, which its logs also use.
+        now_ms: the broker's clock, which its logs also use.
         quota: the followers' quota.
         fetchers_per_leader: as in `num.replica.fetchers`.
         versions: the versions of the requests.
@@ -150,7 +150,7 @@ class Fetchers:
             self._end(place, running)
 
     def moved(self, partition: Partition) -> None:
-        """Record that the log of a follower has changed: more of it can be acknowledged, or it begins later.
+        """Record that more of a follower's log can be acknowledged, or that its start offset has increased.
 
         A follower's replica calls this whenever its log reports such a change; partitions that are not followed are
         ignored.
@@ -185,7 +185,7 @@ class Fetchers:
     # Turns.
 
     def _wake(self, place: _Place) -> None:
-        """Give a fetcher its turn, unless the end of its current request will do so."""
+        """Give a fetcher its turn, unless the end of its current request will do that."""
         running = self._running.get(place)
         if running is None or running.is_answered:
             return

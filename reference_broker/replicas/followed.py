@@ -5,7 +5,8 @@
        └──out of range──▶ ASKING for the ends of the leader's log
 
 A state machine without I/O: the log reports when it is done, and the `Keeper`, which is the fetcher, is told of each
-change. A new leader epoch gets a new object; whatever the log or the leader reports to the former object has no effect.
+change. A new leader epoch gets a new object; anything that the log or the leader reports to the former object is
+ignored.
 
 Source: `AbstractFetcherThread`, `PartitionFetchState` in Apache Kafka; KIP-595 (divergence in fetch responses).
 """
@@ -35,7 +36,7 @@ __all__ = ["FOLLOWED_EDGES", "Followed", "FollowedState", "FollowerLog", "Follow
 class FollowedState(Enum):
     """The state of a partition that is followed."""
 
-    #: It is in the fetch session, or will be as of the next request.
+    #: It is in the fetch session, or will be from the next request on.
     FETCHING = auto()
     #: Fetched records wait for a segment or for a sync.
     APPENDING = auto()
@@ -103,7 +104,7 @@ class FollowerLog(EpochLog, Protocol):
 
     @property
     def acknowledged_to(self) -> int:
-        """The offset up to which this disk allows acknowledgement."""
+        """The offset up to which this disk permits acknowledgement."""
         ...
 
     @property
@@ -151,7 +152,7 @@ class FollowerReplica(Protocol):
         ...
 
     def followed(self, high_watermark: int, start_offset: int) -> None:
-        """Adopt the leader's high watermark and log start offset, as far as this log reaches."""
+        """Adopt the leader's high watermark and log start offset, up to the end of this log."""
         ...
 
 
@@ -186,11 +187,11 @@ class Followed:
         topic_id: the id of the topic; zeros if it has none.
         state: its state.
         sent: the partition's valid entry in the leader's session, or None.
-        asks: which offset the leader is asked for, while ASKING.
+        asks: for which offset the leader is asked, while ASKING.
         is_appending: whether the log still needs the records of a response.
         lag: how many records the log was behind the leader's high watermark; None before the first response.
         reason: why the partition is PAUSED.
-        code: the leader's error code if that is the reason; None for any other reason.
+        code: the leader's error code, if it is the reason; None for any other reason.
         response: the keeper's number for the response whose records the log still needs; 0 if there is none.
     """
 
@@ -239,10 +240,10 @@ class Followed:
         self._leader_ends = 0, 0
 
     def begin(self) -> None:
-        """Begin to follow; the log may still be truncating for its former role."""
+        """Begin to follow; a truncation for the log's former role may still be running."""
         log = self.replica.log
         if log.error is None and log.is_unsettled:
-            self._truncate(log.next_offset)  # waits for its turn; has no effect of its own
+            self._truncate(log.next_offset)  # this waits for its turn, and has no effect of its own
         elif (
             log.error is None and log.leader_epoch == NO_PARTITION_LEADER_EPOCH and log.next_offset > log.high_watermark
         ):
@@ -313,7 +314,7 @@ class Followed:
             return
         self._leader_ends = data.high_watermark, data.log_start_offset
         if _is_later(records, self.leader_epoch):
-            self.pause(f"the batch at offset {log.next_offset} is of a later epoch than {self.leader_epoch}")
+            self.pause(f"the batch at offset {log.next_offset} has a later epoch than {self.leader_epoch}")
             return
         self.is_appending = True
         log.append_as_follower(records, log.next_offset, self.leader_epoch, now_ms, self._appended)
@@ -362,7 +363,7 @@ class Followed:
     # Local events.
 
     def moved(self) -> None:
-        """Record that the log has changed: more of it can be acknowledged, or it begins later."""
+        """Record that more of the log can be acknowledged, or that its start offset has increased."""
         if self.state is FollowedState.APPENDING and not self.is_appending:
             self._go_on()
         elif self.state is FollowedState.FETCHING and not self.is_appending and not self.is_sent:
@@ -373,7 +374,7 @@ class Followed:
 
         Args:
             reason: why, for the log line.
-            code: the leader's error code, if that is the reason.
+            code: the leader's error code, if the reason is an error from the leader.
         """
         self.reason, self.code = reason, code
         self._become(FollowedState.PAUSED)
@@ -383,7 +384,7 @@ class Followed:
         self._go_on()
 
     def fail(self) -> None:
-        """Stop: the log cannot be used."""
+        """Stop following, since the log cannot be used."""
         self._become(FollowedState.FAILED)
 
     def _appended(self, result: Appended | BrokerError) -> None:
@@ -441,7 +442,7 @@ class Followed:
             self.replica.followed(high_watermark, log_start_offset)
 
     def _go_on_if_certain(self) -> None:
-        """Fetch, or first truncate the log: if it has no epochs, only committed records are sure to be the leader's."""
+        """Fetch; a log without epochs is truncated first, since only its committed records are surely the leader's."""
         log = self.replica.log
         if log.error is None and log.leader_epoch < 0 and log.next_offset > log.high_watermark:
             self._truncate(log.high_watermark)
@@ -449,7 +450,7 @@ class Followed:
             self._go_on()
 
     def _go_on(self) -> None:
-        """Fetch the next records once those in the log may be acknowledged, which the fetch tells the leader."""
+        """Fetch the next records once those in the log may be acknowledged, since the fetch tells the leader so."""
         log = self.replica.log
         if log.error is not None:
             self.fail()
@@ -467,5 +468,5 @@ class Followed:
 
 
 def _is_later(records: Buffer, leader_epoch: int) -> bool:
-    """Return whether the first batch is of a later epoch, in which case the log would append nothing, without error."""
+    """Return whether the first batch has a later epoch; the log would append nothing, and report no error."""
     return len(records) >= BATCH_HEADER_BYTES and parse_header(records).leader_epoch > leader_epoch

@@ -1,7 +1,7 @@
-"""What the leader of a partition knows about its followers from their fetches.
+"""What a partition's leader learns about its followers from their fetches.
 
-A fetch from an offset means that the follower has all records before it. The leader never asks; it only notes what each
-fetch implies, and judges a follower by the time since it was last caught up.
+A fetch from an offset means that the follower has all records before it. The leader never asks; it only records what
+each fetch implies, and judges a follower by the time since it was last caught up.
 
 Source: `Replica`, `ReplicaState` in Apache Kafka.
 """
@@ -15,10 +15,10 @@ from kafkawire.sdk.protocol.tables.enums import NO_LOG_START_OFFSET, UNKNOWN_OFF
 
 __all__ = ["UNKNOWN_BROKER_EPOCH", "Follower", "FollowerPosition", "FollowerPositions", "IdlePartition"]
 
-#: The request has no broker epoch, so the controller does not check it.
+#: Stands for the missing broker epoch in a request; the controller does not check it.
 UNKNOWN_BROKER_EPOCH: Final = -1
 
-#: A time long ago: a follower that is not in sync has never been caught up in this term of the leader.
+#: A time long ago, which stands for never: a follower that is not in sync has not yet caught up in this leader's term.
 _NEVER_MS: Final = -(2**53)
 
 
@@ -59,7 +59,7 @@ class FollowerPosition:
         start_offset: the start of the follower's log; -1 if unknown.
         fetched_ms: when its last fetch arrived.
         leader_end_offset: the end of the leader's log at that time.
-        caught_up_ms: the latest time known at which the follower had all records of the leader.
+        caught_up_ms: the latest known time at which the follower had all of the leader's records.
         broker_epoch: the epoch of the follower's registration, from its last fetch; -1 if that had none.
     """
 
@@ -112,7 +112,7 @@ class FollowerPosition:
         broker_epoch: int,
         partition: IdlePartition | None = None,
     ) -> None:
-        """Note the arrival of a fetch.
+        """Record the arrival of a fetch.
 
         Args:
             end_offset: the fetch offset, which is the end of the follower's log.
@@ -135,7 +135,7 @@ class FollowerPosition:
         self._partition = partition
 
     def is_noted(self, end_offset: int, partition: IdlePartition | None = None) -> bool:
-        """Return whether the last fetch noted in this epoch was from an offset, and part of a fetch session.
+        """Return whether the last fetch recorded in this epoch had the given offset and the given place in a session.
 
         Args:
             end_offset: the fetch offset.
@@ -154,12 +154,12 @@ class FollowerPosition:
         return self.end_offset == leader_end_offset or now_ms - self.last_caught_up_ms() <= lag_max_ms
 
     def last_caught_up_ms(self) -> int:
-        """Return the latest time known at which the follower had all records, counting fetches while it was idle."""
+        """Return the latest known time at which the follower had all records, including fetches while it was idle."""
         idle_ms = None if self._partition is None else self._partition.idle_ms
         return self.caught_up_ms if idle_ms is None else max(self.caught_up_ms, idle_ms)
 
     def read_again(self) -> None:
-        """Make sure that the follower's next fetch is noted even if nothing is new."""
+        """Make sure that the follower's next fetch is recorded even if nothing is new."""
         if self._partition is not None:
             self._partition.read_again()
 
@@ -169,7 +169,7 @@ class FollowerPosition:
 
 
 class FollowerPositions:
-    """The followers of one partition, by broker id."""
+    """The followers of one partition, keyed by broker id."""
 
     __slots__ = ("_positions",)
 
@@ -187,7 +187,7 @@ class FollowerPositions:
         return self._positions.get(broker_id)
 
     def assign(self, broker_ids: Collection[int]) -> None:
-        """Set the brokers that follow, keeping the known positions of those that remain.
+        """Set which brokers follow, keeping the known positions of those that remain.
 
         Args:
             broker_ids: the ids of all replicas except the leader.

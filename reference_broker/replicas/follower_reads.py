@@ -1,7 +1,7 @@
-"""The leader's side of a follower's fetch: what the follower is sent, and what the leader learns from the fetch.
+"""The leader's side of a follower's fetch: what it sends to the follower, and what it learns from the fetch.
 
-A follower reads to the end of the log, beyond the high watermark. If its log differs from the leader's, it is sent
-the point of divergence instead of records, so that it truncates its log first (KIP-595).
+A follower reads to the end of the log, beyond the high watermark. If its log differs from the leader's, it is sent the
+point of divergence instead of records, and must truncate its log first (KIP-595).
 
 Source: `Partition.fetchRecords`, `Partition.readRecords`, `ReplicaManager.readFromLog` in Apache Kafka.
 """
@@ -79,11 +79,11 @@ def read_for_follower(
     except BrokerError as error:
         data.error_code = error.code
         return FollowerRead(data, is_at_end=False, is_answer=True)
-    # This comes after the fetch is noted, which may move the high watermark.
+    # This comes after the fetch has been recorded, which may move the high watermark.
     data.high_watermark, data.last_stable_offset = log.high_watermark, log.last_stable_offset
     data.log_start_offset = log.log_start_offset
     # A partition that was not readable when the request arrived is also read at the next request, to learn the
-    # follower's position: with no other news, it would otherwise be out of sync forever.
+    # follower's position; otherwise, if nothing else changed, the follower would stay out of sync forever.
     position = leader.position(follower.broker_id)
     is_noted = position is not None and position.is_noted(wanted.fetch_offset, session)
     is_at_end = is_noted and follower.broker_id in leader.isr and wanted.fetch_offset >= log.next_offset
@@ -109,7 +109,7 @@ def divergence(log: PartitionLog, wanted: FetchRequest.FetchPartition) -> FetchR
 
     Args:
         log: the log.
-        wanted: the fetch of a follower or a consumer; if it has no last fetched epoch, nothing can be compared.
+        wanted: a follower's or consumer's fetch; without a last fetched epoch, nothing can be compared.
 
     Raises:
         BrokerError: OFFSET_OUT_OF_RANGE if the log has never had the last fetched epoch, or begins after the offset.
@@ -134,7 +134,7 @@ def _read(
     """Add the records to the response.
 
     Raises:
-        BrokerError: OFFSET_OUT_OF_RANGE, or the error of the log.
+        BrokerError: OFFSET_OUT_OF_RANGE, or the error from the log.
     """
     try:
         read = log.read(wanted.fetch_offset, max_bytes, at_least_one=at_least_one, up_to=log.next_offset)

@@ -1,10 +1,10 @@
-"""The in-sync replicas of a partition as known to its leader, and the change that the leader has asked for.
+"""The in-sync replicas of a partition, as known to its leader, and the change that the leader has requested.
 
 Only the controller changes the ISR, so a leader keeps two: the committed ISR, which the controller has confirmed, and
 the maximal ISR, with every replica that is in the ISR before or after the pending change. Records are committed once
 the entire maximal ISR has them, so no acknowledged record is lost, whichever ISR the controller has stored. A replica
-that joins therefore counts as soon as the change is requested, and one that leaves counts until the answer. Only one
-change is pending at a time.
+that joins is therefore included as soon as the change is requested, and one that leaves is included until the answer.
+Only one change is pending at a time.
 
 Source: `PartitionState`, `Partition.handleAlterPartitionUpdate`, `handleAlterPartitionError` in Apache Kafka; KIP-497.
 """
@@ -30,7 +30,7 @@ class IsrState(Enum):
     EXPANDING = auto()
     #: The controller has been asked to remove replicas.
     SHRINKING = auto()
-    #: The controller has a newer state than this leader, which the next term will show.
+    #: The controller has a newer state than this leader; the next term will contain it.
     UNKNOWN = auto()
 
 
@@ -63,10 +63,11 @@ ISR_EDGES: Final = Edges(
     },
 )
 
-#: The change has certainly not been made, and the state known to the leader is current.
+#: Errors after which the change has certainly not been made, and the state known to the leader is current.
 _REJECTIONS: Final = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
 
-#: A retry would get the same error, or an earlier attempt whose answer was lost made the change.
+#: Errors after which a retry would fail in the same way, or after which an earlier attempt, whose answer was lost, has
+#: made the change.
 _OUTDATED_STATE: Final = frozenset(
     {
         ErrorCode.FENCED_LEADER_EPOCH,
@@ -123,7 +124,7 @@ class InSync:
         self._commit(isr, leader_epoch, partition_epoch)
 
     def begin(self, isr: Collection[int], leader_epoch: int, partition_epoch: int) -> None:
-        """Adopt the state that the controller has sent; a pending change no longer counts.
+        """Adopt the state that the controller has sent, and drop any pending change.
 
         Args:
             isr: the in-sync replicas.
@@ -134,7 +135,7 @@ class InSync:
         self._commit(isr, leader_epoch, partition_epoch)
 
     def expand(self, broker_id: int) -> ProposedIsr:
-        """Return the change that adds a replica, which counts as in sync from now on; only in `COMMITTED`.
+        """Return the change that adds a replica, which is treated as in sync from now on; only in `COMMITTED`.
 
         Args:
             broker_id: a replica that is not in the ISR.
@@ -144,7 +145,7 @@ class InSync:
         return self._propose((*self.isr, broker_id))
 
     def shrink(self, broker_ids: Collection[int]) -> ProposedIsr:
-        """Return the change that removes replicas, which count as in sync until the answer; only in `COMMITTED`.
+        """Return the change that removes replicas, treated as in sync until the answer; only in `COMMITTED`.
 
         Args:
             broker_ids: replicas in the ISR other than the leader.

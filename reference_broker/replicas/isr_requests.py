@@ -1,11 +1,12 @@
-"""AlterPartition: the changes of ISRs that the leaders on this broker request from the controller.
+"""AlterPartition: the ISR changes that the leaders on this broker request from the controller.
 
 One request is in flight at a time. All waiting changes go into the next request, which is sent after the answer, or
 after a pause if the answer has an error. Whatever happens to connections and controllers, a change stays until the
 controller has answered for its partition, or until another change for the partition replaces it.
 
 Source: `DefaultAlterPartitionManager` in Apache Kafka; KIP-497. Kafka rejects a change while an older change for the
-same partition is waiting; here the older one gives way, since another change comes only with a new term of the leader.
+same partition is waiting; this broker replaces the older one, since another change comes only with a new term of the
+leader.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ __all__ = ["PAUSE_MS", "TIMEOUT_MS", "AlterPartition", "Answered", "Controller",
 BrokerState = AlterPartitionRequest.BrokerState
 PartitionData = AlterPartitionResponse.PartitionData
 
-#: The pause after an answer with an error, as in Apache Kafka: long enough for a change of controller.
+#: The pause after an answer with an error, as in Apache Kafka; it is long enough for a change of controller.
 PAUSE_MS: Final = 50
 
-#: The time limit of an attempt; each attempt uses the broker epoch current at that time. There is no overall limit,
-#: since the followers that a change concerns may be needed at any time.
+#: The time limit for an attempt; each attempt uses the broker epoch that is current at that time. There is no overall
+#: limit, since the followers that a change affects may be needed at any time.
 TIMEOUT_MS: Final = 30_000
 
 _RECOVERY_STATES: Final = frozenset(LeaderRecoveryState)
@@ -60,7 +61,7 @@ class Controller(Protocol):
 
 
 class IsrChange(NamedTuple):
-    """A change of one partition's ISR.
+    """A change to one partition's ISR.
 
     Attributes:
         partition: its topic and number.
@@ -186,7 +187,7 @@ class AlterPartition:
 def _request(
     broker_id: int, broker_epoch: int, changes: list[IsrChange]
 ) -> tuple[AlterPartitionRequest, int, dict[bytes, str]]:
-    """Return a request with changes, its version, and topic names by id; it uses ids if every topic has one."""
+    """Return a request for changes, its version, and topic names keyed by id; it uses ids if every topic has one."""
     by_id = all(each.topic_id != ZERO_UUID for each in changes)
     names: dict[bytes, str] = {}
     partitions: dict[bytes | str, list[AlterPartitionRequest.PartitionData]] = {}
@@ -214,7 +215,7 @@ def _request(
 
 
 def _answers(response: AlterPartitionResponse, names: dict[bytes, str]) -> dict[Partition, CommittedIsr | ErrorCode]:
-    """Return the answers by partition; answers for unknown topic ids are left out."""
+    """Return the answers, keyed by partition; answers for unknown topic ids are left out."""
     answers: dict[Partition, CommittedIsr | ErrorCode] = {}
     for topic in response.topics:
         name = names.get(topic.topic_id) if names else topic.topic_name
@@ -226,7 +227,7 @@ def _answers(response: AlterPartitionResponse, names: dict[bytes, str]) -> dict[
 
 def _answer(data: PartitionData) -> CommittedIsr | ErrorCode:
     if data.error_code != ErrorCode.NONE:
-        return BrokerError(data.error_code).code  # a code of a later release becomes UNKNOWN_SERVER_ERROR
+        return BrokerError(data.error_code).code  # codes from later releases become UNKNOWN_SERVER_ERROR
     if data.leader_recovery_state not in _RECOVERY_STATES:
         return ErrorCode.UNKNOWN_SERVER_ERROR
     return CommittedIsr(tuple(data.isr), data.leader_epoch, data.partition_epoch)

@@ -32,15 +32,15 @@ class LastStableOffset:
     def __init__(self, high_watermark: AwaitedOffset, unstable: int | None = None) -> None:
         self._high_watermark = high_watermark
         self.offset = high_watermark.offset if unstable is None else min(unstable, high_watermark.offset)
-        #: The number of bytes before `offset` that were appended since the log was opened; None if `offset` precedes
-        #: these.
+        #: The number of bytes before `offset` that have been appended since the log was opened; None if `offset`
+        #: precedes them.
         self._stable_bytes: int | None = 0 if unstable is None else None
         #: The same number for the first offset of each undecided transaction that has begun since then.
         self._bytes_before: dict[int, int] = {}
         self._watchers = Watchers()
 
     def watch(self, watcher: Watcher) -> None:
-        """Call `watcher` when more is stable, or when reading ends, until `unwatch`."""
+        """Call `watcher` when more records are stable, or when reading ends, until `unwatch`."""
         self._watchers.add(watcher)
 
     def unwatch(self, watcher: Watcher) -> None:
@@ -61,7 +61,7 @@ class LastStableOffset:
         self._bytes_before.pop(first_offset, None)
 
     def advance(self, unstable: int | None) -> None:
-        """Follow the high watermark, up to the oldest undecided transaction; a lower offset has no effect.
+        """Advance with the high watermark, up to the oldest undecided transaction; a lower offset has no effect.
 
         Args:
             unstable: the first offset of that transaction, or None.
@@ -72,7 +72,7 @@ class LastStableOffset:
             offset, stable_bytes = unstable, self._bytes_before.get(unstable)
         if offset <= self.offset:
             return
-        # The number of bytes between transactions from before this run is unknown.
+        # The number of bytes between transactions that began before this run is unknown.
         size_bytes = COMPLETES_ANY_FETCH_BYTES
         is_known = self.offset >= self._high_watermark.unknown_to
         if is_known and stable_bytes is not None and self._stable_bytes is not None:
@@ -81,7 +81,7 @@ class LastStableOffset:
         self._watchers.tell(size_bytes)
 
     def truncate(self, end_offset: int, unstable: int | None) -> None:
-        """Follow a truncation of the log, after the high watermark.
+        """Adjust to a truncation of the log, after the high watermark has been adjusted.
 
         Args:
             end_offset: the new end of the log.

@@ -1,4 +1,4 @@
-"""The roles of a single broker's replicas: its metadata image says what it leads.
+"""The roles of a single broker's replicas, which its metadata image determines.
 
     MetadataCache ──delta──▶ LocalRoles ──lead, configure, delete──▶ Replicas
 
@@ -46,7 +46,7 @@ class LocalRoles:
     def _host(self, topic: TopicImage) -> None:
         """Lead the new partitions of a topic that are assigned to this broker.
 
-        Their logs exist: a single broker makes them durable before the partitions are in the image.
+        Their logs exist already: a single broker makes them durable before the partitions appear in the image.
         """
         last: tuple[PartitionImage, Term] | None = None
         for number, partition in enumerate(topic.partitions):

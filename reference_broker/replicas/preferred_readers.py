@@ -1,4 +1,4 @@
-"""Choose the replica that a consumer should fetch from: one in its own rack (KIP-392).
+"""Choose the replica from which a consumer should fetch: one in its own rack (KIP-392).
 
 Source: `ReplicaManager.findPreferredReadReplica`, `RackAwareReplicaSelector` in Apache Kafka.
 """
@@ -15,7 +15,7 @@ __all__ = ["preferred_reader"]
 def preferred_reader(
     rack: str, leader_id: int, followers: Iterable[FollowerPosition], rack_of: Callable[[int], str | None]
 ) -> int | None:
-    """Return the follower that a consumer should fetch from: the one in its rack that has the most records.
+    """Return the follower from which a consumer should fetch: the one in its rack that has the most records.
 
     Args:
         rack: the consumer's rack.

@@ -43,8 +43,8 @@ class Replica:
     """One replica of a partition.
 
     Args:
-        log: the log of the partition, which the replica owns from then on.
-        on_role: called at each step from one role to the next, even to the same role.
+        log: the partition's log, which the replica owns from now on.
+        on_role: called on each step from one role to the next, even to the same role.
 
     Attributes:
         log: see above.
@@ -95,13 +95,13 @@ class Replica:
             raise self._other_epoch(epoch)
 
     def check_acks(self, acks: int) -> None:
-        """Check that this replica leads, and that enough replicas are in sync; here, the only one is enough.
+        """Check that this replica leads, and that enough replicas are in sync, for which the only one suffices here.
 
         Args:
             acks: see `Acks`.
 
         Raises:
-            BrokerError: an error of `check`, or NOT_ENOUGH_REPLICAS.
+            BrokerError: an error from `check`, or NOT_ENOUGH_REPLICAS.
         """
         if self.role is not _LEADER:
             raise self._refusal()
@@ -151,7 +151,7 @@ class Replica:
             term: a term in which this broker leads, in the epoch of the previous role or a later one.
 
         Raises:
-            LocalProtocolError: the log has records of a later epoch.
+            LocalProtocolError: the log has records from a later epoch.
             RefusedEdge: the log has ended.
         """
         if not self.log.is_unsettled:
@@ -161,7 +161,7 @@ class Replica:
         self._leave(Role.PROMOTING, self._ended_role())
 
     def _lead(self, term: Term) -> None:
-        """Lead from now on: the log begins the epoch, `_begin` does what a cluster needs, and then the role changes.
+        """Lead from now on: begin the epoch in the log, do what a cluster needs (`_begin`), then change the role.
 
         Role listeners are told last, since the coordinators of an internal topic's partition then load it.
         """
@@ -212,7 +212,7 @@ class Replica:
         self._leave(Role.STOPPED, self._ended_role())
 
     def delete(self, error: BrokerError) -> None:
-        """End the log: its partition is deleted from this broker.
+        """End the log, because its partition is deleted from this broker.
 
         Args:
             error: the error for all waiting and later operations; a log that has failed keeps its own error.
@@ -271,7 +271,7 @@ class Replica:
         call(callback, None)
 
     def preferred_reader(self, rack: str, offset: int) -> int | None:
-        """Return the broker that a consumer should fetch from instead of this one; None to read here.
+        """Return the broker from which a consumer should fetch instead of this one; None if it should stay here.
 
         Args:
             rack: the consumer's rack.
@@ -345,7 +345,7 @@ class Replica:
         self._last_stable_offset.truncate(log.next_offset, log.producers.first_unstable_offset)
 
     def settled(self) -> None:
-        """Begin to lead if that had to wait for the log."""
+        """Begin to lead, if the log had to be settled first."""
         if self.role is Role.PROMOTING and self.term is not None:
             self._lead(self.term)
 

@@ -1,8 +1,8 @@
-"""The replicas of a broker, from which request handlers get the partitions that the broker leads.
+"""A broker's replicas, through which request handlers access the partitions that the broker leads.
 
 A replica gets its role from one of two sources: the metadata image of a single broker (`local_roles.py`), or the
-requests of a cluster's controller. In the other direction, listeners are told of each step, and `lost` of logs that
-have gone offline.
+requests of a cluster's controller. In the other direction, listeners are told about each step, and `lost` is told about
+logs that have gone offline.
 
 Source: `ReplicaManager` in Apache Kafka.
 """
@@ -27,11 +27,11 @@ from kafkawire.sdk.storage.partitions import Partition
 
 __all__ = ["CurrentLeader", "NewReplica", "Replicas", "RoleListener", "sole_replica"]
 
-#: Called with a partition, its replica, and the replica's former role (see `RoleChanged`): this lets a coordinator
-#: resign before the end of its role can look like a failure of its log.
+#: Called with a partition, its replica, and the replica's former role (see `RoleChanged`). This lets a coordinator
+#: resign before the end of its role could be mistaken for a failure of its log.
 RoleListener = Callable[[Partition, Replica, Role], None]
 
-#: Makes the replica of a partition, given the log and the callback for each step of the role.
+#: Creates the replica of a partition, given the log and the callback for role changes.
 NewReplica = Callable[[Partition, PartitionLog, RoleChanged], Replica]
 
 
@@ -41,7 +41,7 @@ def sole_replica(partition: Partition, log: PartitionLog, on_role: RoleChanged) 
 
 
 class CurrentLeader(NamedTuple):
-    """The leader of a partition as far as this broker knows (KIP-951).
+    """The leader of a partition, to this broker's knowledge (KIP-951).
 
     Attributes:
         leader_id: the id of the leader's broker; `NO_LEADER_ID` if unknown.
@@ -61,7 +61,7 @@ class Replicas:
         directory: holds the logs of the replicas.
         metadata: what the broker knows about its cluster.
         lost: called with the topic and the number of a partition whose log has gone offline.
-        new_replica: makes the replicas.
+        new_replica: creates the replicas.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Replicas:
         self._metadata = metadata
         self._lost = lost
         self._new_replica = new_replica
-        #: By topic and partition number.
+        #: Keyed by topic and partition number.
         self._hosted: dict[str, dict[int, Replica]] = {}
         self._listeners: list[RoleListener] = []
 
@@ -167,7 +167,7 @@ class Replicas:
 
         Raises:
             BrokerError: KAFKA_STORAGE_ERROR if its log has failed; UNKNOWN_TOPIC_OR_PARTITION if it has no log.
-            LocalProtocolError: the log has records of a later epoch.
+            LocalProtocolError: the log has records from a later epoch.
         """
         self._online(topic, number).lead(term)
 
@@ -207,11 +207,11 @@ class Replicas:
             self._hosted.pop(topic, None)
 
     def configure(self, topic: str, configs: Mapping[str, str]) -> None:
-        """Use other configurations for the logs of a topic, even those whose replicas have no role yet.
+        """Apply new configurations to the logs of a topic, including those whose replicas have no role yet.
 
         Args:
             topic: the name of the topic.
-            configs: configurations that differ from the defaults, by Kafka's names.
+            configs: configurations that differ from the defaults, keyed by Kafka's names.
         """
         config = self._directory.config_of(configs)
         for log in self._directory.of(topic).values():

@@ -1,8 +1,8 @@
-"""The quotas of throttled replication: which replicas count, how many bytes they have moved, and whether to slow down.
+"""Quotas for throttled replication: which replicas are throttled, how much they have moved, and whether to slow down.
 
 A broker has one quota for fetching as a follower and one for sending as a leader. While a quota is exceeded, throttled
-replicas that are not in sync get no records, so that moving replicas leaves bandwidth for others. Replicas in sync
-count towards the quota but are not held back, so they stay in sync. A state machine without I/O.
+replicas that are not in sync get no records, so that moving replicas leaves bandwidth for others. Replicas that are in
+sync count towards the quota but are not held back, so they stay in sync. A state machine without I/O.
 
 Source: `ReplicationQuotaManager`, `SimpleRate`, `TopicConfigHandler`, `BrokerConfigHandler` in Apache Kafka; KIP-73.
 """
@@ -22,7 +22,7 @@ __all__ = ["ALL_PARTITIONS", "ReplicationQuota", "ReplicationQuotas", "throttled
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: Used in place of partition numbers: all partitions of a topic are throttled.
+#: Stands for all partitions of a topic, in place of their numbers.
 ALL_PARTITIONS: Final = None
 
 #: The value that stands for all replicas of a topic.
@@ -54,7 +54,7 @@ class ReplicationQuota:
 
     Attributes:
         bytes_per_second: the limit, such as `follower.replication.throttled.rate`; None for no limit.
-        changes: how many times the throttled partitions have changed; fetchers compare it to notice a change.
+        changes: how many times the set of throttled partitions has changed; fetchers compare it to notice changes.
     """
 
     def __init__(self, samples: int, sample_ms: int) -> None:
@@ -92,7 +92,7 @@ class ReplicationQuota:
         return partitions is None or number in partitions
 
     def record(self, size_bytes: int, now_ms: int) -> None:
-        """Count bytes of a throttled partition."""
+        """Count bytes moved for a throttled partition."""
         self._expire(now_ms)
         if self._samples and now_ms < self._samples[-1][0] + self._sample_ms:
             start_ms, before_bytes = self._samples.pop()
@@ -148,17 +148,17 @@ class ReplicationQuotas:
 
         Args:
             topic: its name.
-            configs: the topic's configurations, by Kafka's names; empty for a deleted topic.
+            configs: the topic's configurations, keyed by Kafka's names; empty for a deleted topic.
         """
         for side, quota in self._sides.items():
             value = configs.get(f"{side}.replication.throttled.replicas", "")
             quota.throttle(topic, throttled_partitions(value, self._broker_id))
 
     def configure_broker(self, own: Mapping[str, str], of_all: Mapping[str, str]) -> None:
-        """Set the rates; a broker's own rates take precedence, and its startup configuration has none.
+        """Set the rates; a broker's own rates take precedence. The startup configuration contains no rates.
 
         Args:
-            own: the dynamic configurations of this broker, by Kafka's names.
+            own: the dynamic configurations of this broker, keyed by Kafka's names.
             of_all: the dynamic configurations that apply to all brokers.
         """
         for side, quota in self._sides.items():

@@ -1,4 +1,4 @@
-"""Decide what LeaderAndIsr and StopReplica mean for the replicas of a broker, without any effects.
+"""Decide what LeaderAndIsr and StopReplica mean for a broker's replicas, without any side effects.
 
 `ControlRequests` carries out the decisions. The codes are those of Apache Kafka 3.9.1: the answer for a partition that
 a request does not change may be NONE, for example if its leader is not alive.
@@ -26,7 +26,7 @@ __all__ = ["KnownReplica", "RoleChanges", "Stops", "decide_roles", "decide_stops
 
 State = LeaderAndIsrRequest.LeaderAndIsrPartitionState
 
-#: Leader epochs in StopReplica that override any other: for a deleted topic, and for a version without epochs.
+#: Leader epochs in StopReplica that override any other: those for a deleted topic, and for a version without epochs.
 _OVERRULING: Final = (EPOCH_DURING_DELETION, NO_PARTITION_LEADER_EPOCH)
 
 
@@ -37,7 +37,7 @@ class KnownReplica(NamedTuple):
         is_offline: whether its log has failed.
         leader_epoch: the leader epoch of its term; `NO_PARTITION_LEADER_EPOCH` if there is none.
         partition_epoch: the partition epoch of its term; 0 if there is none.
-        topic_id: the topic id that its log was created for; zeros if unknown.
+        topic_id: the topic id with which its log was created; zeros if unknown.
     """
 
     is_offline: bool = False
@@ -58,7 +58,7 @@ class RoleChanges:
         codes: the answer for each partition, in the order of the request.
         leaders: the terms in which this broker leads.
         followers: the terms in which another, live broker leads.
-        leaderless: the terms whose leader is not alive: the partitions get logs, and keep their roles.
+        leaderless: the terms whose leader is not alive; their partitions get logs, and keep their roles.
         identified: the ids of topics that had none when the current term began.
     """
 
@@ -69,7 +69,7 @@ class RoleChanges:
     identified: dict[Partition, bytes] = field(default_factory=dict)
 
     def answer(self, partition: Partition, code: ErrorCode) -> None:
-        """Answer for a partition without changing it.
+        """Set the answer for a partition that is not changed.
 
         Args:
             partition: its topic and number.
@@ -119,7 +119,7 @@ def decide_roles(
 
     Args:
         broker_id: the id of this broker.
-        request: the request; if it names a partition twice, the last state counts.
+        request: the request; if it names a partition twice, the last state is used.
         known: returns what is known about a partition, or None if it is not hosted.
         is_alive: returns whether a broker is alive.
     """
@@ -172,7 +172,7 @@ def _code(broker_id: int, topic_id: bytes, state: State, known: KnownReplica) ->
     if state.leader_epoch > known.leader_epoch:
         is_assigned = broker_id in state.replicas
         return ErrorCode.NONE if is_assigned else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    # In the same epoch, a topic may be given an id, and followers may be told that it no longer has one.
+    # Within an epoch, a topic may be given an id, and followers may be told that the topic no longer has one.
     is_about_id = topic_id != known.topic_id and (known.topic_id == ZERO_UUID or state.leader != broker_id)
     is_same = state.leader_epoch == known.leader_epoch and is_about_id
     return ErrorCode.NONE if is_same else ErrorCode.STALE_CONTROLLER_EPOCH
@@ -182,7 +182,7 @@ def decide_stops(request: StopReplicaRequest, known: Callable[[Partition], Known
     """Return what a StopReplica changes, yielding after each partition. Its epochs have already been checked.
 
     Args:
-        request: the request; if it names a partition twice, the last state counts.
+        request: the request; if it names a partition twice, the last state is used.
         known: returns what is known about a partition, or None if it is not hosted.
     """
     stops = Stops()
@@ -197,7 +197,7 @@ def decide_stops(request: StopReplicaRequest, known: Callable[[Partition], Known
         else:
             stops.codes[partition] = ErrorCode.NONE
             stops.stopped[partition] = None
-            if is_deletion:  # even if it is not hosted, since its folder may have been left behind
+            if is_deletion:  # even if the partition is not hosted, since its folder may have been left behind
                 stops.deleted[partition] = None
         yield
     return stops

@@ -1,7 +1,7 @@
-"""The role of a replica, the table of its edges, the term that determines it, and the interface of the fetchers.
+"""The role of a replica, its transition table, the term that determines it, and the interface of the fetchers.
 
-`Replica` takes the steps. Whether a broker leads or follows is decided elsewhere: by the controller of a cluster, or by
-the metadata image of a single broker.
+`Replica` carries out the transitions. Whether a broker leads or follows is decided elsewhere: by a cluster's
+controller, or by a single broker's metadata image.
 
 Source: `Partition.makeLeader`, `Partition.makeFollower`, `LeaderAndIsrPartitionState` in Apache Kafka 3.9.
 """
@@ -78,7 +78,7 @@ ROLE_EDGES: Final = Edges(
             Role.LEADER: "it is told to lead",
             Role.PROMOTING: "it is told to lead during a truncation",
             Role.FOLLOWER: "it is told to follow",
-            Role.STOPPED: "it is told again",
+            Role.STOPPED: "it is told to stop again",
             **_ENDS,
         },
         Role.OFFLINE: {Role.GONE: "it is deleted here"},
@@ -94,7 +94,7 @@ class Term(NamedTuple):
         leader_epoch: incremented whenever a leader is elected.
         isr: the ids of the brokers whose replicas are in sync.
         replicas: the ids of the brokers that host the partition, the preferred leader first.
-        partition_epoch: incremented at each change of the partition's state.
+        partition_epoch: incremented with each change to the partition's state.
         controller_epoch: the epoch of the controller that elected the leader.
         topic_id: the id of the topic; zeros if it has none.
         adding: the ids of the brokers that a reassignment adds.
@@ -127,7 +127,7 @@ class Fetchers(Protocol):
         ...
 
     def forget(self, partitions: Collection[Partition]) -> None:
-        """Stop fetching partitions: no later fetch adds records to their logs, or truncates them.
+        """Stop fetching partitions: no later fetch adds records to their logs or truncates the logs.
 
         Args:
             partitions: their topics and numbers; unknown partitions are ignored.

@@ -1,1 +1,1 @@
-"""Request handling: in order for each client, with delayed responses and errors."""
+"""Request handling: in order for each client, with delayed responses, and with error responses."""

@@ -1,4 +1,4 @@
-"""Responses to requests that change resource configurations: each resource appears once and has its own result."""
+"""Responses to requests that change resource configurations: each resource may appear once, and has its own result."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def alter_each(
     result_of: Callable[[int, str], R],
     alter: Callable[[A, Callable[[BrokerError | None], None]], None],
 ) -> Work[list[R]]:
-    """Change each resource, and return the results; they are complete once all `parts` have arrived.
+    """Change each resource, and return the results, which are complete once all `parts` have arrived.
 
     Args:
-        resources: the resources, in the order of the results; any named more than once is refused.
+        resources: the resources, in the order of the results; any that are named more than once are refused.
         parts: expects a part for each resource.
         result_of: returns the result for a changed resource, given its type and name.
-        alter: begins to change a resource, and calls back with None or the error; or raises a BrokerError.
+        alter: begins to change a resource, and calls back with None or an error; it may instead raise a BrokerError.
     """
     named: Counter[tuple[int, str]] = Counter()
     for resource in resources:

@@ -1,7 +1,8 @@
 """Handlers of APIs, and how they are registered.
 
-A handler is a function of a `Call` and a request. It names the parts of the broker that it needs, for example `groups`
-or `topics`, as keyword arguments, and gets them when the broker starts: the signature shows what the handler can reach.
+A handler is a function that takes a `Call` and a request. It names the parts of the broker that it needs, for example
+`groups` or `topics`, as keyword arguments, which are bound when the broker starts. So the signature shows what the
+handler can access.
 """
 
 from __future__ import annotations
@@ -43,11 +44,11 @@ PARTS: Final = frozenset(
     }
 )
 
-#: Parts that only a broker in a cluster has; only handlers with the scope CLUSTER may name them.
+#: Parts that only brokers in a cluster have; only handlers with the scope CLUSTER may name them.
 CLUSTER_PARTS: Final = frozenset({"control_requests", "controller", "image_waits"})
 
-#: Called with a `Call`, a request, and the parts that it names. It returns the answer, or is a generator that yields
-#: wherever other connections may have a turn and finally returns the answer.
+#: Called with a `Call`, a request, and the parts that it names. It either returns the answer, or is a generator that
+#: yields wherever other connections may have a turn, and finally returns the answer.
 Handler = Callable[..., Answer | Work[Answer]]
 
 
@@ -70,20 +71,21 @@ class ApiHandler:
         api: from a generated table: `APIS[ApiKey.GREET]`.
         handle: called with the `Call` and the request, on the broker's event loop, so it must not block. It gets the
             parts that it names as keyword-only parameters (see `PARTS`). It returns the response, or a new
-            `DelayedOperation` that will receive it. A handler that may have much work to do is a generator function
-            that yields after each entry of the request: other connections get a turn after some of the yields. A
-            `BrokerError` that it raises is answered with its code; a `RemoteProtocolError` closes the connection unless
-            it is a `DecodeError`; any other exception, or None, is answered with UNKNOWN_SERVER_ERROR.
+            `DelayedOperation` that will receive it. A handler that may have a lot of work is a generator function that
+            yields after each entry in the request; other connections get a turn after some of the yields. If it raises
+            a `BrokerError`, the response has that error's code; a `RemoteProtocolError` closes the connection unless it
+            is a `DecodeError`; for any other exception, or None, the response is UNKNOWN_SERVER_ERROR.
         versions: the versions to serve, which may include removed ones; None for all stable ones.
-        advertised_from: the lowest version advertised to clients, if it differs from the lowest one served; it may be a
-            version that no longer exists but that some clients look for.
+        advertised_from: the lowest version advertised to clients, if it differs from the lowest one served; it may be
+            one that no longer exists but that some clients look for.
         scope: the brokers that serve the API.
         only_on_controller: whether a broker that is not the controller answers NOT_CONTROLLER instead.
 
     Raises:
-        TypeError: `api` is not an `Api`, `handle` not a plain function of two arguments and parts of a broker,
-            `versions` not a `VersionRange`, `advertised_from` not an int, or `scope` not a `Scope`.
-        LocalProtocolError: the API lacks some of the versions, or `advertised_from` is negative or above all of them.
+        TypeError: `api` is not an `Api`, `handle` is not a plain function that takes two arguments and parts of a
+            broker, `versions` is not a `VersionRange`, `advertised_from` is not an int, or `scope` is not a `Scope`.
+        LocalProtocolError: some of the versions do not exist, or `advertised_from` is negative or higher than all of
+            them.
 
     Attributes:
         api: see above.
@@ -107,7 +109,7 @@ class ApiHandler:
         only_on_controller: bool = False,
     ) -> None:
         if not isinstance(api, Api):
-            raise TypeError(f"{api!r:.60} is not an Api: take one from a generated table, such as APIS[ApiKey.…]")
+            raise TypeError(f"{api!r:.60} is not an Api; take one from a generated table, such as APIS[ApiKey.…]")
         if reason := _unfit(handle, PARTS | CLUSTER_PARTS if scope is Scope.CLUSTER else PARTS):
             raise TypeError(f"{api.name}: the handler {handle!r:.60} {reason}")
         if versions is not None and not (isinstance(versions, VersionRange) and all(map(_is_int, versions))):
@@ -132,7 +134,7 @@ class ApiHandler:
         self._parts = _parts_of(handle)
 
     def with_parts(self, parts: Mapping[str, Any]) -> Handler:
-        """Return `handle` with its parts bound, so that it is called with just a `Call` and a request.
+        """Return `handle` with its parts bound; the result takes just a `Call` and a request.
 
         Args:
             parts: the parts of a broker: all of `PARTS`, and in a cluster all of `CLUSTER_PARTS`.
@@ -144,7 +146,7 @@ class ApiHandler:
 
 
 def _unfit(handle: object, parts: frozenset[str]) -> str:
-    """Return why a function cannot handle requests, given the parts of a broker, or "" if no reason is found."""
+    """Return why a function cannot handle requests, given a broker's parts, or "" if no reason is found."""
     if not callable(handle):
         return "is not a function"
     inner: Any = handle
@@ -157,13 +159,13 @@ def _unfit(handle: object, parts: frozenset[str]) -> str:
         return "is an async generator function"
     wanted = _parts_of(handle)
     if unknown := wanted - parts:
-        return f"takes {', '.join(sorted(unknown))}, but a broker has the parts {', '.join(sorted(parts))}"
+        return f"takes {', '.join(sorted(unknown))}, but the parts of a broker are {', '.join(sorted(parts))}"
     try:
         signature(handle).bind(None, None, **dict.fromkeys(wanted))
     except TypeError as error:
         return f"cannot be called with a Call and a request: {error}"
     except ValueError:
-        pass  # it is not written in Python and has no signature
+        pass  # the function is not written in Python, and has no signature
     return ""
 
 
@@ -185,14 +187,14 @@ class ServedApis(NamedTuple):
 
     Attributes:
         apis: all known APIs.
-        handlers: the handlers by API key, in ascending order.
+        handlers: the handlers, keyed by API key, in ascending order.
     """
 
     apis: ApiRegistry
     handlers: dict[int, ApiHandler]
 
 
-#: By key; every module in `apis/` adds its own handlers when it is imported.
+#: The handlers, keyed by API key; every module in `apis/` adds its own when it is imported.
 REGISTERED: Final[dict[int, ApiHandler]] = {}
 
 H = TypeVar("H", bound=Handler)

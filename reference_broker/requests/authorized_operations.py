@@ -1,4 +1,4 @@
-"""The operations that a client may perform on a topic, a group or the cluster: all of them, as there is no authorizer.
+"""The operations that a client may perform on a topic, a group or the cluster: all, since there is no authorizer.
 
 Bit n of each number stands for AclOperation n.
 

@@ -39,11 +39,10 @@ class Call:
         services: what all requests share.
         api: the API of the request.
         version: the version of the request.
-        client_id: the name that the client gives itself; "" if it has none.
-        peer: the client, and the listener that it connected to.
+        client_id: the name by which the client identifies itself; "" if it has none.
+        peer: the client, and the listener to which it connected.
         now_ms: the current time.
-        throttle_ms: how long the connection is muted after the response (KIP-219); set by the code that enforces a
-            quota.
+        throttle_ms: how long the connection is muted after the response (KIP-219); set by code that enforces a quota.
     """
 
     __slots__ = ("api", "client_id", "now_ms", "peer", "services", "throttle_ms", "version")

@@ -1,7 +1,7 @@
 """A delayed operation: the return value of a handler whose response comes later.
 
-A fetch waits for data, JoinGroup for the other members, SyncGroup for the leader, Produce for the disk. Logs, timers
-and the coordinator hold the callbacks that complete an operation; no purgatory is needed, since each operation is
+A fetch waits for data, JoinGroup for the other members, SyncGroup for the leader, and Produce for the disk. Logs,
+timers and coordinators hold the callbacks that complete an operation; no purgatory is needed, since each operation is
 watched in one place.
 
 Source: `DelayedOperation`, `DelayedFetch`, `DelayedJoin` in Apache Kafka.
@@ -22,7 +22,7 @@ __all__ = ["Answer", "DelayedOperation", "OnError", "Parts", "finished", "given_
 M = TypeVar("M", bound=Message)
 R = TypeVar("R")
 
-#: A generator that yields now and then, and finally returns the response.
+#: Given an error, returns a generator that yields now and then, and finally returns the response.
 OnError = Callable[[BaseException], Generator[None, None, Message]]
 
 
@@ -31,15 +31,15 @@ class DelayedOperation:
 
     Attributes:
         response: None until the operation is completed.
-        failure: why the connection is closed instead of sending a response; None if it is not.
+        failure: why the connection is closed without a response; None if it is not.
         is_cancelled: whether the client has disconnected.
         on_cancel: called once when the operation is cancelled, to release its resources; exceptions are logged.
         on_error: returns the work that builds an error response, or raises `RemoteProtocolError` if none is possible;
-            None while the handler itself runs, since other code answers its errors.
-        check_unsent: if the client expects no response, called with the response instead of sending it; an exception
-            closes the connection.
-        steps: the remaining work before the response, in pieces that let other connections have a turn; None if no work
-            is left. If the work returns a value, that is the response, or a delayed operation that produces it.
+            None while the handler itself runs, since its errors are answered elsewhere.
+        check_unsent: if the client expects no response, this is called with the response, which is not sent; an
+            exception closes the connection.
+        steps: the remaining work before the response, in pieces between which other connections have a turn; None if no
+            work is left. If the work returns a value, that is the response, or a delayed operation that produces it.
     """
 
     __slots__ = (
@@ -70,7 +70,7 @@ class DelayedOperation:
         return self.response is not None or self.failure is not None or self.is_cancelled
 
     def answers(self, on_error: OnError) -> None:
-        """Make this the answer to a request.
+        """Make this operation the answer to a request.
 
         Args:
             on_error: see the attribute.
@@ -124,14 +124,14 @@ class DelayedOperation:
                 raise
             self._fail(error)
             return
-        if not self._is_over:  # `make` may have changed it
+        if not self._is_over:  # `make` may have completed or cancelled the operation
             self.response = response
             then, _ = self._let_go()
             if then is not None:
                 then(response)
 
     def _let_go(self) -> tuple[Callable[[Message], object] | None, Callable[[RemoteProtocolError], object] | None]:
-        """Drop all callbacks: they refer to this operation and to the whole request."""
+        """Return the callbacks and drop all of them, since they refer to this operation and to the whole request."""
         waiting = self._then, self._otherwise
         self.on_cancel = self._then = self._otherwise = None
         return waiting
@@ -155,7 +155,7 @@ class DelayedOperation:
                 otherwise(failure)
 
     def complete(self, response: Message) -> None:
-        """Complete the operation unless it is completed or cancelled; None sends the client an error."""
+        """Complete the operation, unless it is completed or cancelled; for None, the client gets an error."""
         self.complete_by(lambda: response)
 
     def then(
@@ -213,12 +213,12 @@ def given_later(ask: Callable[[Callable[[M], None]], None]) -> M | DelayedOperat
 
 def _checked(response: Message | None) -> Message:
     if response is None:
-        raise LocalProtocolError("a delayed operation is completed with None, which is not a response")
+        raise LocalProtocolError("a delayed operation was completed with None, which is not a response")
     return response
 
 
 class Parts(Generic[M]):
-    """The parts of one response that may arrive later, for example partitions that are being appended to."""
+    """Parts of one response that may arrive later, for example those for partitions being appended to."""
 
     __slots__ = ("_deadline", "_delayed", "_missing", "_response")
 
@@ -251,8 +251,8 @@ class Parts(Generic[M]):
         """Return the response, delayed until all parts have arrived or the deadline has passed.
 
         Args:
-            deadline_ms: when the client gets the response as it is; until a part arrives, the response must show that
-                it is missing.
+            deadline_ms: when the client gets the response as it is by then; the response must show which parts have not
+                yet arrived.
             timers: the broker's timers.
             response: see `respond`.
         """

@@ -1,4 +1,4 @@
-"""Dispatch of requests to the handler of each API, wrapped in the elements that surround every handler."""
+"""Dispatch of requests to the handler for each API, through the elements that surround every handler."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Dispatcher:
         """Handle a request.
 
         Args:
-            call: its context; the API and version are in `served`.
+            call: the request's context; its API and version are in `served`.
             message: the request; None for ApiVersions in an unknown version.
 
         Returns:

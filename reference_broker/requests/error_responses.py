@@ -1,8 +1,8 @@
-"""The error response of any API; it reports that a whole request has failed.
+"""The error response for any API, which reports that a whole request has failed.
 
-If the response has a top-level error code, it is set. Otherwise, each element of the request (topic, partition, group,
-…) is answered with the error: the response's arrays mirror the request's arrays, and the fields that identify an
-element are copied. No API is a special case here; the field tables suffice.
+If the response has a top-level error code, that code is set. Otherwise, each element of the request (topic, partition,
+group, …) is answered with the error: the response's arrays mirror the request's arrays, and the fields that identify an
+element are copied. No API needs special treatment; the field tables suffice.
 
 Source: Apache Kafka, `getErrorResponse` of every class derived from `AbstractRequest`.
 """
@@ -26,7 +26,7 @@ __all__ = ["error_response"]
 _CODES = ("error_code", "partition_error_code")
 _TEXT = "error_message"
 
-#: Fields that identify an element of the request.
+#: Fields that identify an element in the request.
 _IDENTITIES = (
     "group_id",
     "index",
@@ -48,7 +48,7 @@ def error_response(call: Call, message: Any, code: ErrorCode, text: str) -> Work
     """Build the response to a failed request; yield after each element.
 
     Args:
-        call: its context.
+        call: the request's context.
         message: the request; None for ApiVersions in an unknown version.
         code: the error.
         text: the error message, used if the response has a field for it; may be empty.

@@ -1,10 +1,10 @@
-"""Long requests, processed in pieces: other connections get a turn between any two pieces.
+"""Long requests, processed in pieces: other connections get a turn between pieces.
 
 A handler that iterates over the entries of a request, or over all topics, is a generator function: it yields after each
 entry, and returns its answer like any other handler. `begin` runs the first piece, which suffices for most requests, so
 they are answered immediately. The session runs further pieces until its turn ends, and then takes turns with other
-sessions that have a long request. A check and the change that depends on it must belong to the same entry, without a
-`yield` between them.
+sessions that have a long request. There must be no `yield` between a check and the change that depends on it, so both
+must belong to the same entry.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ __all__ = ["AT_A_TIME", "begin", "complete_by_work"]
 
 R = TypeVar("R")
 
-#: Entries in a piece: they usually take a few microseconds each, or a tenth of a millisecond if a topic is created.
+#: Entries in a piece, each of which usually takes a few microseconds, or a tenth of a millisecond to create a topic.
 AT_A_TIME = 20
 
-#: Entries in a piece of work that follows a wait: such work takes turns of at most a few milliseconds.
+#: Entries in a piece of work that follows a wait; such work gets turns of at most a few milliseconds.
 _LATE_AT_A_TIME = 500
 
 
@@ -46,7 +46,7 @@ def begin(work: Work[Answer]) -> Answer:
 def complete_by_work(
     call: Call, delayed: DelayedOperation, work: Work[Message], at_a_time: int = _LATE_AT_A_TIME
 ) -> None:
-    """Complete a delayed operation with a response that may take long to build; a small one is built immediately.
+    """Complete a delayed operation with a response that may take long to build; build a small one immediately.
 
     Args:
         call: the context of the request.
@@ -91,7 +91,7 @@ def _pieces(work: Work[R], at_a_time: int = AT_A_TIME) -> Work[R]:
                 next(work)
         except StopIteration as end:
             if end.value is None:
-                raise LocalProtocolError("a handler has returned None, which is not a response") from None
+                raise LocalProtocolError("a handler returned None, which is not a response") from None
             result: R = end.value
             return result
         yield

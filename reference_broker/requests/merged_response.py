@@ -1,7 +1,7 @@
-"""Responses merged from parts that several shards provide at different times.
+"""Responses merged from parts that arrive from several shards at different times.
 
-Duplicates in a request cause a single lookup whose part of the response is repeated for each of them, as in Kafka. A
-one-kilobyte request could thus ask for any number of megabytes, so the repeated bytes are limited.
+Duplicates in a request cause a single lookup, whose part of the response is repeated for each of them, as in Kafka. A
+one-kilobyte request could thus ask for any number of megabytes, so the number of repeated bytes is limited.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class AwaitedParts(Generic[P]):
 
 
 class Repetitions:
-    """Counts the response bytes that are due to duplicates in the request.
+    """Counts the response bytes caused by duplicates in the request.
 
     Args:
         call: the context of the request.
@@ -89,7 +89,7 @@ def collect(
     """
     delayed = DelayedOperation()
     parts: dict[A, P] = {}
-    unknown = 1  # until all items have been requested
+    unknown = 1  # stands for the items that have not been requested yet
 
     def put(one: A, part: P) -> None:
         nonlocal unknown

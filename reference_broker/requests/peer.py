@@ -1,4 +1,4 @@
-"""The client at the other end of a connection, and the listener that it connected to."""
+"""The client at the other end of a connection, and the listener to which it connected."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class Peer:
     """The identity of a client.
 
     Args:
-        listener: the listener that the client connected to.
+        listener: the listener to which the client connected.
         host: its address.
 
     Attributes:
         host: its address in Kafka's form: `/127.0.0.1`.
         principal: its authenticated identity.
-        software_name: the name of its client library, empty until it sends one (KIP-511).
+        software_name: the name of its client library; empty until the client sends it (KIP-511).
         software_version: the version of that library.
     """
 

@@ -1,8 +1,8 @@
-"""The chain of elements around every handler; each sees the request before the handler and the answer after it.
+"""The chain of elements around every handler; each sees the request before the handler, and then the answer.
 
-An element is a function of the next handler, the call and the request. It returns the handler's answer or its own: an
-authorizing element may skip the handler, and a throttling element adds to the handler's answer. `ELEMENTS` lists the
-elements from the outside in; to add an element, write a function and add it to the list.
+An element is a function of the next handler, the call and the request. It returns the handler's answer or one of its
+own: an authorizing element may skip the handler, and a throttling element adds to the handler's answer. `ELEMENTS`
+lists the elements from the outside in; to add an element, write a function and add it to the list.
 
 Source: Apache Kafka, `KafkaApis.handle`, `RequestChannel` (its request log).
 """
@@ -28,7 +28,7 @@ __all__ = ["ELEMENTS", "Element", "Following", "answer_errors", "chain", "log_re
 
 R = TypeVar("R")
 
-#: Writes a line for each request at the level DEBUG; Kafka calls this the request log.
+#: Logs each request at level DEBUG; Kafka calls this the request log.
 _requests = logging.getLogger("kafkawire.broker.requests")
 
 #: The handler that follows an element.
@@ -38,7 +38,7 @@ Element = Callable[[Following, Call, Any], Answer]
 
 
 def answer_errors(following: Following, call: Call, message: Any) -> Answer:
-    """Answer errors of the handler, or later errors of its delayed operation, with an error code.
+    """Answer with an error code if the handler, or later its delayed operation, raises an error.
 
     Raises:
         RemoteProtocolError: the request cannot be answered with an error, so the connection must be closed.
@@ -59,7 +59,7 @@ def _answer_of(call: Call, message: Any, error: BaseException) -> Work[Message]:
     if isinstance(error, BrokerError) and error.code != ErrorCode.NONE:  # NONE would report success
         return error_response(call, message, error.code, error.detail)
     if isinstance(error, RemoteProtocolError) and not isinstance(error, DecodeError):
-        raise error  # raised on purpose because there is no answer
+        raise error  # raised deliberately, because there is no answer
     name = call.api.name
     text = "%s version %d from %s failed"
     call.services.lines.exception((name, type(error)), call.now_ms, text, name, call.version, call.peer)
@@ -82,7 +82,7 @@ def log_requests(following: Following, call: Call, message: Any) -> Answer:
 def only_on_controller(
     is_controller: Callable[[], bool], following: Callable[[Call, Any], R], call: Call, message: Any
 ) -> R:
-    """Pass on requests while this broker is the controller; with its first argument bound, an element for some APIs.
+    """Pass on requests while this broker is the controller; an element for some APIs once `is_controller` is bound.
 
     Raises:
         BrokerError: NOT_CONTROLLER; the client can find the controller with Metadata.

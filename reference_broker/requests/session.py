@@ -1,8 +1,8 @@
 """A client's session with the broker: frames in, responses out, one request at a time.
 
-As in Kafka, a request is only handled once the connection's previous request has been answered, so a delayed fetch or
-join holds up later requests of the client. The backlog is bounded: reading pauses while a request is queued, while the
-client does not read its responses, and while a quota mutes the connection (KIP-219). The responses to requests that
+As in Kafka, a request is handled only once the connection's previous request has been answered, so a delayed fetch or
+join holds up the client's later requests. The backlog is bounded: reading pauses while a request is queued, while the
+client is not reading its responses, and while a quota mutes the connection (KIP-219). The responses to requests that
 arrive together are written together.
 
 A session runs over any `Wire`: TCP in `network/client_wire.py`, or an in-process wire in tests.
@@ -31,20 +31,19 @@ from kafkawire.sdk.transport.wire import Wire
 
 __all__ = ["FRAME_BYTES_MAX", "SENDFILE_BYTES_MIN", "TURN_MS", "WRITE_BYTES", "Session"]
 
-#: Smaller regions are read into memory and sent with the preceding data: the client gets one packet and one wake-up
-#: fewer.
+#: Smaller regions are read into memory and sent with the preceding data, which saves the client a packet and a wake-up.
 SENDFILE_BYTES_MIN = 32 * 1024
 
-#: The maximum request size of most APIs. A commit or a group assignment for 100,000 partitions takes a third of it.
+#: The maximum request size for most APIs. A commit or a group assignment for 100,000 partitions takes a third of it.
 FRAME_BYTES_MAX = 16 * 1024 * 1024
 
-#: APIs whose requests may be larger: records, and the state of all partitions of a cluster.
+#: APIs whose requests may be larger: they carry records, or the state of all partitions in a cluster.
 _LARGE_REQUESTS = frozenset({ApiKey.PRODUCE, ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA})
 
-#: Responses of this size are not held back for the responses to later requests: the client can already read them.
+#: Responses of this size are not held back until later requests are answered, so the client can read them earlier.
 WRITE_BYTES = 64 * 1024
 
-#: How long one connection's requests are handled before other connections get a turn.
+#: How long one connection's requests are handled before other connections have a turn.
 TURN_MS = 10
 
 
@@ -71,7 +70,7 @@ _LOST = _Lost()
 
 
 def _ignore(frame: Buffer) -> None:
-    """Ignore a frame of a closed connection."""
+    """Ignore a frame from a closed connection."""
 
 
 class Session:
@@ -79,18 +78,18 @@ class Session:
 
     Args:
         dispatcher: handles the requests.
-        wire: the wire to write responses to.
+        wire: the wire to which responses are written.
         peer: the client.
         clock: returns the time in milliseconds.
-        defer: calls a function soon but not immediately: a delayed response must not be sent from within the request
-            that completed it.
-        sends_files: whether the wire takes `FileSlice`s; otherwise they are read into memory.
+        defer: calls a function soon but not immediately, since a delayed response must not be sent from within the
+            request that completed it.
+        sends_files: whether the wire accepts `FileSlice`s; if not, they are read into memory.
 
     Attributes:
         peer: the client.
-        has_dropped: whether requests have arrived that are no longer accepted.
+        has_dropped: whether requests have arrived after the session stopped accepting them.
         take: handles the next frame as a request; replaced during a login with bare SASL tokens.
-        on_pause: called with True to pause reading, with False to resume it.
+        on_pause: called with True to pause reading, and with False to resume it.
         on_answer: called after a delayed response, when `held_bytes` may have decreased.
     """
 
@@ -130,22 +129,22 @@ class Session:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the client is waiting for the broker, and not the broker for the client."""
+        """Whether the client is waiting for the broker, rather than the broker for the client."""
         return self._delayed is not None or self._is_muted
 
     @property
     def is_unanswered(self) -> bool:
-        """Whether the request being handled expects no response: its client may have closed the connection already."""
+        """Whether the request being handled expects no response; its client may have closed the connection already."""
         return self._delayed is not None and self._delayed.check_unsent is not None
 
     @property
     def held_bytes(self) -> int:
-        """The bytes of the requests that wait for their turn and of the unanswered request."""
+        """The bytes of the requests that are waiting their turn, and of the unanswered request."""
         delayed_bytes = 0 if self._delayed is None else self._delayed_bytes
         return sum(map(len, self._frames)) + delayed_bytes if self._frames else delayed_bytes
 
     def frame_bytes_max(self, key: int) -> int:
-        """Return the maximum request size of an API.
+        """Return the maximum request size for an API.
 
         Args:
             key: the key of the API, as sent by the client.
@@ -177,23 +176,23 @@ class Session:
         delayed, self._delayed = self._delayed, None
         if delayed is not None:
             self._cancel(delayed)
-        # Leave no reference cycle: in a broker with little garbage, it would live long.
+        # Leave no reference cycle, which would live long in a broker with little garbage.
         self._wire = _LOST
         self.on_pause = self.on_answer = None
         self.take = _ignore
 
     def _cancel(self, delayed: DelayedOperation) -> None:
-        """Cancel an operation that no client is waiting for; if that fails, the connection still ends."""
+        """Cancel an operation for which no client is waiting; even if that fails, the connection ends."""
         try:
             delayed.cancel()
         except BrokerEnd:
             raise
         except BaseException:
-            text = "cancelling the request of %s failed"
+            text = "could not cancel the request from %s"
             self._lines.exception("cancel", self._clock(), text, self.peer)
 
     def writing_blocked(self, is_blocked: bool) -> None:
-        """Note that the client has stopped or resumed reading its responses."""
+        """Record that the client has stopped or resumed reading its responses."""
         self._is_writing_blocked = is_blocked
         if not is_blocked:
             self._defer(self._work)
@@ -240,7 +239,7 @@ class Session:
                 self.on_pause(should_pause)
 
     def _guarded(self, step: Callable[..., None], *arguments: object) -> None:
-        """Close the connection if a step fails: later requests could not be answered in order."""
+        """Close the connection if a step fails, since later requests could not be answered in order."""
         try:
             step(*arguments)
         except KafkaWireError as error:
@@ -256,7 +255,7 @@ class Session:
 
         Args:
             reason: for the log.
-            is_own_fault: whether the disk has failed, rather than the client.
+            is_own_fault: whether the disk is at fault, rather than the client.
         """
         tell = self._lines.error if is_own_fault else self._lines.info
         tell("closed", self._clock(), "closing the connection of %s: %s", self.peer, reason)
@@ -283,7 +282,7 @@ class Session:
             self._take_steps(request, call, answer, self._services.timers.jumped_ms)
 
     def _take_steps(self, request: Request, call: Call, answer: DelayedOperation, jumped_ms: int) -> None:
-        """Run the steps before a response for a limited time; if none is left, wait for the response."""
+        """Run the steps before a response, for a limited time; if none are left, wait for the response."""
         until_ms = self._now_ms + TURN_MS
         while answer.steps is not None:
             if self._clock() > until_ms:
@@ -334,7 +333,7 @@ class Session:
             parts = self._protocol.respond(request, response)
         except LocalProtocolError:
             name = request.api.name
-            self._lines.exception(("response", name), call.now_ms, "the response of %s cannot be written", name)
+            self._lines.exception(("response", name), call.now_ms, "could not write the response to %s", name)
             failed = finished(error_response(call, request.message, ErrorCode.UNKNOWN_SERVER_ERROR, ""))
             parts = self._protocol.respond(request, failed)
         for part in parts:

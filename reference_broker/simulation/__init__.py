@@ -1,1 +1,1 @@
-"""A cluster on a simulated network, disks, clocks and registry, all driven by a seed, and its invariants."""
+"""A cluster with a simulated network, disks, clocks and registry, all driven by a seed, and its invariants."""

@@ -1,8 +1,8 @@
-"""A broker in virtual time: the production node, core and sessions, from a start to an end.
+"""A broker in virtual time: the production node, core and sessions, from startup to the end.
 
     read the disk ─▶ session ─▶ prepare ─▶ logs ─▶ core ─▶ configurations ─▶ listen ─▶ registration ─▶ announced
 
-It takes the same steps as `ClusterNode` and `Broker`, as events instead of coroutines.
+It takes the same steps as `ClusterNode` and `Broker`, but as events instead of coroutines.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ __all__ = ["SimulatedBroker", "Surroundings"]
 #: The pauses before reconnecting to a broker.
 _BACKOFF_MS: Final = (50, 1_000)
 
-#: How long blocking work takes on its thread, how often it takes longer, and how long it takes then.
+#: The usual range of durations of blocking work on its thread, the share of slow work, and the range for that.
 _WORK_US: Final = (50, 2_000)
 _SLOW_WORK_SHARE: Final = 0.02
 _SLOW_WORK_US: Final = (5_000, 100_000)
 
-#: How long a request to the registry or its response takes.
+#: The maximum delay of a request to the registry, or of its response.
 _REGISTRY_US: Final = 800
 
 _SERVED = load(scope=Scope.CLUSTER)
@@ -67,7 +67,7 @@ class Surroundings(Protocol):
     registry: EmbeddedRegistry
 
     def failed(self, broker: SimulatedBroker, error: BaseException) -> None:
-        """Record that the broker is dead, because its start failed or its power was cut."""
+        """Record that the broker is dead, because its startup failed or its power was cut."""
         ...
 
 
@@ -80,7 +80,7 @@ class SimulatedBroker:
         disk: the broker's disk.
         clock: the broker's clock.
         options: the options of all brokers.
-        life: the number of this life of the broker.
+        life: the number of this life, since the broker may be started several times.
 
     Attributes:
         broker_id, disk, life: see above.
@@ -88,7 +88,7 @@ class SimulatedBroker:
         core: the broker's core; None until the logs are open.
         membership: its membership in the cluster; None until the logs are open.
         session: the broker's session with the registry.
-        is_announced: whether the start has completed.
+        is_announced: whether startup has completed.
         is_stopping: whether the broker is handing over leadership of its partitions.
     """
 
@@ -129,14 +129,14 @@ class SimulatedBroker:
         self.is_announced = False
         self.is_stopping = False
 
-    # The start.
+    # Startup.
 
     def start(self) -> None:
-        """Begin to start."""
+        """Begin the startup."""
         self.host.post(self._guarded(self._open_session))
 
     def _guarded(self, step: Callable[[], None]) -> Callable[[], None]:
-        """Wrap a step of the start so that its failure ends the broker."""
+        """Wrap a startup step, so that its failure ends the broker."""
 
         def guarded() -> None:
             try:
@@ -220,7 +220,7 @@ class SimulatedBroker:
             raise RuntimeError("the broker is not listening yet")
         return Session(core.requests, wire, Peer(self._listener, wire.peer.host.name), self.host.clock, self.host.post)
 
-    # The end.
+    # Shutdown.
 
     def stop(self, done: Callable[[], None]) -> None:
         """Hand over leadership of all partitions, sync everything, and end the session.
@@ -231,7 +231,7 @@ class SimulatedBroker:
         if self.membership is None or not self.is_announced or self.is_stopping:
             return
         self.is_stopping = True
-        # The controller's answer may be pending in an event of its own.
+        # The controller's answer may come in an event of its own.
         self.membership.shut_down(lambda: self.host.post(partial(self._shut_down, done)))
 
     def _shut_down(self, done: Callable[[], None]) -> None:

@@ -1,8 +1,8 @@
-"""The invariants of a cluster, checked after each step and at the end.
+"""A cluster's invariants, checked after each step and at the end.
 
 After each event on a broker, that broker's replicas are compared with their earlier state: nothing else can have
 changed, since a broker changes its logs only in its own events. A replica's batches below its high watermark are
-committed: they are recorded here, and every replica that has them later must have the same bytes.
+committed: they are recorded here, and every replica that has them later must have the same bytes in them.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class Committed:
     """The committed batches of a partition.
 
     Attributes:
-        batches: the batches by base offset.
+        batches: the batches, keyed by base offset.
         end: the offset after the last batch.
-        acknowledged: the values that were acknowledged to a producer, by offset.
+        acknowledged: the values that were acknowledged to a producer, keyed by offset.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Committed:
         """Yield the offset and value of each record.
 
         Args:
-            is_committed: whether to leave out records of transactions that were not committed.
+            is_committed: whether to leave out records in transactions that were not committed.
         """
         found: dict[int, bytes] = {}
         open_values: dict[int, dict[int, bytes]] = {}
@@ -78,7 +78,7 @@ class Committed:
 
 
 class _Seen:
-    """A replica after an earlier step; its bytes have been compared up to `checked`."""
+    """A replica as it was after an earlier step; its bytes have been compared up to `checked`."""
 
     __slots__ = ("checked", "end", "epoch", "high_watermark", "role")
 
@@ -105,7 +105,7 @@ class Checkers:
         cluster: the cluster to check.
 
     Attributes:
-        committed: the committed batches, by partition.
+        committed: the committed batches, keyed by partition.
         checks: how many replicas have been compared.
     """
 
@@ -122,7 +122,7 @@ class Checkers:
     # After each step.
 
     def note_call(self, call: RegistryCall) -> None:
-        """Record an operation that reaches the registry."""
+        """Record an operation that has reached the registry."""
         operation = call.operation
         parts = operation.operations if isinstance(operation, Transaction) else (operation,)
         if any(path_of(part).endswith(_STATE_END) for part in parts):
@@ -324,7 +324,7 @@ class Checkers:
                 raise Violation(f"{where}: {value!r} was acknowledged at {offset}, but {found.get(offset)!r} is there")
 
     def of_topic(self, topic: str) -> Mapping[int, Committed]:
-        """Return the committed batches of the partitions of a topic that was never deleted."""
+        """Return the committed batches in each partition of a topic that was never deleted."""
         return {
             number: committed
             for (topic_id, number), committed in self.committed.items()

@@ -4,7 +4,7 @@
         response = yield Ask(Node(1), MetadataRequest())
         yield Pause(100)
 
-A script is sent the response, or the error in its place. An error from the cluster never ends a script.
+A script is sent the response, or an error in its place. An error from the cluster never ends a script.
 """
 
 from __future__ import annotations
@@ -93,14 +93,14 @@ class Client:
         surroundings: provides the scheduler and the network.
         name: the name of the client and of its host.
         bootstrap_servers: the addresses of the brokers.
-        topics: the topics whose leaders the client has to know.
+        topics: the topics whose partition leaders the client has to know.
 
     Attributes:
         name: see above.
         host: see `Host`.
         metadata: what the client knows about the cluster.
         chance: makes the random choices of its scripts.
-        is_over: whether the scripts should end; they check it themselves.
+        is_over: whether the scripts should end, which they check themselves.
         running: how many scripts are still running.
     """
 
@@ -121,7 +121,7 @@ class Client:
         self.running = 0
 
     def leader(self, partition: TopicPartition) -> int | None:
-        """Return the leader of a partition; if it is unknown, ask for it and return None."""
+        """Return the leader of a partition; if the leader is unknown, request it and return None."""
         leader = self.metadata.leader(partition)
         if leader is None:
             self.outdated()
@@ -185,6 +185,6 @@ class Client:
 
 
 def _moved(response: Message) -> BrokerError | None:
-    """Return the error of a broker that is no longer, or not yet, the coordinator."""
+    """Return the error from a broker that is no longer, or not yet, the coordinator."""
     codes = error_codes(response) & {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE}
     return BrokerError(min(codes)) if codes else None

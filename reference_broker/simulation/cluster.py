@@ -16,14 +16,14 @@ __all__ = ["BROKERS", "SimulatedCluster"]
 #: The ids of the brokers.
 BROKERS: Final[tuple[int, ...]] = (1, 2, 3)
 
-#: How far the brokers' clocks may differ, and by how much their rates may.
+#: The maximum offset and the maximum drift of a broker's clock, in either direction.
 _OFFSET_MS_MAX: Final = 400
 _DRIFT_PPM_MAX: Final = 500
 
 #: How often the registry looks for expired sessions.
 _EXPIRY_INTERVAL_US: Final = 200_000
 
-#: The pause before restarting a broker whose start has failed.
+#: The pause before restarting a broker whose startup has failed.
 _RESTART_US: Final = 300_000
 
 
@@ -38,8 +38,8 @@ class SimulatedCluster:
         scheduler, options: see above.
         network: see `Network`.
         registry: see `EmbeddedRegistry`.
-        brokers: the live brokers, by id.
-        disks: the disks, by broker id.
+        brokers: the live brokers, keyed by id.
+        disks: the disks, keyed by broker id.
         when_cut: called with the id of a broker that has lost power in the middle of its work.
     """
 
@@ -62,7 +62,7 @@ class SimulatedCluster:
         self.brokers: dict[int, SimulatedBroker] = {}
         self.lives: dict[int, int] = dict.fromkeys(BROKERS, 0)
         self.when_cut: Callable[[int], None] = lambda broker_id: None
-        #: The host of the registry, and of events that do not happen on a computer of the cluster.
+        #: The host for the registry, and for events that do not happen on any computer in the cluster.
         self.outside = Host(scheduler, "outside", clock, scheduler.chance("outside"))
         self.outside.later_us(_EXPIRY_INTERVAL_US, self._expire)
 
@@ -83,7 +83,7 @@ class SimulatedCluster:
         broker.start()
 
     def kill(self, broker_id: int) -> None:
-        """Kill the process of a broker; the operating system keeps what it has written."""
+        """Kill a broker's process; the operating system keeps what the process has written."""
         broker = self.brokers.pop(broker_id, None)
         if broker is not None:
             self.scheduler.note(f"broker {broker_id} is killed")
@@ -91,7 +91,7 @@ class SimulatedCluster:
             self.disks[broker_id] = broker.disk.crash()
 
     def cut_power(self, broker_id: int) -> None:
-        """Cut the power of a broker: data that was not synced may be lost."""
+        """Cut the power to a broker: data that was not synced may be lost."""
         broker = self.brokers.pop(broker_id, None)
         if broker is not None:
             self.scheduler.note(f"broker {broker_id} loses power")

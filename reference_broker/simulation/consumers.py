@@ -1,4 +1,4 @@
-"""A consumer of all partitions of a topic, which compares the records it gets with the committed ones."""
+"""A consumer of all partitions in a topic, which compares the records that it gets with the committed ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Consumer", "fetch", "values_of"]
 
 _WAIT_MS: Final = 200
 _BYTES: Final = 64 * 1024
-#: The ListOffsets timestamp for the end of the readable records.
+#: The ListOffsets timestamp that asks for the end of the readable records.
 _LATEST: Final = -1
 
 
@@ -58,7 +58,7 @@ def fetch(
 
 
 def values_of(part: FetchResponse.PartitionData, offset: int) -> tuple[dict[int, bytes], int]:
-    """Return the values of a response by offset, without aborted ones, and the next offset.
+    """Return the values in a response, keyed by offset and without aborted ones, and the next offset.
 
     Args:
         part: the partition's part of the response.
@@ -92,7 +92,7 @@ class Consumer:
         isolation: the isolation level, which determines which transactional records are read.
 
     Attributes:
-        values: the values read, by partition and offset.
+        values: the values read, keyed by partition and offset.
         is_committed: whether only committed transactions are read.
     """
 

@@ -1,4 +1,4 @@
-"""Carry out a router's decisions over the simulated network: the driver of a client, or of a broker's links.
+"""Carry out a router's decisions over the simulated network: the driver for a client, or for a broker's links.
 
 This is the counterpart of `sdk/transport/driver.py` and `connection.py`, with events instead of an event loop.
 """
@@ -24,7 +24,7 @@ from kafkawire.sdk.transport.wire import Address, FrameReceiver, Wire
 
 __all__ = ["RouterDriver"]
 
-#: How long a connection may take to open, and a response to arrive if its request has no limit of its own.
+#: How long a connection may take to open.
 _CONNECT_TIMEOUT_MS: Final = 500
 
 #: Called with the response, or with an error in its place.
@@ -32,7 +32,7 @@ _OnDone = Callable[[Message | None, KafkaWireError | None], None]
 
 
 class _Waiting(NamedTuple):
-    """A request without a response; `deadline_ms` is by the host's clock."""
+    """A request without a response; `deadline_ms` refers to the host's clock."""
 
     on_done: _OnDone
     name: str
@@ -40,7 +40,7 @@ class _Waiting(NamedTuple):
 
 
 class _Connection:
-    """A connection, from its opening to its end; see `BrokerConnection`."""
+    """A connection, from the attempt to open it to its end; see `BrokerConnection`."""
 
     def __init__(self, driver: RouterDriver, link: Link) -> None:
         self.address: Address = link.address
@@ -161,7 +161,7 @@ class RouterDriver:
         network: see `Network`.
         router: makes the decisions.
         client_id: identifies the client to the brokers.
-        request_timeout_ms: the limit for responses to requests without a limit of their own.
+        request_timeout_ms: how long to wait for responses to requests that have no timeout of their own.
 
     Attributes:
         host, client_id, request_timeout_ms: see above.

@@ -13,7 +13,7 @@ __all__ = ["error_codes"]
 
 
 def error_codes(answer: Message) -> set[int]:
-    """Return the error codes of a response, including those of its parts."""
+    """Return the error codes in a response, including those in its parts."""
     match answer:
         case AddPartitionsToTxnResponse():
             return {

@@ -1,4 +1,4 @@
-"""The faults of a plan: `Step.name` names the method that causes a fault and later repairs it."""
+"""The faults in a plan: `Step.name` names the method that causes a fault and later repairs it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kafkawire.sdk.registry.registry import RegistryCode
 __all__ = ["Faults"]
 
 
-#: Disk calls that change nothing.
+#: Disk calls that do not change anything.
 _READS: Final = frozenset({"lock", "names", "open", "read", "size_of", "volume"})
 
 _API_KEY: Final = Struct(">h")
@@ -37,11 +37,11 @@ class _AtRequest(NamedTuple):
 
 
 class Faults:
-    """The faults of one run.
+    """The faults in one run.
 
     Args:
-        cluster: the cluster that suffers the faults.
-        clients: the clients that suffer faults.
+        cluster: the cluster subjected to the faults.
+        clients: the clients subjected to faults.
         watch: called before each operation on the registry.
         replace: starts another transformer; the argument is how many milliseconds to pause the old one, or 0 to kill
             it.
@@ -58,9 +58,9 @@ class Faults:
         self._clients = clients
         self._watch = watch
         self._replace = replace
-        #: The fault of an upcoming registry operation, and how many operations come before it.
+        #: The fault to inject into an upcoming registry operation, and the number of operations before that one.
         self._registry_fault: tuple[int, Fault] | None = None
-        #: What to do at an upcoming request.
+        #: What to do when an upcoming request arrives.
         self._at_request: _AtRequest | None = None
         cluster.registry.plan = self._plan_registry
         cluster.network.on_request = self._arriving
@@ -82,7 +82,7 @@ class Faults:
                 continue
             broker.disk.plan = None
             broker.session.reconnect()
-            if broker.has_failed_logs:  # the next start reopens a failed log
+            if broker.has_failed_logs:  # a restart reopens the failed logs
                 self.kill(broker_id, 0)
 
     # Brokers.
@@ -93,12 +93,12 @@ class Faults:
         self._later(down_ms, lambda: self._cluster.start(broker_id))
 
     def cut_power(self, broker_id: int, down_ms: int) -> None:
-        """Cut the power of a broker."""
+        """Cut the power to a broker."""
         self._cluster.cut_power(broker_id)
         self._later(down_ms, lambda: self._cluster.start(broker_id))
 
     def cut_power_in_work(self, broker_id: int, calls: int, down_ms: int) -> None:
-        """Cut the power of a broker during a later disk call."""
+        """Cut the power to a broker during a later disk call."""
         broker = self._cluster.brokers.get(broker_id)
         if broker is None:
             return
@@ -113,7 +113,7 @@ class Faults:
         self._cluster.when_cut = lambda dead: self._later(down_ms, lambda: self._cluster.start(dead))
 
     def fail_disk(self, broker_id: int, calls: int) -> None:
-        """Make one later disk call fail; the log concerned goes offline."""
+        """Make one later disk call fail; the affected log goes offline."""
         broker = self._cluster.brokers.get(broker_id)
         if broker is None:
             return
@@ -153,8 +153,8 @@ class Faults:
         Args:
             api: the name of the API.
             count: which request of this kind, counting from now.
-            victim: `sender` or `receiver`; nothing happens to a client.
-            action: `kill`, `cut_power`, `pause` or `cut`, which cuts the network between the two.
+            victim: `sender` or `receiver`; if that is a client, nothing happens.
+            action: `kill`, `cut_power`, `pause`, or `cut`, which cuts the network between sender and receiver.
             down_ms: how long the effect lasts.
         """
         self._at_request = _AtRequest(ApiKey[api], count, victim, action, down_ms)
@@ -198,7 +198,7 @@ class Faults:
         return [each for each in brokers if each != one] if other == one else [other]
 
     def break_connections(self, broker_id: int) -> None:
-        """Break half of the connections of a broker."""
+        """Break half of a broker's connections."""
         broker = self._cluster.brokers.get(broker_id)
         if broker is not None:
             self._cluster.scheduler.note(f"connections of broker {broker_id} break")
@@ -215,7 +215,7 @@ class Faults:
             self._later(down_ms, broker.session.reconnect)
 
     def registry_outage(self, down_ms: int) -> None:
-        """Take the registry down for a while; afterwards, every session has its full timeout again."""
+        """Take the registry down for a while, after which every session has its full timeout again."""
         self._cluster.scheduler.note("the registry is down")
         for broker in self._cluster.brokers.values():
             broker.session.disconnect()
@@ -253,5 +253,5 @@ class Faults:
         client.host.pause(down_ms * 1_000)
 
     def kill_transformer(self, pause_ms: int) -> None:
-        """Start another transformer; the old one is killed, or only paused."""
+        """Start another transformer, and kill the old one or only pause it."""
         self._replace(pause_ms)

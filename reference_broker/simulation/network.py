@@ -2,7 +2,7 @@
 
 The bytes of a connection arrive in order, but different connections can overtake each other. While a direction between
 two hosts is cut, bytes wait as they would in TCP, and arrive late unless the connection has been closed by then. A
-connection that breaks may deliver part of the data in transit, and so end in the middle of a frame.
+connection that breaks may deliver part of the data in transit, and thus end in the middle of a frame.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from kafkawire.sdk.transport.wire import Address, FrameReceiver, Wire
 
 __all__ = ["Network", "SimulatedWire"]
 
-#: How long bytes usually take, how often they take longer, and how long they take then.
+#: The usual range of delays of bytes in transit, the share of slow ones, and the range for these.
 _LATENCY_US: Final = (80, 500)
 _SLOW_SHARE: Final = 0.02
 _SLOW_US: Final = (2_000, 40_000)
 
-#: When the other side notices that a computer has lost power.
+#: How long it takes the other side to notice that a computer has lost power.
 _SILENCE_US: Final = (50_000, 1_500_000)
 
-#: Makes the receiver for a new connection, given its wire.
+#: Creates the receiver for a new connection, given its wire.
 Accept = Callable[["SimulatedWire"], FrameReceiver]
 
 
 class SimulatedWire:
-    """One end of a connection; made by `Network.connect`.
+    """One end of a connection, created by `Network.connect`.
 
     Attributes:
         host: the computer at this end.
@@ -48,7 +48,7 @@ class SimulatedWire:
         self.peer: SimulatedWire
         self._network = network
         self._frames = FrameBuffer()
-        #: Data written here and not delivered yet; None is the end of the connection.
+        #: Data written here but not delivered yet; None marks the end of the connection.
         self._under_way: deque[bytes | None] = deque()
         self._is_moving = False
         self._is_open = True
@@ -97,7 +97,7 @@ class SimulatedWire:
         self.move()
 
     def move(self) -> None:
-        """Deliver the first item in transit, if that is possible now."""
+        """Deliver the first item in transit, if possible at this time."""
         if self._under_way and not self._is_moving and not self._network.is_cut(self.host, self.peer.host):
             self._is_moving = True
             self.peer.host.later_us(self._network.latency_us(), self._arrive)
@@ -147,13 +147,13 @@ class SimulatedWire:
             self._under_way.append(kept)
 
     def break_off(self, chance: Random) -> None:
-        """Break the connection: each end notices, after receiving some part of the data in transit to it."""
+        """Break the connection; each end notices after receiving some part of the data in transit to it."""
         for wire in (self, self.peer):
             wire.keep_part(chance)
             wire._send(None)
 
     def vanish(self, delay_us: int) -> None:
-        """Disappear with the computer at this end, which the other end notices later, if at all."""
+        """Disappear with the computer at this end; the other end notices later, if at all."""
         self._is_open = False
         self._network.forget(self)
         if delay_us:
@@ -170,7 +170,8 @@ class Network:
         chance: draws the delays and the faults.
 
     Attributes:
-        on_request: called with sender, receiver and bytes just before a request arrives; may end either side.
+        on_request: called with the sender, the receiver and the bytes just before a request arrives; may end either
+            side.
     """
 
     def __init__(self, chance: Random) -> None:
@@ -179,7 +180,7 @@ class Network:
         self._listening: dict[Address, tuple[Host, Accept]] = {}
         #: The wires of both ends, in order of creation.
         self._wires: dict[SimulatedWire, None] = {}
-        #: Pairs of host names: nothing from the first host reaches the second.
+        #: Pairs of host names, of which nothing from the first host reaches the second.
         self._cut: set[tuple[str, str]] = set()
 
     def latency_us(self) -> int:
@@ -243,7 +244,7 @@ class Network:
             wire.peer.move()
 
     def break_some(self, host: Host, share: float) -> None:
-        """Break some connections of a host."""
+        """Break some of a host's connections."""
         for wire in list(self._wires):
             if wire.host is host and self._chance.random() < share:
                 wire.break_off(self._chance)

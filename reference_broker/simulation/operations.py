@@ -1,4 +1,4 @@
-"""The administrative operations of a plan: `Step.name` names the method that carries one out."""
+"""The administrative operations in a plan: `Step.name` names the method that carries one out."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TOPIC = "other"
 
 
 class Operations:
-    """The operations of one run; their errors do not matter, as something may be broken.
+    """The operations in one run; their errors do not matter, since anything may be broken at the time.
 
     Args:
         client: sends the requests.
@@ -40,7 +40,7 @@ class Operations:
         yield from ask(Ask(CONTROLLER, request), CreateTopicsResponse)
 
     def extend_topic(self) -> Script:
-        """Give a topic one more partition."""
+        """Add a partition to a topic."""
         topic = CreatePartitionsRequest.CreatePartitionsTopic(_TOPIC, 3, None)
         yield from ask(Ask(CONTROLLER, CreatePartitionsRequest([topic], _TIMEOUT_MS)), CreatePartitionsResponse)
 
@@ -50,7 +50,7 @@ class Operations:
         yield from ask(Ask(CONTROLLER, request), DeleteTopicsResponse)
 
     def reassign(self, number: int, *replicas: int) -> Script:
-        """Give a partition other replicas."""
+        """Assign other replicas to a partition."""
         partition = self._partitions[number % len(self._partitions)]
         part = AlterPartitionReassignmentsRequest.ReassignablePartition(partition.partition, list(replicas))
         topic = AlterPartitionReassignmentsRequest.ReassignableTopic(partition.topic, [part])

@@ -1,6 +1,7 @@
-"""The external events in a cluster: faults and operations, each at its time, drawn from a seed before the start.
+"""The external events in a cluster: faults and operations, each with its time, drawn from a seed before the run.
 
-A plan is a value: parts of it can be left out and the rest tried again, which is how a failing seed is shrunk.
+A plan is a value: parts of it can be left out and the rest run again, which is how the plan of a failing seed is
+shrunk.
 """
 
 from __future__ import annotations
@@ -12,16 +13,16 @@ from kafkawire.reference_broker.simulation.cluster import BROKERS
 
 __all__ = ["DURATION_MS", "Plan", "Step", "plan_of"]
 
-#: When the last fault begins; afterwards everything is repaired.
+#: When the last fault begins; after that, everything is repaired.
 DURATION_MS: Final = 2_500
 
-#: The first fault comes once the cluster is up.
+#: When the first fault begins: once the cluster is up.
 _FIRST_MS: Final = 150
 
 _FAULTS_MAX: Final = 6
 _OPERATIONS_MAX: Final = 4
 
-#: Requests between brokers, and requests whose answers are promises that a client relies on.
+#: Requests between brokers, and requests whose answers are promises on which a client relies.
 _APIS: Final = (
     "ADD_PARTITIONS_TO_TXN",
     "ALTER_PARTITION",
@@ -62,8 +63,8 @@ class Plan(NamedTuple):
 
     Attributes:
         seed: determines everything that the steps leave open.
-        is_synced: whether each record is synced before it is acknowledged, so that the power may be cut.
-        steps: the steps, in order of time.
+        is_synced: whether each record is synced before it is acknowledged, in which case the power may be cut.
+        steps: the steps, in chronological order.
     """
 
     seed: int

@@ -19,7 +19,7 @@ __all__ = ["IdempotentProducer", "batch_of", "produce_request"]
 
 _TIMEOUT_MS: Final = 700
 _BATCH_BYTES: Final = 16 * 1024
-#: The last version in which topics have names and the client adds partitions to transactions itself.
+#: The last version in which topics have names, and the client itself adds partitions to transactions.
 _VERSION: Final = 11
 #: The errors after which a batch is resent.
 _AGAIN: Final = frozenset(
@@ -64,14 +64,14 @@ def produce_request(leader: int, partition: TopicPartition, batch: bytes, transa
 
 
 class IdempotentProducer:
-    """Produces numbered values to one partition, resending each until it is acknowledged.
+    """Produces batches of numbered values to one partition, resending each batch until it is acknowledged.
 
     Args:
         client: sends the requests.
-        checkers: are told which values have been acknowledged.
+        checkers: record which values have been acknowledged.
         partition: the partition to produce to.
         batches: the number of batches.
-        pause_ms: the maximum pause between two batches.
+        pause_ms: the maximum pause between batches.
 
     Attributes:
         sent: the values that have been sent at least once.

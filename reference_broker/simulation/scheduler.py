@@ -1,7 +1,7 @@
-"""Virtual time: a queue of events, the computers that they happen on, and a digest of everything that has happened.
+"""Virtual time: a queue of events, the computers on which they happen, and a digest of everything that has happened.
 
 Events happen one at a time. Work posted on a computer happens in order, a little later; the delay is drawn from the
-seed, so that two computers can get ahead of each other in every possible way. Nothing here reads a real clock.
+seed, so two computers can get ahead of each other in every possible way. Nothing here reads a real clock.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["START_MS", "Clock", "Event", "Host", "Scheduler"]
 #: The time at the beginning, in milliseconds since the epoch: 2023-11-14.
 START_MS: Final = 1_700_000_000_000
 
-#: The maximum delay until work posted on a computer happens.
+#: The maximum delay before work posted on a computer happens.
 _POST_US_MAX: Final = 20
 
 #: The number of trace lines that are kept.
@@ -25,7 +25,7 @@ _TRACE_LINES_MAX: Final = 100_000
 
 
 class Event:
-    """A scheduled event; made by `Host.later_us`."""
+    """A scheduled event, created by `Host.later_us`."""
 
     __slots__ = ("action", "host")
 
@@ -39,7 +39,7 @@ class Event:
 
 
 class Scheduler:
-    """Runs events in order of time.
+    """Runs events in chronological order.
 
     Args:
         seed: determines all random choices.
@@ -49,8 +49,8 @@ class Scheduler:
         steps: how many events have happened.
         digest: the digest of all events and notes so far.
         trace: the notes, each with its time.
-        current: the computer of the last event.
-        after_step: called after each event, with the computer that it happened on.
+        current: the computer on which the last event happened.
+        after_step: called after each event, with the computer on which it happened.
     """
 
     def __init__(self, seed: int) -> None:
@@ -66,7 +66,7 @@ class Scheduler:
         self._hosts = 0
 
     def chance(self, name: str) -> Random:
-        """Return the random generator of one part, unaffected by what other parts draw."""
+        """Return the random number generator for one part, unaffected by what other parts draw."""
         return Random(f"{self.seed} {name}")
 
     def number_of_host(self) -> int:
@@ -104,7 +104,7 @@ class Scheduler:
             self.current = host
             self.now_us = time_us
             self.steps += 1
-            # A hash of numbers only is the same in every process.
+            # A hash of numbers alone is the same in every process.
             self.digest = hash((self.digest, time_us, host.number)) & 0xFFFFFFFF
             action()
             self.after_step(host)
@@ -131,7 +131,7 @@ class Clock:
         return START_MS + self._offset_ms + (now_us + now_us * self._drift_ppm // 1_000_000) // 1_000
 
     def until_us(self, time_ms: int) -> int:
-        """Return how many microseconds pass until this clock shows a time; at least one millisecond by this clock."""
+        """Return how many microseconds pass until this clock shows a time; at least one millisecond on this clock."""
         return max(time_ms - self(), 1) * 1_000
 
 
@@ -175,7 +175,7 @@ class Host:
         return event
 
     def pause(self, duration_us: int) -> None:
-        """Hold all events back for a while, as SIGSTOP does; they happen in order at the end of the pause."""
+        """Hold back all events for a while, as SIGSTOP does; they happen in order at the end of the pause."""
         self.paused_to_us = max(self.paused_to_us, self.scheduler.now_us + duration_us)
 
     def end(self) -> None:

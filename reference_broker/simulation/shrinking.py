@@ -13,7 +13,7 @@ __all__ = ["shrink"]
 def shrink(plan: Plan, run: Callable[[Plan], Outcome] = simulate) -> tuple[Plan, Outcome]:
     """Return a minimal plan that fails, and how it fails.
 
-    Halves of the steps are left out first, then quarters, down to single steps, as in delta debugging. The failure may
+    As in delta debugging, halves of the steps are left out first, then quarters, down to single steps. The failure may
     differ from the original one.
 
     Args:

@@ -1,4 +1,4 @@
-"""One run: a cluster, its clients and a plan, followed by the repair of everything and the final checks."""
+"""One run: a cluster, its clients and a plan; at the end, everything is repaired and checked."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _REQUEST_MS: Final = 2_000
 
 __all__ = ["Outcome", "Simulation", "quiet", "simulate"]
 
-#: How long everything may take to finish after the last fault, and how often this is checked.
+#: How long everything may take to finish after the last fault, and how often that is checked.
 _REST_MS: Final = 60_000
 _LOOK_MS: Final = 100
 
@@ -87,7 +87,7 @@ class Outcome(NamedTuple):
 
 
 class _Defects(logging.Handler):
-    """Collects errors that are logged with a traceback, which come from defects."""
+    """Collects errors logged with a traceback, which come from defects."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -200,7 +200,7 @@ class Simulation:
             self._run_to(self.scheduler.now_us + _LOOK_MS * 1_000)
 
     def _run_to(self, end_us: int) -> None:
-        """Run up to a time; a power cut ends the broker that it hits."""
+        """Run up to a given time; a power cut ends the broker that it hits."""
         while True:
             try:
                 self.scheduler.run_to(end_us)
@@ -231,7 +231,7 @@ class Simulation:
         return ""
 
     def _unsettled(self) -> str:
-        """Return what is still in progress after the clients have ended; empty at rest."""
+        """Return what is still in progress after the clients have ended; empty if nothing is."""
         if any(client.running for client in self._clients if client.host.is_alive):
             return "clients are running"
         return self.checkers.unsettled()

@@ -1,7 +1,7 @@
 """Exactly-once processing: read a topic, write each value to another, and commit the offsets, all in transactions.
 
 A transformer that fails in any way restarts with the same transactional id, as Kafka Streams would; a paused one may
-still write while its successor does. At the end, each value is in the output exactly once.
+still be writing when its successor starts to. At the end, each value is in the output exactly once.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ GROUP: Final = "transformer"
 
 _TRANSACTIONAL_ID: Final = "transformer"
 _TIMEOUT_MS: Final = 3_000
-#: The last versions in which the client adds partitions and groups to its transactions itself.
+#: The last versions in which the client itself adds partitions and groups to its transactions.
 _ADD_PARTITIONS_VERSION: Final = 3
 _END_VERSION: Final = 3
 _COMMIT_VERSION: Final = 3
@@ -57,7 +57,7 @@ _AGAIN: Final = frozenset(
 )
 _ATTEMPTS: Final = 12
 
-#: A value, and the next offset of the input.
+#: A partition, the next offset in it, and the values read from it.
 _Read = tuple[TopicPartition, int, list[bytes]]
 
 
@@ -71,10 +71,10 @@ class Transformer:
     Args:
         client: sends the requests.
         sources: the partitions to read.
-        targets: the partitions to write, one for each source.
+        targets: the partitions to write to, one for each source.
 
     Attributes:
-        offsets: the next input offsets after the committed ones, as far as this transformer knows.
+        offsets: the input offsets from which to continue, as known to this transformer.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Transformer:
     # Steps.
 
     def _asked(self, question: Ask, response: type[Message]) -> Generator[Ask | Pause, Any, Any]:
-        """Send a request until its answer need not be retried."""
+        """Send a request, retrying until its answer is final."""
         for _ in range(_ATTEMPTS):
             answer = yield from ask(question, response)
             codes = error_codes(answer) if answer is not None else set()

@@ -190,7 +190,7 @@ def test_a_broker_that_is_not_announced(monkeypatch: pytest.MonkeyPatch, control
         broker = scene.broker(None, broker_id=1)
         if controller_id is None:
             monkeypatch.setattr("kafkawire.reference_broker.cluster.membership.Membership.stand", lambda *given: None)
-        await refused(broker, RequestTimedOut, f"no UpdateMetadata naming broker 1 came within 20 ms: {who}")
+        await refused(broker, RequestTimedOut, f"no UpdateMetadata with broker 1 arrived within 20 ms: {who}")
         assert scene.registry.tree.sessions == [program.session_id], "the id is immediately free"
 
     told(story)

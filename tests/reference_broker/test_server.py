@@ -269,7 +269,7 @@ def test_too_many_connections_from_one_address(tmp_path, caplog):
             elsewhere.sendall(b"\0\0\0\x0a\0\x12\0\0\0\0\0\0\xff\xff")  # ApiVersions in version 0
             assert elsewhere.recv(4)
     assert caplog.messages == [
-        "a connection from 127.0.0.1 is refused: it has 1 connections, and max.connections.per.ip is 1"
+        "a connection from 127.0.0.1 is refused: the address has 1 connections, and max.connections.per.ip is 1"
     ]
 
 

@@ -133,7 +133,7 @@ def test_stop_does_not_wait_for_ever_for_a_disk_that_hangs(monkeypatch, caplog):
         client.produce(produced(b"x"))
         monkeypatch.setattr(Segment, "sync", hang)
         broker.stop()
-    assert "not synced everything" in caplog.text
+    assert "did not sync everything" in caplog.text
     with pytest.raises(ConfigurationError, match="another broker uses it"):
         broker.start()
     may_end.set()
@@ -175,7 +175,7 @@ def test_start_is_refused_while_it_runs_and_waits_for_a_stop():
         broker = Broker(MemoryDisk())
         await broker.start()
         bootstrap = broker.bootstrap
-        with pytest.raises(LocalProtocolError, match="running already"):
+        with pytest.raises(LocalProtocolError, match="already running"):
             await broker.start()
         assert broker.bootstrap == bootstrap
         await asyncio.gather(broker.stop(), broker.start())

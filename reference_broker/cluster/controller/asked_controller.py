@@ -24,14 +24,14 @@ from kafkawire.sdk.routing.partitions import TopicPartition
 __all__ = ["AskedController"]
 
 
-@runtime_checkable  # tests match the parts of a broker against the names in handlers
+@runtime_checkable  # tests check a broker's parts against the names that handlers use
 class AskedController(Protocol):
     """The controller's interface for requests."""
 
     def alter_partitions(
         self, request: AlterPartitionRequest, version: int, done: Callable[[AlterPartitionResponse], None]
     ) -> None:
-        """Change the ISR of partitions; see `Controller.alter_partitions`."""
+        """Change the ISRs of partitions; see `Controller.alter_partitions`."""
 
     def shut_down_broker(
         self, request: ControlledShutdownRequest, done: Callable[[ControlledShutdownResponse], None]

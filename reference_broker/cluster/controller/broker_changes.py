@@ -1,4 +1,4 @@
-"""Brokers that join, leave, change or shut down, and replicas in log directories that fail.
+"""Brokers joining, leaving, changing or shutting down, and replicas in failed log directories.
 
 Source: `KafkaController.processBrokerChange`, `onBrokerStartup`, `onReplicasBecomeOffline`, `doControlledShutdown`,
 `processLeaderAndIsrResponseReceived` in Apache Kafka.
@@ -40,7 +40,7 @@ _UNKNOWN_BROKER_EPOCH: Final = -1
 
 
 class BrokerChanges:
-    """Follows the brokers of a cluster.
+    """Tracks the brokers in a cluster.
 
     Args:
         context: holds the brokers.
@@ -48,9 +48,9 @@ class BrokerChanges:
         requests: sends requests to brokers.
         partition_states: elects leaders.
         replica_states: starts and stops replicas.
-        deletions: topic deletions, which brokers can hold up or resume.
-        reassignments: reassignments, which brokers can resume.
-        lookout: watches the announcements of failed log directories.
+        deletions: topic deletions, which are held up when brokers leave, and resumed when they return.
+        reassignments: reassignments, which are resumed when brokers return.
+        lookout: watches for announcements of failed log directories.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class BrokerChanges:
             yield from self._fail(gone)
 
     def refresh(self, broker_id: int) -> Steps[None]:
-        """Re-read a registration that was written, and tell all brokers if its endpoints or features differ."""
+        """Re-read a registration whose node has changed, and tell all brokers if its endpoints or features differ."""
         broker = yield from self._reader.broker(broker_id)
         known = self._context.brokers.get(broker_id)
         if broker is not None and known is None:
@@ -120,7 +120,7 @@ class BrokerChanges:
             self.tell()
 
     def tell(self, partitions: Iterable[TopicPartition] = ()) -> None:
-        """Send all brokers the list of live brokers and the metadata of partitions."""
+        """Send all brokers the list of live brokers and the metadata of the given partitions."""
         batch = self._requests.batch()
         batch.add_metadata(self._context.brokers, partitions)
         batch.send()
@@ -130,7 +130,7 @@ class BrokerChanges:
 
         Args:
             broker_id: the broker's id.
-            broker_epoch: the broker's epoch as it knows it; -1 if it does not.
+            broker_epoch: the epoch in the broker's request; -1 if the broker does not know its epoch.
 
         Returns:
             The partitions that the broker still leads.
@@ -143,7 +143,7 @@ class BrokerChanges:
         if broker is None:
             raise Refused(ErrorCode.BROKER_NOT_AVAILABLE, f"Broker id {broker_id} does not exist.")
         if broker_epoch != _UNKNOWN_BROKER_EPOCH and broker_epoch < broker.epoch:
-            text = f"broker {broker_id} has epoch {broker.epoch}, its request {broker_epoch}"
+            text = f"broker {broker_id} has epoch {broker.epoch}, but its request has epoch {broker_epoch}"
             raise Refused(ErrorCode.STALE_BROKER_EPOCH, text)
         context.shutting_down.add(broker_id)
         led: list[TopicPartition] = []
@@ -167,7 +167,7 @@ class BrokerChanges:
         return len(context.assignment(partition).replicas) > 1
 
     def take_log_dir_events(self) -> Steps[None]:
-        """Query the state of replicas on brokers that announced failed log directories."""
+        """Query the state of the replicas on brokers that have announced failed log directories."""
         names = (yield from self._lookout.names(LOG_DIR_EVENTS.path())) or ()
         paths = [child_path(LOG_DIR_EVENTS.path(), name) for name in names]
         if not paths:
@@ -185,7 +185,7 @@ class BrokerChanges:
         yield from delete_each(self._context.check, paths)
 
     def take_response(self, broker_id: int, response: LeaderAndIsrResponse) -> Steps[None]:
-        """Note which of a broker's replicas are in failed log directories.
+        """Record which of a broker's replicas are in failed log directories.
 
         Args:
             broker_id: the broker's id.

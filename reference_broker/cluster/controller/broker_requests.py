@@ -1,8 +1,8 @@
 """The controller's requests to brokers: LeaderAndIsr, UpdateMetadata, StopReplica.
 
-A `RequestBatch` collects what each broker must be told about state changes; when sent, it builds at most one request of
-each kind per broker. `BrokerRequests` has a queue for each broker: one request is in flight, the others wait in order.
-A failed request is resent until it is answered or the broker is gone.
+A `RequestBatch` collects the state changes that each broker must be told about; sending it creates at most one request
+of each kind per broker. `BrokerRequests` has a queue for each broker: one request is in flight, and the others wait in
+order. A failed request is resent until it is answered or the broker is gone.
 
 Source: `ControllerBrokerRequestBatch`, `RequestSendThread` in Apache Kafka.
 """
@@ -44,27 +44,27 @@ _log = logging.getLogger("kafkawire.broker")
 #: Pause before a request is resent, as in Apache Kafka.
 RETRY_BACKOFF_MS: Final = 100
 
-#: Maximum number of requests waiting for one broker. A registered broker that never answers would cost unbounded
-#: memory; instead, the controller resigns, and its successor sends the whole state.
+#: Maximum number of requests waiting for one broker. Without this limit, a registered broker that never answers would
+#: take up unbounded memory. At the limit, the controller resigns, and its successor sends the whole state.
 WAITING_MAX: Final = 10_000
 
-#: Maximum number of partitions in these requests, each of which takes a few hundred bytes: the number of partitions in
-#: the cluster times the first constant, but at least the second. A fail-over names each partition about three times. A
-#: single request is always accepted, whatever its size.
+#: Maximum number of partitions in the requests waiting for one broker, a few hundred bytes each: the number of
+#: partitions in the cluster times the first constant, but at least the second. During a failover, each partition is
+#: named about three times. A single request is always accepted, whatever its size.
 WAITING_STATES_MAX: Final = 10
 WAITING_PARTITIONS_MAX: Final = 1_000_000
 
-#: The first version of StopReplica that groups partitions by topic, and the first that says for each partition whether
-#: it is deleted.
+#: The first version of StopReplica that groups partitions by topic, and the first with a separate deletion flag for
+#: each partition.
 _STOP_REPLICA_BY_TOPIC: Final = 1
 _STOP_REPLICA_BY_PARTITION: Final = 3
 
-#: Like `Later` of the broker's timers, but returns None if the timer could not be set.
+#: Like `Later` in the broker's timers, but returns None if the timer could not be set.
 Timer = Callable[[int, Callable[[], None]], Callable[[], None] | None]
 
 
 class RequestVersions(NamedTuple):
-    """The versions of the requests: by default those that suit an `inter.broker.protocol.version` of 3.4 or later.
+    """The versions of the requests; the defaults suit an `inter.broker.protocol.version` of 3.4 or later.
 
     Attributes:
         leader_and_isr: version 2 or later, with topic states.
@@ -77,7 +77,7 @@ class RequestVersions(NamedTuple):
     stop_replica: int = 4
 
 
-#: The versions that a controller of Apache Kafka 3.9 uses for brokers of its own release.
+#: The versions that an Apache Kafka 3.9 controller uses for brokers running the same release.
 CURRENT_VERSIONS: Final = RequestVersions()
 
 
@@ -97,7 +97,7 @@ class ControlRequest(NamedTuple):
     Attributes:
         message: the request's content.
         version: the version of the message.
-        kind: what the response means.
+        kind: tells how to interpret the response.
     """
 
     message: Message
@@ -109,7 +109,7 @@ class Channels(Protocol):
     """The controller's connections to brokers. No method invokes a callback before it returns."""
 
     def connect(self, broker: LiveBroker) -> None:
-        """Note the endpoints of a broker that requests will be sent to."""
+        """Record the endpoints of a broker to which requests will be sent."""
         ...
 
     def send(self, broker_id: int, request: ControlRequest, done: Callable[[Message | Exception], None]) -> None:
@@ -133,7 +133,7 @@ class BrokerRequests:
     Args:
         controller_id: the id of the controller's broker.
         listener: the name of the inter-broker listener.
-        context: the source of the requests' contents.
+        context: supplies the content of the requests.
         channels: sends the requests.
         later: the timer for resending requests.
         answered: called with the broker, the request and the response.
@@ -163,7 +163,7 @@ class BrokerRequests:
         self._queues: dict[int, _Queue] = {}
 
     def connect(self, broker: LiveBroker) -> None:
-        """Start sending requests to a broker; a connection for an earlier registration is closed."""
+        """Start sending requests to a broker, and close any connection for an earlier registration."""
         self.disconnect(broker.broker_id)
         self._channels.connect(broker)
         self._queues[broker.broker_id] = _Queue(broker.broker_id, self._channels, self._later, self._answered)
@@ -181,7 +181,7 @@ class BrokerRequests:
             self.disconnect(broker_id)
 
     def batch(self) -> RequestBatch:
-        """Start collecting requests."""
+        """Return an empty batch for collecting requests."""
         return RequestBatch(self._context, self._controller_id, self._listener, self._versions, self._put)
 
     @property
@@ -218,7 +218,7 @@ class _Queue:
         self._requests: deque[tuple[ControlRequest, int]] = deque()
         self._cancel_retry: Callable[[], None] | None = None
         self._attempts = 0
-        #: Why the first request has no response yet; a reason is logged once, not at every attempt.
+        #: Why the first request has no response yet; each reason is logged once, not on every attempt.
         self._trouble: str | None = None
         self._is_under_way = False
         self._is_closed = False
@@ -231,16 +231,16 @@ class _Queue:
         return len(self._requests)
 
     def has_room(self, partitions: int, partitions_max: int) -> bool:
-        """Return whether a request with this many partitions may wait, given the limit for all waiting requests."""
+        """Return whether a request with this many partitions may be queued, given the limit for the queue."""
         if not self._requests:
             return True
         return len(self._requests) < WAITING_MAX and self.partitions + partitions <= partitions_max
 
     def put(self, request: ControlRequest, partitions: int) -> None:
-        """Send a request with this many partitions after the requests put before it."""
+        """Queue a request that names this many partitions; requests are sent in the order in which they were queued."""
         self._requests.append((request, partitions))
         self.partitions += partitions
-        # If no timer could be set to resend a request, it is resent when the next one is put.
+        # If no timer could be set to resend a request, it is resent when the next one is queued.
         if not self._is_under_way and self._cancel_retry is None:
             self._send()
 
@@ -257,7 +257,7 @@ class _Queue:
         attempt = self._attempts
 
         def done(response: Message | Exception) -> None:
-            # Otherwise a second response to the same attempt would be taken for a response to the next request.
+            # Without this check, a second response to the same attempt would be mistaken for the next request's.
             if not self._is_closed and self._is_under_way and attempt == self._attempts:
                 self._done(response)
 
@@ -280,10 +280,10 @@ class _Queue:
 
 
 class RequestBatch:
-    """The requests that result from one round of state changes.
+    """The requests resulting from one round of state changes.
 
     Args:
-        context: the source of contents when requests are added, and of the live brokers when they are sent.
+        context: supplies the content when requests are added, and the list of live brokers when they are sent.
         controller_id: the id of the controller's broker.
         listener: the name of the inter-broker listener.
         versions: the versions of the requests.
@@ -309,11 +309,11 @@ class RequestBatch:
         self._stops: dict[int, dict[TopicPartition, StopReplicaRequest.StopReplicaPartitionState]] = {}
 
     def add_leader_and_isr(self, broker_ids: Iterable[int], partition: TopicPartition, *, is_new: bool) -> None:
-        """Send brokers the leader and the ISR of a partition, and send all brokers its metadata.
+        """Send brokers the leader and ISR of a partition, and send its metadata to all brokers.
 
         Args:
             broker_ids: the brokers that host the partition.
-            partition: a partition that has a leadership.
+            partition: a partition whose leadership is in the context.
             is_new: whether the brokers may create the replica even if a log directory has failed.
         """
         leadership = self._context.leaderships[partition]
@@ -344,7 +344,7 @@ class RequestBatch:
 
         Args:
             broker_ids: the brokers to tell; all recipients of the batch get the same content.
-            partitions: the partitions; those without a leadership are left out.
+            partitions: the partitions; those whose leadership is not in the context are left out.
         """
         self._recipients.update((broker_id, None) for broker_id in broker_ids if broker_id >= 0)
         self._metadata.update((each, None) for each in partitions if each in self._context.leaderships)
@@ -369,7 +369,7 @@ class RequestBatch:
             )
 
     def send(self) -> None:
-        """Queue the requests to live brokers: first each LeaderAndIsr, then UpdateMetadata, then StopReplica."""
+        """Queue the requests to live brokers: all LeaderAndIsr requests, then UpdateMetadata, then StopReplica."""
         for broker_id, states in self._states.items():
             if broker_id in self._context.brokers:
                 self._put(broker_id, self._leader_and_isr(broker_id, states))

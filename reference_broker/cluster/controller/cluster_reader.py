@@ -47,7 +47,7 @@ class StoredTopic(NamedTuple):
 
 
 class ClusterReader:
-    """Reads with a single watcher, so that the controller has at most one watch on a node.
+    """Reads through a single watcher, so the controller has at most one watch on each node.
 
     Args:
         lookout: called when something that has been read changes.
@@ -55,7 +55,7 @@ class ClusterReader:
 
     def __init__(self, lookout: Lookout) -> None:
         self._lookout = lookout
-        #: Why registrations are ignored, by path. Each reason is logged once, no matter how often the brokers are
+        #: Why registrations are ignored, keyed by path. Each reason is logged once, however often the brokers are
         #: listed.
         self._ignored: dict[str, str] = {}
 
@@ -63,7 +63,7 @@ class ClusterReader:
         """Read the registered brokers, and watch them.
 
         Args:
-            known: the brokers as read before; if a registration exists but cannot be read, the broker stays as it was.
+            known: the brokers as last read; a broker whose registration exists but cannot be read is kept as it was.
 
         Raises:
             RegistryError: the brokers cannot be listed.
@@ -95,7 +95,7 @@ class ClusterReader:
         return brokers
 
     def broker(self, broker_id: int) -> Steps[LiveBroker | None]:
-        """Re-read a broker, and watch it; None if it is gone or its registration cannot be read."""
+        """Re-read and watch a broker; return None if it is gone or its registration cannot be read."""
         path = BROKER.path(broker_id)
         (data,) = yield from self._lookout.read_each((path,))
         before = {path: self._ignored.pop(path)} if path in self._ignored else {}
@@ -111,7 +111,7 @@ class ClusterReader:
             _log.error("ignoring a registration: %s", reason)
 
     def topic_names(self) -> Steps[tuple[str, ...]]:
-        """Read the names of all topics, and watch for changes to them.
+        """Read the names of all topics, and watch the list for changes.
 
         Raises:
             RegistryError: the topics cannot be listed.
@@ -120,20 +120,20 @@ class ClusterReader:
         return () if children is None else children.names
 
     def topics(self, names: Iterable[str]) -> Steps[dict[str, StoredTopic]]:
-        """Read topics, and watch each; topics that are gone or cannot be read are left out."""
+        """Read topics and watch each of them; topics that are gone or cannot be read are left out."""
         listed = list(names)
         found = yield from self._lookout.read_each([TOPIC.path(name) for name in listed])
         topics = {name: stored_topic(name, data) for name, data in zip(listed, found, strict=True)}
         return {name: topic for name, topic in topics.items() if topic is not None}
 
     def deletions(self) -> Steps[tuple[str, ...] | None]:
-        """Read the names of the topics to be deleted, and watch for changes to them; None if this failed."""
+        """Read the names of the topics to be deleted, and watch the list for changes; return None if that fails."""
         return (yield from self._lookout.names(TOPIC_DELETIONS.path()))
 
 
 def _broker_id(path: str) -> int:
     (broker_id,) = BROKER.parameters(path)
-    if broker_id < 0:  # -1 as a leader means that there is none
+    if broker_id < 0:  # as a leader id, -1 means that there is no leader
         raise DamagedZnode(path, "broker_id", f"{broker_id} is negative")
     return broker_id
 
@@ -145,7 +145,7 @@ def _broker(broker_id: int, data: Data | RegistryError | None) -> LiveBroker | N
 
 
 def stored_topic(name: str, data: Data | RegistryError | None) -> StoredTopic | None:
-    """Return the topic found by reading its node; None if it was not found or is damaged."""
+    """Return the topic that its node describes; None if the node does not exist or is damaged."""
     if not isinstance(data, Data):
         return None
     try:
@@ -162,11 +162,11 @@ def stored_topic(name: str, data: Data | RegistryError | None) -> StoredTopic | 
 
 
 def _usable(name: str, stored: TopicAssignment) -> TopicAssignment:
-    """Return the content of a topic if brokers can host it.
+    """Return the content of a topic, provided that brokers can host the topic.
 
     Raises:
-        DamagedZnode: the topic's name or a partition's number is not valid: such a partition's folder could be another
-            partition's, or lie outside the data directory.
+        DamagedZnode: the topic's name or a partition's number is invalid; the partition's folder could then be that of
+            another partition, or lie outside the data directory.
     """
     path = TOPIC.path(name)
     try:
@@ -179,5 +179,5 @@ def _usable(name: str, stored: TopicAssignment) -> TopicAssignment:
 
 
 def _unique(broker_ids: Iterable[int]) -> tuple[int, ...]:
-    """Return broker ids without duplicates, which other programs may have written."""
+    """Return broker ids without the duplicates that other programs may have written."""
     return tuple(dict.fromkeys(broker_ids))

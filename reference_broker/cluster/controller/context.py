@@ -1,7 +1,7 @@
 """The controller's knowledge of its cluster: brokers, topics, replicas, leaders, states.
 
-The context is filled from the registry at fail-over, and emptied at resignation. It makes no decisions. Collections
-keep the order in which they were filled, so that a run can be reproduced.
+The context is filled from the registry on failover, and emptied on resignation. It makes no decisions. Collections keep
+their insertion order, so runs are reproducible.
 
 Source: `ControllerContext`, `ReplicaAssignment`, `LeaderAndIsr` in Apache Kafka.
 """
@@ -66,7 +66,7 @@ class ReplicaAssignment(NamedTuple):
 
     @property
     def origin(self) -> tuple[int, ...]:
-        """The replicas before the reassignment, although their order may have changed."""
+        """The replicas before the reassignment; their order may have changed."""
         return _without(self.replicas, self.adding)
 
     @property
@@ -100,9 +100,9 @@ class Leadership(NamedTuple):
     Attributes:
         leader: the leader's broker id, or `NO_LEADER_ID` if there is none.
         isr: the broker ids of the in-sync replicas.
-        leader_epoch: incremented by each decision of a controller.
+        leader_epoch: incremented with each decision that a controller makes.
         recovery_state: whether the leader is recovering from an unclean election.
-        partition_epoch: the version of the node that stores the leadership.
+        partition_epoch: the version of the node in which the leadership is stored.
         controller_epoch: the epoch of the controller that wrote the leadership.
     """
 
@@ -124,26 +124,26 @@ class Leadership(NamedTuple):
 
 
 class Context:
-    """The knowledge of a controller.
+    """What a controller knows about its cluster.
 
     Attributes:
         epoch: the epoch of the controller; 0 if this broker is not the controller.
         epoch_version: the version of `/controller_epoch` when the controller was elected.
-        brokers: the registered brokers, by id.
+        brokers: the registered brokers, keyed by id.
         shutting_down: registered brokers that have requested a controlled shutdown.
         topics: the names of all topics.
         topic_ids: the id of each topic.
-        topic_names: the topic with each id.
+        topic_names: the name of each topic, keyed by id.
         topic_versions: the version of each topic's node when it was last read or written.
-        assignments: the replicas of each partition, by topic; topics that cannot be read are left out.
+        assignments: the replicas of each partition, keyed by topic; topics that cannot be read are left out.
         leaderships: the leadership of each partition that has ever had a leader.
         reassigned: the partitions with a reassignment in progress.
         partition_states: the state of each partition.
         replica_states: the state of each replica.
-        offline_dirs: the partitions in failed log directories, by broker.
+        offline_dirs: the partitions in failed log directories, keyed by broker.
         deletions: the topics to be deleted.
         deletions_started: topics to be deleted whose partitions no longer exist.
-        deletions_held: topics to be deleted that cannot be deleted now.
+        deletions_held: topics whose deletion is on hold because they cannot be deleted now.
     """
 
     def __init__(self) -> None:
@@ -198,7 +198,7 @@ class Context:
     # Topics, partitions, replicas.
 
     def add_topic_id(self, topic: str, topic_id: bytes) -> bool:
-        """Note the id of a topic; return False if the topic has a different id, or another topic has this one."""
+        """Record the id of a topic; return False if the topic has a different id, or another topic has this one."""
         if self.topic_ids.get(topic, topic_id) != topic_id or self.topic_names.get(topic_id, topic) != topic:
             return False
         self.topic_ids[topic] = topic_id
@@ -230,7 +230,7 @@ class Context:
         return self.assignments.get(partition.topic, {}).get(partition.partition, UNASSIGNED)
 
     def assign(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
-        """Note the assignment of a partition."""
+        """Record the assignment of a partition."""
         self.assignments.setdefault(partition.topic, {})[partition.partition] = assignment
 
     def partitions(self) -> Iterator[TopicPartition]:
@@ -261,11 +261,11 @@ class Context:
         return [partition for partition in self.leaderships if partition.topic not in self.deletions]
 
     def with_offline_leader(self) -> list[TopicPartition]:
-        """Return the partitions of `with_leadership` whose leader cannot be used."""
+        """Return those partitions of `with_leadership` whose leader cannot be used."""
         return [each for each in self.with_leadership() if not self.is_online(self.leaderships[each].leader, each)]
 
     def led_by(self, broker_id: int) -> list[TopicPartition]:
-        """Return the partitions with more than one replica that a broker leads, except those to be deleted."""
+        """Return the partitions that a broker leads and that have other replicas, except those to be deleted."""
         return [
             partition
             for partition in self.with_leadership()
@@ -295,12 +295,12 @@ class Context:
         ]
 
     def replicas_in(self, topic: str, state: ReplicaState) -> list[Replica]:
-        """Return the replicas of a topic that are in a state."""
+        """Return the replicas of a topic that are in the given state."""
         replicas = self.replicas_of(self.partitions_of(topic))
         return [replica for replica in replicas if self.replica_states.get(replica) is state]
 
     def are_all_in(self, topic: str, state: ReplicaState) -> bool:
-        """Return whether all replicas of a topic are in a state."""
+        """Return whether all replicas of a topic are in the given state."""
         return len(self.replicas_in(topic, state)) == len(self.replicas_of(self.partitions_of(topic)))
 
     # Counts.

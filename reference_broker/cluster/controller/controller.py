@@ -2,7 +2,7 @@
 
 One broker is the controller; every broker has this state machine and stands for election. Everything that happens
 becomes an event, and events are processed one at a time (`events.py`). When elected, the controller reads its whole
-state from the registry. When it is deposed, or an event fails halfway, it resigns and forgets everything.
+state from the registry. When it is deposed, or when an event fails halfway, it resigns and forgets everything.
 
 Source: `KafkaController` in Apache Kafka.
 """
@@ -91,14 +91,14 @@ T = TypeVar("T")
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: Delay after the fail-over, as in Apache Kafka.
+#: Delay between the failover and the first rebalance of leaders, as in Apache Kafka.
 FIRST_REBALANCE_DELAY_MS: Final = 5_000
 
 #: Pause before a node that could not be read is read again.
 LOOK_AGAIN_DELAY_MS: Final = 2_000
 
-#: After resigning because an event failed, a controller pauses: others can stand for election first, and a permanent
-#: failure does not recur in a tight loop.
+#: After resigning because an event failed, a controller pauses. Others can then stand for election first, and a
+#: permanent failure does not recur in a tight loop.
 REELECTION_DELAY_MS: Final = 1_000
 
 
@@ -112,7 +112,7 @@ class ControllerSettings(NamedTuple):
         rebalances_leaders: `auto.leader.rebalance.enable`.
         imbalance_percentage: `leader.imbalance.per.broker.percentage`.
         imbalance_check_interval_ms: `leader.imbalance.check.interval.seconds`.
-        acl: the access control list of the nodes that the controller creates.
+        acl: the access control list for the nodes that the controller creates.
     """
 
     broker_id: int
@@ -127,7 +127,7 @@ class ControllerSettings(NamedTuple):
 class Controller(SessionListener):
     """Stands for election, and controls the cluster while it is elected.
 
-    All methods are called on the thread of the registry's owner. Each answer is given once, during the call or later.
+    All methods are called on the thread that owns the registry. Each answer is given once, during the call or later.
 
     Args:
         settings: the configuration.
@@ -137,7 +137,7 @@ class Controller(SessionListener):
         now_ms: returns the wall-clock time, for the registration.
         register: registers this broker again in a new session.
         new_topic_id: returns a random id of 16 bytes.
-        is_unclean_allowed: the current `unclean.leader.election.enable` of this broker.
+        is_unclean_allowed: returns the current value of this broker's `unclean.leader.election.enable`.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class Controller(SessionListener):
         self._is_active = False
         self._incumbent: Incumbent | None = None
         self._is_registered = True
-        #: Why the last event failed; it is logged once until this broker has taken over.
+        #: Why the last event failed. The same error is not logged again until this broker has been elected.
         self._failure: str | None = None
         self._waits_for_reelection = False
         self._cancel_rebalance: Callable[[], None] | None = None
@@ -252,7 +252,7 @@ class Controller(SessionListener):
         return self._events.is_idle
 
     def begin(self) -> None:
-        """Stand for election. The broker has already been registered."""
+        """Stand for election. The broker must already be registered."""
         self._registry.add_listener(self)
         self._put("start", self._stand, needs_controller=False)
 
@@ -265,7 +265,7 @@ class Controller(SessionListener):
             self._cancel_reelection()
 
     def expired(self) -> None:
-        """Resign: the session has ended, and with it the registrations of the broker and of the controller."""
+        """Resign, since the session has ended, and with it the registrations of the broker and the controller."""
         self._incumbent = None
         self._is_registered = False
         self._resign()
@@ -281,7 +281,7 @@ class Controller(SessionListener):
     def alter_partitions(
         self, request: AlterPartitionRequest, version: int, done: Callable[[AlterPartitionResponse], None]
     ) -> None:
-        """Change the ISR of partitions on behalf of their leader.
+        """Change the ISRs of partitions on behalf of their leader.
 
         Args:
             request: the leader's request.
@@ -353,7 +353,8 @@ class Controller(SessionListener):
         Args:
             partitions: the partitions; None for all.
             kind: preferred or unclean.
-            done: called with the elected leader of each partition, or why none was; or with one refusal for all.
+            done: called with each partition's new leader, or the reason why none was elected; or with one refusal for
+                all.
         """
 
         def steps(answer: Answer[Mapping[TopicPartition, int | Refusal] | Refusal]) -> Steps[None]:
@@ -409,9 +410,9 @@ class Controller(SessionListener):
         """Change the finalized features of the cluster.
 
         Args:
-            updates: the changes that a client wants; only the first one for each feature counts.
+            updates: the changes that a client wants; only the first one for each feature is used.
             done: called with the result for each feature, or with one result for all.
-            validate_only: whether to change nothing.
+            validate_only: whether to check the changes without making them.
         """
 
         def steps(answer: Answer[Mapping[str, Refusal] | Refusal]) -> Steps[None]:
@@ -421,16 +422,16 @@ class Controller(SessionListener):
         self._ask("UpdateFeatures", steps, answer)
 
     def allow_unclean_elections(self, topic: str | None = None) -> None:
-        """Elect leaders that are not in sync, which the configuration now allows.
+        """Elect leaders that are not in sync, now that the configuration allows it.
 
         Args:
-            topic: the topic whose configuration has changed; None if it is the broker's.
+            topic: the topic whose configuration has changed; None if the broker's configuration has changed.
         """
 
         def steps() -> Steps[None]:
             yield from self._partition_states.bring_online(topic)
 
-        self._put(f"unclean elections of {'all topics' if topic is None else topic}", steps, is_from_registry=False)
+        self._put(f"unclean elections for {'all topics' if topic is None else topic}", steps, is_from_registry=False)
 
     # Events.
 
@@ -462,7 +463,7 @@ class Controller(SessionListener):
         """Turn a fired watch into an event."""
         path = event.path
         if path == CONTROLLER.path():
-            # The elected controller may be gone before the node is read, so the broker stands for election regardless.
+            # The elected controller may be gone before the node is read, so the broker stands for election in any case.
             self._put("another controller", self._stand, needs_controller=False)
         elif path in self._by_node or event.kind is EventKind.CHANGED:
             self._look_at(path)
@@ -490,7 +491,7 @@ class Controller(SessionListener):
         """Turn a broker's response into an event."""
         if isinstance(response, LeaderAndIsrResponse):
             self._put(
-                f"LeaderAndIsr response of {broker_id}",
+                f"LeaderAndIsr response from {broker_id}",
                 lambda: self._if_current(broker_id, request, self._brokers.take_response(broker_id, response)),
                 is_from_registry=False,
             )
@@ -502,7 +503,7 @@ class Controller(SessionListener):
             deleted = [partition for partition in request.kind.deleted if partition.topic in started]
             if deleted:
                 self._put(
-                    f"StopReplica response of {broker_id}",
+                    f"StopReplica response from {broker_id}",
                     lambda: self._if_current(
                         broker_id, request, self._take_stop_response(broker_id, response, deleted)
                     ),
@@ -534,13 +535,13 @@ class Controller(SessionListener):
 
     def _overflowed(self, broker_id: int) -> None:
         def steps() -> Steps[None]:
-            _log.error("the controller is resigning, since broker %d does not answer", broker_id)
+            _log.error("the controller is resigning, since broker %d is not answering", broker_id)
             yield from self._give_up()
 
-        self._put(f"requests of broker {broker_id}", steps)
+        self._put(f"requests to broker {broker_id}", steps)
 
     def _event_failed(self, event: Event, error: Exception) -> None:
-        """Resign, so that no other event sees the failed event's half-finished work."""
+        """Resign, so that no other event sees what the failed event left half-finished."""
         was_active, version = self._is_active, self.context.epoch_version
         self._resign()
         if isinstance(error, CheckFailed) or (isinstance(error, RegistryError) and error.code in SESSION_ENDED):
@@ -557,7 +558,7 @@ class Controller(SessionListener):
             self._stand_later()
 
     def _log_failure(self, event: Event, error: Exception) -> None:
-        # Without this limit, every election would log a line, once a second.
+        # Without this check, every attempt to be elected, about one per second, would log a line.
         if self._failure != (failure := repr(error)):
             self._failure = failure
             exc_info = None if isinstance(error, KafkaWireError) else error
@@ -569,7 +570,7 @@ class Controller(SessionListener):
         """Become the controller if there is none."""
         yield from self._look()
         if not self._is_registered:
-            # If this fails, it is retried after a pause, under any controller.
+            # If this fails, it is retried after a pause, even if another broker has become controller by then.
             yield from self._register()
             self._is_registered = True
         if self._waits_for_reelection or self._incumbent is not None or self._is_active:
@@ -596,11 +597,12 @@ class Controller(SessionListener):
         if self._is_active and self._incumbent != own:
             self._resign()
         elif self._incumbent == own and not self._is_active:
-            # An election or an event has failed halfway.
+            # An election or event has failed halfway.
             yield from self._leave_unfinished(own)
 
     def _leave_unfinished(self, own: Incumbent) -> Steps[None]:
-        # A broker elected after the epoch was read changes the epoch, so its registration is not affected.
+        # If another broker is elected after this read, the epoch changes, and that broker's registration is not
+        # deleted.
         _, version = yield from last_epoch(self._settings.acl)
         self._incumbent = yield from incumbent(self._watched)
         if self._incumbent == own:
@@ -675,7 +677,7 @@ class Controller(SessionListener):
             self._requests.connect(broker)
 
     def _enable_features(self) -> Steps[None]:
-        """Create the node with the cluster's features, or bring it up to date."""
+        """Create the node that holds the cluster's features, or bring it up to date."""
         try:
             for _ in range(ATTEMPTS_MAX):
                 if (yield from self._are_features_current()):
@@ -684,7 +686,7 @@ class Controller(SessionListener):
             _log.error("the cluster's features cannot be read: %s", error)
         except RegistryError as error:
             raise_if_of_all(error)
-            _log.error("the cluster's features stay as they are: %s", error)
+            _log.error("the cluster's features were not updated: %s", error)
 
     def _are_features_current(self) -> Steps[bool]:
         """Bring the features node up to date if needed; return False if another program wrote it in the meantime."""
@@ -705,7 +707,7 @@ class Controller(SessionListener):
         return True
 
     def _drop_announcements(self) -> Steps[None]:
-        """Delete announcements meant for an earlier controller, since everything is read now."""
+        """Delete announcements meant for an earlier controller, since this one has just read everything."""
         for parent in (LOG_DIR_EVENTS.path(), ISR_CHANGES.path()):
             names = (yield from self._lookout.names(parent)) or ()
             yield from delete_each(self.context.check, [child_path(parent, name) for name in names])
@@ -719,4 +721,4 @@ class Controller(SessionListener):
             interval_ms = self._settings.imbalance_check_interval_ms
             self._cancel_rebalance = self._later(interval_ms, self._rebalance_due)
 
-        self._put("imbalance of leaders", steps)
+        self._put("leader imbalance", steps)

@@ -1,7 +1,7 @@
-"""The election of a controller: which broker creates `/controller`.
+"""Controller election: the broker that creates `/controller` wins.
 
-The node and the next epoch are written in one transaction. A broker is elected only if its own session owns the node; a
-node left behind by an expired session does not count.
+The node and the next epoch are written in one transaction. A broker is elected only if its current session owns the
+node, and not if an expired session left the node behind.
 
 Source: `KafkaZkClient.registerControllerAndIncrementControllerEpoch`, `KafkaController.elect` in Apache Kafka.
 """
@@ -62,7 +62,7 @@ class Elected(NamedTuple):
 
 
 def incumbent(watcher: Watcher | None) -> Steps[Incumbent | None]:
-    """Read who the controller is, and watch for changes; None if there is none."""
+    """Read who the controller is, and watch for changes; return None if there is no controller."""
     path = CONTROLLER.path()
     # The watch is set even if the node does not exist.
     _, outcome = yield (Exists(path, watcher), GetData(path, watcher))
@@ -84,7 +84,7 @@ def elect(broker_id: int, session_id: int, now_ms: int, acl: tuple[Acl, ...] = O
         broker_id: the id of this broker.
         session_id: the id of its session.
         now_ms: the time, for the registration.
-        acl: the access control list of created nodes.
+        acl: the access control list for created nodes.
 
     Returns:
         None if another broker was faster.
@@ -112,7 +112,7 @@ def elect(broker_id: int, session_id: int, now_ms: int, acl: tuple[Acl, ...] = O
 
 
 def last_epoch(acl: tuple[Acl, ...] = OPEN_ACL) -> Steps[tuple[int, int]]:
-    """Return the last epoch, and the version of its node, which is created if it does not exist.
+    """Return the last epoch and the version of its node; create the node if it does not exist.
 
     Raises:
         DamagedZnode: the epoch cannot be read, or the next one cannot be written.
@@ -129,5 +129,5 @@ def last_epoch(acl: tuple[Acl, ...] = OPEN_ACL) -> Steps[tuple[int, int]]:
         raise RegistryError(RegistryCode.NO_NODE, path, "another program keeps deleting the node")
     epoch = CONTROLLER_EPOCH.decode(data.data, path)
     if epoch not in range(INT32_MAX):
-        raise DamagedZnode(path, "", f"{epoch} has no next epoch that brokers would accept")
+        raise DamagedZnode(path, "", f"brokers would accept no epoch after {epoch}")
     return epoch, data.stat.version

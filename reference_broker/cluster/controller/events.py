@@ -1,7 +1,8 @@
-"""The events of a controller: a single queue, one event at a time, each a sequence of steps.
+"""The controller's events: a single queue, processed one event at a time; each event is a sequence of steps.
 
-A watch that fires while an identical event is waiting adds nothing, since an event reads the registry when it starts.
-Client events have an answer, which is given exactly once: by the event, or on its behalf if it is dropped or fails.
+A watch that fires while an identical event is waiting does not add another, since events read the registry when they
+start. Client events have an answer, which is given exactly once: by the event, or on its behalf if it is dropped or
+fails.
 
 Source: `ControllerEventManager`, `QueuedEvent` in Apache Kafka.
 """
@@ -24,8 +25,9 @@ T = TypeVar("T")
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: Maximum number of waiting client events; any more are refused with REQUEST_TIMED_OUT, which clients retry. Registry
-#: events are few, since identical ones are queued only once, and each request to a broker has at most one response.
+#: Maximum number of waiting client events; further ones are refused with REQUEST_TIMED_OUT, on which clients retry.
+#: There are few registry events, since identical ones are queued only once, and each request to a broker has at most
+#: one response.
 WAITING_EVENTS_MAX: Final = 10_000
 
 
@@ -42,7 +44,7 @@ class Answer(Generic[T]):
         self._refused = refused
 
     def give(self, answer: T) -> None:
-        """Answer, unless an answer has already been given; exceptions from the client's function are logged."""
+        """Answer, unless an answer has already been given; exceptions raised by `done` are logged."""
         done, self._done = self._done, None
         if done is not None:
             call_out("the receiver of an answer", lambda: done(answer))
@@ -60,7 +62,7 @@ class Event(NamedTuple):
         name: describes the event in the log; identical registry events have the same name.
         steps: starts the event's steps.
         answer: the answer that a client waits for; None if there is no client.
-        is_from_registry: whether the event is superfluous while an identical one is waiting.
+        is_from_registry: whether the event is redundant while an identical one is waiting.
     """
 
     name: str
@@ -108,7 +110,7 @@ class Events:
             self._start()
 
     def preempt(self) -> None:
-        """Abandon the current event wherever it is, and drop the waiting ones; clients get NOT_CONTROLLER."""
+        """Abandon the current event midway, and drop the waiting ones; clients get NOT_CONTROLLER."""
         dropped = [*([] if self._current is None else [self._current]), *self._waiting]
         if self._run is not None:
             self._run.cancel()
@@ -124,7 +126,7 @@ class Events:
         self.preempt()
 
     def _start(self) -> None:
-        # An event may end inside `run` and put other events: the loop keeps the stack flat.
+        # An event may end inside `run` and queue other events; the loop keeps the stack from growing.
         if self._is_starting:
             return
         self._is_starting = True

@@ -1,4 +1,4 @@
-"""Changes to a cluster's finalized features, for clients that ask the controller for them (KIP-584).
+"""Changes to a cluster's finalized features, at the request of clients (KIP-584).
 
 A broker in a ZooKeeper-based cluster supports no features, so no level can be set. Features that another program has
 finalized can be disabled.
@@ -35,7 +35,7 @@ class FeatureUpdate(NamedTuple):
     Attributes:
         feature: the feature's name.
         level: the level to finalize; below 1 to disable the feature.
-        upgrade_type: see `FeatureUpgradeType`; other numbers count as UNKNOWN.
+        upgrade_type: see `FeatureUpgradeType`; other numbers are treated as UNKNOWN.
     """
 
     feature: str
@@ -55,8 +55,8 @@ def update_features(
 
     Args:
         context: holds the epoch of the controller.
-        updates: the changes; only the first one for each feature counts.
-        validate_only: whether to change nothing.
+        updates: the changes; only the first one for each feature is used.
+        validate_only: whether to check the changes without making them.
 
     Returns:
         The result for each feature.
@@ -83,7 +83,7 @@ def update_features(
     except (DamagedZnode, RegistryError) as error:
         if isinstance(error, RegistryError):
             raise_if_of_all(error)
-        _log.error("the cluster's features stay as they are: %s", error)
+        _log.error("the cluster's features were not updated: %s", error)
         failed = refusal_of(ErrorCode.FEATURE_UPDATE_FAILED)
         return {name: failed if result == ACCEPTED else result for name, result in results.items()}
     return results
@@ -100,7 +100,7 @@ def _judged(update: FeatureUpdate, finalized: FinalizedFeature | None) -> Refusa
 
 
 def _problem(update: FeatureUpdate, present: int | None) -> str | None:
-    """Return why a feature with the given level cannot be changed; None if the update disables it."""
+    """Return why an update cannot be applied, given the present level; None if it disables the feature."""
     if not update.feature:
         return "Feature name can not be empty."
     if update.upgrade_type not in _KNOWN_TYPES:

@@ -1,4 +1,4 @@
-"""ISR changes: AlterPartition requests from leaders, and announcements from leaders older than release 2.7.
+"""ISR changes: AlterPartition requests from leaders, and announcements from leaders running releases before 2.7.
 
 Source: `KafkaController.tryProcessAlterPartition`, `processIsrChangeNotification` in Apache Kafka; KIP-497, KIP-841.
 """
@@ -40,10 +40,10 @@ class IsrChanges:
     """Handles ISR changes from leaders.
 
     Args:
-        context: holds the leaderships.
-        store: writes the leaderships.
+        context: holds the leadership of each partition.
+        store: writes partition leadership.
         brokers: informs the brokers.
-        reassignments: reassignments, which are complete once their target is in sync.
+        reassignments: completes reassignments whose target is in sync.
         lookout: watches for announcements from leaders running old releases.
     """
 
@@ -64,15 +64,14 @@ class IsrChanges:
     def alter(
         self, request: AlterPartitionRequest, version: int
     ) -> Steps[tuple[AlterPartitionResponse, list[TopicPartition]]]:
-        """Store the ISRs that a leader wants.
+        """Store the ISRs that a leader requests.
 
         Args:
             request: the leader's request.
             version: the request's version.
 
         Returns:
-            The response, and the partitions that have the ISR that the leader wants; their reassignments may be
-            complete.
+            The response, and the partitions whose ISR is now the requested one; their reassignments may be complete.
         """
         broker = self._context.brokers.get(request.broker_id)
         if broker is None or broker.epoch != request.broker_epoch:
@@ -106,7 +105,7 @@ class IsrChanges:
     def _compared(
         self, wanted: Mapping[TopicPartition, Leadership], stale: Sequence[TopicPartition]
     ) -> Steps[_Results]:
-        """Return the results of writes that expected another version; the stored ISR may already be the wanted one.
+        """Return the results of writes that expected another version; the stored ISR may already be the requested one.
 
         The outcome of the first attempt may have been lost, and the write resent.
         """
@@ -120,7 +119,7 @@ class IsrChanges:
         return results
 
     def take_announcements(self) -> Steps[None]:
-        """Read the leaderships that leaders running old releases wrote themselves, and inform all brokers."""
+        """Read the leader and ISR data that leaders running old releases wrote themselves, and inform all brokers."""
         names = (yield from self._lookout.names(ISR_CHANGES.path())) or ()
         paths = [child_path(ISR_CHANGES.path(), name) for name in names]
         if not paths:
@@ -146,7 +145,7 @@ class IsrChanges:
     def _wanted(
         self, request: AlterPartitionRequest, version: int, response: AlterPartitionResponse
     ) -> dict[TopicPartition, Leadership]:
-        """Return the requested leaderships; topics with unknown ids get their response here."""
+        """Return the requested leadership of each partition; topics with unknown ids get their response here."""
         wanted: dict[TopicPartition, Leadership] = {}
         unknown = []
         for topic in request.topics:
@@ -173,7 +172,7 @@ class IsrChanges:
         return wanted
 
     def _judged(self, partition: TopicPartition, wanted: Leadership, version: int) -> Leadership | ErrorCode | None:
-        """Return the result of a change that is not stored, or None if it is to be stored."""
+        """Return the result of a change that need not or may not be stored, or None if it is to be stored."""
         current = self._context.leaderships.get(partition)
         if current is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -196,12 +195,12 @@ class IsrChanges:
         ):
             return ErrorCode.INVALID_REQUEST
         if len(set(wanted.isr)) < len(wanted.isr):
-            return ErrorCode.INVALID_REQUEST  # as KRaft controllers do; those with ZooKeeper store it
-        # Apache Kafka only looks at the brokers. This error makes the leader propose a different ISR.
+            return ErrorCode.INVALID_REQUEST  # as in KRaft controllers; ZooKeeper-based ones store it
+        # Apache Kafka checks only that the brokers are alive. This error makes the leader propose a different ISR.
         are_assigned = set(wanted.isr) <= set(self._context.assignment(partition).replicas)
         if not are_assigned or not all(map(self._context.is_live, wanted.isr)):
             return ErrorCode.INELIGIBLE_REPLICA if version >= _WITH_TOPIC_IDS else ErrorCode.OPERATION_NOT_ATTEMPTED
-        # Apache Kafka trusts the sender here; only its KRaft controllers check the leader.
+        # In Apache Kafka, only KRaft controllers check the leader; others trust the sender.
         is_leader = wanted.leader == current.leader and wanted.leader in wanted.isr
         return None if is_leader else ErrorCode.INVALID_REQUEST
 

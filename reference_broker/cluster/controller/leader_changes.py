@@ -1,4 +1,4 @@
-"""Elections on demand: for a client, for old tools that ask through the registry, or to balance leaders.
+"""Elections on demand: for clients, for old tools that place orders in the registry, and to balance leadership.
 
 Source: `KafkaController.processReplicaLeaderElection`, `checkAndTriggerAutoLeaderRebalance` in Apache Kafka.
 """
@@ -36,7 +36,7 @@ class LeaderChanges:
         context: holds the leaders.
         partition_states: elects the leaders.
         imbalance_percentage: `leader.imbalance.per.broker.percentage`.
-        lookout: watches the node in which old tools place orders.
+        lookout: watches the node to which old tools write their orders.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class LeaderChanges:
         yield from delete_each(self._context.check, (path,))
 
     def rebalance(self) -> Steps[None]:
-        """Elect the preferred leaders for each broker that leads too few of its partitions."""
+        """Elect preferred leaders for each broker that leads too few of the partitions that prefer it."""
         context = self._context
         preferred: dict[int, list[TopicPartition]] = {}
         for partition in context.with_leadership():

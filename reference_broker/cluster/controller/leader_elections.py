@@ -28,7 +28,7 @@ IsOnline = Callable[[int], bool]
 class Occasion(Enum):
     """Why a leader is elected."""
 
-    #: The leader is gone, or there was none. If the topic allows it, replicas that are not in sync may lead.
+    #: The leader is gone, or there was none. Replicas that are not in sync may lead if the topic allows it.
     OFFLINE = auto()
     #: Like OFFLINE, but replicas that are not in sync may lead even if the topic does not allow it.
     UNCLEAN = auto()
@@ -100,7 +100,7 @@ def elect_for_shutdown(
     Args:
         current: the stored leadership.
         replicas: the replicas of the partition, in order of preference.
-        is_online: returns whether a replica can be used; replicas on brokers that are shutting down can.
+        is_online: returns whether a replica can be used, which includes replicas on brokers that are shutting down.
         shutting_down: the brokers that are shutting down. They leave the ISR.
 
     Returns:

@@ -1,7 +1,7 @@
-"""The leaderships of partitions in the registry: reads, first writes, conditional writes.
+"""Partition leadership as stored in the registry: reads, initial writes and conditional writes.
 
-Each write checks the version of `/controller_epoch` in a transaction of its own. The version of a node is the partition
-epoch; a write expects the version that was read.
+Each write is a separate transaction, which also checks the version of `/controller_epoch`. A node's version is the
+partition epoch; a write succeeds only if the version is still the one that was read.
 
 Source: `KafkaZkClient.updateLeaderAndIsr`, `createTopicPartitionStatesRaw` in Apache Kafka.
 """
@@ -45,9 +45,9 @@ class Writes(NamedTuple):
     """The results of conditional writes.
 
     Attributes:
-        done: the leaderships that are now stored, with their partition epochs.
-        failed: why writes failed.
-        stale: partitions that another program wrote in the meantime, and that must be read again.
+        done: the leadership now stored for each partition, including the new partition epoch.
+        failed: the error from each write that failed.
+        stale: partitions that another program wrote in the meantime, so they must be read again.
     """
 
     done: dict[TopicPartition, Leadership]
@@ -56,11 +56,11 @@ class Writes(NamedTuple):
 
 
 class FirstWrites(NamedTuple):
-    """The results of first writes.
+    """The results of initial writes.
 
     Attributes:
-        done: the leaderships that are now stored.
-        existing: leaderships that were already stored, and still are.
+        done: the leadership now stored for each partition.
+        existing: leadership that was already stored, and is left unchanged.
         failed: why writes failed.
     """
 
@@ -70,11 +70,11 @@ class FirstWrites(NamedTuple):
 
 
 class LeadershipStore:
-    """Reads and writes leaderships as the controller of an epoch.
+    """Reads and writes partition leadership as the controller of a given epoch.
 
     Args:
         context: holds the epoch, and the version of its node.
-        acl: the access control list of created nodes.
+        acl: the access control list for created nodes.
     """
 
     def __init__(self, context: Context, acl: tuple[Acl, ...] = OPEN_ACL) -> None:
@@ -82,10 +82,11 @@ class LeadershipStore:
         self._acl = acl
 
     def read(self, partitions: Sequence[TopicPartition]) -> Steps[dict[TopicPartition, Leadership | KafkaWireError]]:
-        """Read leaderships.
+        """Read the leadership of partitions.
 
         Returns:
-            By partition, what is stored or why it cannot be used; partitions without a node are left out.
+            For each partition, the stored leadership, or the reason why it cannot be used; partitions without a node
+            are left out.
 
         Raises:
             RegistryError: the session has ended.
@@ -110,25 +111,25 @@ class LeadershipStore:
     def read_to_change(
         self, partitions: Sequence[TopicPartition]
     ) -> Steps[dict[TopicPartition, Leadership | KafkaWireError]]:
-        """Read leaderships that this controller is about to write.
+        """Read the leadership of partitions that this controller is about to write.
 
         Returns:
-            As for `read`, but a leadership that a later controller wrote is an error.
+            As for `read`, but leadership written by a later controller is returned as an error.
         """
         read = yield from self.read(partitions)
         for partition, leadership in read.items():
             if isinstance(leadership, Leadership) and leadership.controller_epoch > self._context.epoch:
                 read[partition] = StateChangeFailed(
-                    f"the leader of {partition} was written in epoch {leadership.controller_epoch} of the controller; "
+                    f"the leader of {partition} was written by the controller of epoch {leadership.controller_epoch}; "
                     f"this one has epoch {self._context.epoch}"
                 )
         return read
 
     def write(self, leaderships: Mapping[TopicPartition, Leadership]) -> Steps[Writes]:
-        """Replace leaderships.
+        """Replace the leadership of partitions.
 
         Args:
-            leaderships: the leaderships to store; their partition epochs are those that were read.
+            leaderships: the leadership to store for each partition, with the partition epoch that was read.
 
         Raises:
             CheckFailed: another controller has been elected.
@@ -151,12 +152,13 @@ class LeadershipStore:
         return writes
 
     def create(self, leaderships: Mapping[TopicPartition, Leadership]) -> Steps[FirstWrites]:
-        """Store the first leaderships, with the parents of their nodes.
+        """Store the initial leadership of partitions, and create the parents of the nodes.
 
-        If a node with this content exists, an attempt whose outcome was lost created it, so it counts as created.
+        If a node with the same content exists, an earlier attempt whose outcome was lost created it, and the write is
+        treated as successful.
 
         Args:
-            leaderships: the leaderships to store.
+            leaderships: the leadership to store for each partition.
 
         Raises:
             CheckFailed: another controller has been elected.
@@ -195,9 +197,9 @@ class LeadershipStore:
     def _encoded(
         self, leaderships: Mapping[TopicPartition, Leadership], failed: dict[TopicPartition, KafkaWireError]
     ) -> tuple[dict[TopicPartition, Leadership], dict[TopicPartition, bytes]]:
-        """Return leaderships in this controller's epoch and their contents, leaving out any that cannot be encoded.
+        """Return leadership in this controller's epoch, and its encoding, leaving out any that cannot be encoded.
 
-        A leader epoch that another program wrote may have no successor.
+        A leader epoch written by another program may be too large to be incremented.
         """
         own: dict[TopicPartition, Leadership] = {}
         contents: dict[TopicPartition, bytes] = {}
@@ -243,4 +245,4 @@ def _content(leadership: Leadership) -> bytes:
 def _error(result: object) -> KafkaWireError:
     if isinstance(result, KafkaWireError):
         return result
-    raise TypeError(f"the result of a write is a {type(result).__name__}")
+    raise TypeError(f"unexpected result of a write: {type(result).__name__}")

@@ -19,7 +19,7 @@ _SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SA
 
 _ENDPOINT: Final = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]{1,10})")
 
-#: The last registration version without listeners.
+#: The last version of registrations without listeners.
 _VERSION_WITHOUT_LISTENERS: Final = 1
 
 
@@ -44,7 +44,7 @@ class LiveBroker(NamedTuple):
 
     Attributes:
         broker_id: the broker's id.
-        epoch: the id of the transaction that created its registration; later registrations have higher epochs.
+        epoch: the id of the transaction that created the broker's registration; later registrations have higher epochs.
         endpoints: its listeners.
         rack: the broker's rack, or None if not configured.
         features: the supported version range of each feature.
@@ -94,7 +94,7 @@ def _endpoint(path: str, text: str, registration: BrokerRegistration) -> Endpoin
     protocols = registration.listener_security_protocol_map
     name = protocols.get(listener, "") if protocols else listener
     if name not in _SECURITY_PROTOCOLS:
-        raise DamagedZnode(path, "endpoints", f"the security protocol of {quoted(text)} is {quoted(name)}")
+        raise DamagedZnode(path, "endpoints", f"{quoted(text)} has an unknown security protocol: {quoted(name)}")
     if port not in range(-1, 1 << 16):
         raise DamagedZnode(path, "endpoints", f"{quoted(text)} has no valid port")
     return Endpoint(listener, host, port, _SECURITY_PROTOCOLS[name])

@@ -1,7 +1,7 @@
-"""Reads and deletions whose errors concern one node: they are logged, and the controller goes on without that node.
+"""Reads and deletions whose failure affects a single node: the error is logged, and the controller continues.
 
-A failed read is retried later, since ZooKeeper sets no watch in that case. Two kinds of errors concern all nodes, and
-are raised: another controller has been elected, or the session has ended.
+A failed read is retried later, since ZooKeeper sets no watch in that case. Two kinds of errors affect all nodes and are
+therefore raised: another controller has been elected, or the session has ended.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Lookout:
     def __init__(self, watched: Watcher, look_later: Callable[[str], None]) -> None:
         self._watched = watched
         self.look_later = look_later
-        #: The errors of nodes that could not be read; each is logged once. Few nodes are watched.
+        #: Errors from nodes that could not be read; each is logged once. Few nodes are watched.
         self._failed: dict[str, RegistryCode] = {}
 
     def __call__(self, event: WatchEvent) -> None:
@@ -50,7 +50,7 @@ class Lookout:
         """Log that a node could not be read, and schedule another look at it.
 
         Raises:
-            RegistryError: the error concerns all nodes.
+            RegistryError: the error affects all nodes.
         """
         raise_if_of_all(error)
         if self._failed.get(path) is not error.code:
@@ -59,7 +59,7 @@ class Lookout:
         self.look_later(path)
 
     def names(self, path: str) -> Steps[tuple[str, ...] | None]:
-        """List a node's children and watch them; None if this failed, or an empty tuple if there is no node."""
+        """List and watch a node's children; return None if that fails, or an empty tuple if the node does not exist."""
         try:
             children = yield from list_children(path, self)
         except RegistryError as error:
@@ -69,7 +69,7 @@ class Lookout:
         return () if children is None else children.names
 
     def stat(self, path: str) -> Steps[Stat | None]:
-        """Look up a node and watch it; None if it does not exist or this failed."""
+        """Look up and watch a node; return None if it does not exist or the lookup fails."""
         try:
             stat = yield from stat_of(path, self)
         except RegistryError as error:
@@ -79,7 +79,7 @@ class Lookout:
         return stat
 
     def read_each(self, paths: Sequence[str]) -> Steps[list[Data | RegistryError | None]]:
-        """Read and watch nodes; None for each that does not exist, and an error for each that cannot be read."""
+        """Read and watch nodes; return None for each missing node, and an error for each that cannot be read."""
         read: list[Data | RegistryError | None] = []
         for path, outcome in zip(paths, (yield [GetData(path, self) for path in paths]), strict=True):
             if isinstance(outcome, RegistryError):
@@ -96,10 +96,10 @@ class Lookout:
 
 
 def delete_each(check: Check, paths: Iterable[str]) -> Steps[bool]:
-    """Delete nodes; a node that cannot be deleted is logged and stays.
+    """Delete nodes; if a node cannot be deleted, log that and leave it.
 
     Returns:
-        Whether all are gone.
+        Whether all of the nodes are gone.
 
     Raises:
         CheckFailed: another controller has been elected.
@@ -117,6 +117,6 @@ def delete_each(check: Check, paths: Iterable[str]) -> Steps[bool]:
 
 
 def raise_if_of_all(error: RegistryError) -> None:
-    """Raise an error that concerns all nodes: another controller has been elected, or the session has ended."""
+    """Raise the error if it affects all nodes: another controller has been elected, or the session has ended."""
     if isinstance(error, CheckFailed) or error.code in SESSION_ENDED:
         raise error

@@ -28,7 +28,7 @@ _log = logging.getLogger("kafkawire.broker")
 
 
 class NoticedTopics:
-    """Follows the topics of a cluster.
+    """Tracks the topics in a cluster.
 
     Args:
         context: holds the topics.
@@ -97,7 +97,7 @@ class NoticedTopics:
         return added
 
     def refresh(self, topic: str) -> Steps[None]:
-        """Re-read a topic that was written, and start its new partitions."""
+        """Re-read a topic whose node has changed, and start its new partitions."""
         context = self._context
         if topic not in context.topics:
             return
@@ -118,7 +118,7 @@ class NoticedTopics:
             context.topic_versions[topic] = stored.version
             return
         if topic in context.deletions:
-            _log.warning("topic %s is to be deleted, so it gets no new partitions", topic)
+            _log.warning("topic %s is to be deleted, so its new partitions are not started", topic)
             yield from self._restore(topic, stored.version)
             return
         context.topic_versions[topic] = stored.version
@@ -127,7 +127,7 @@ class NoticedTopics:
         yield from self._start(added)
 
     def take_deletions(self) -> Steps[None]:
-        """Start deleting the topics that are marked."""
+        """Start deleting the topics that are marked for deletion."""
         context = self._context
         marked = (yield from self._reader.deletions()) or ()
         unknown = [topic for topic in marked if topic not in context.topics]
@@ -143,7 +143,7 @@ class NoticedTopics:
             yield from self._deletions.enqueue(known)
 
     def _unmark_unknown(self, topics: Sequence[str]) -> Steps[None]:
-        """Remove the marks of topics that do not exist; topics not noticed yet stay marked until they are."""
+        """Remove the marks of topics that do not exist; topics yet to be noticed stay marked until they are."""
         outcomes = yield [Exists(TOPIC.path(topic)) for topic in topics]
         is_gone = [isinstance(each, RegistryError) and each.code is RegistryCode.NO_NODE for each in outcomes]
         gone = [topic for topic, each in zip(topics, is_gone, strict=True) if each]
@@ -176,7 +176,7 @@ class NoticedTopics:
             if isinstance(result, Stat):
                 with_ids[name] = topics[name]._replace(topic_id=topic_id, version=result.version)
             elif isinstance(result, RegistryError) and result.code is RegistryCode.BAD_VERSION:
-                del with_ids[name]  # another program wrote the topic, so it will be re-read
+                del with_ids[name]  # another program has written the topic, so it will be re-read
             else:
                 _log.error("could not assign an id to topic %s: %s", name, result)
         return with_ids

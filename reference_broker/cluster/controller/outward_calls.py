@@ -1,7 +1,7 @@
-"""Calls out of the controller: their exceptions are logged and do not propagate into it.
+"""Calls to code outside the controller; their exceptions are logged and do not propagate into the controller.
 
-Answers to clients, connections to brokers and timers are outside code. Their errors must neither leave an event
-unfinished nor make a healthy controller resign.
+Such code answers clients, connects to brokers and runs timers. Its errors must neither leave an event unfinished nor
+make a healthy controller resign.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def guarded_timer(later: Later) -> Timer:
     """Return a timer that never raises, and whose cancel functions never raise."""
 
     def guarded(delay_ms: int, action: Callable[[], None]) -> Callable[[], None] | None:
-        cancel = call_out("the timer of the controller", lambda: later(delay_ms, action))
-        return None if cancel is None else lambda: call_out("the end of a timer of the controller", cancel)
+        cancel = call_out("setting a controller timer", lambda: later(delay_ms, action))
+        return None if cancel is None else lambda: call_out("cancelling a controller timer", cancel)
 
     return guarded
 

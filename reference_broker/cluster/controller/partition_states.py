@@ -1,10 +1,11 @@
-"""State changes of partitions: what each of them stores and sends.
+"""Partition state changes: what each one stores and sends.
 
 - to NEW, OFFLINE or NON_EXISTENT: only the state changes;
-- NEW to ONLINE: the first online replica leads, and all online replicas are in sync; stored, then sent to them;
-- ONLINE or OFFLINE to ONLINE: a leader is elected, based on the stored leadership; stored, then sent to the replicas.
+- NEW to ONLINE: the first online replica leads, and all online replicas are in sync; this is stored, then sent to them;
+- ONLINE or OFFLINE to ONLINE: a leader is elected, based on the stored leadership; the result is stored, then sent to
+  the replicas.
 
-If a partition cannot make a transition, that is logged; the other partitions still make it.
+If a partition cannot make a transition, the failure is logged, and the other partitions are not affected.
 
 Source: `ZkPartitionStateMachine` in Apache Kafka.
 """
@@ -44,7 +45,7 @@ _EDGES: Final = frozenset(PARTITION_EDGES)
 #: The topic configuration that allows a replica that is not in sync to lead.
 UNCLEAN_ELECTION_CONFIG: Final = "unclean.leader.election.enable"
 
-#: The strategy that clients are told when an election finds no leader.
+#: The strategy named in the error to clients when an election finds no leader.
 _STRATEGIES: Final = {
     Occasion.OFFLINE: "OfflinePartitionLeaderElectionStrategy(false)",
     Occasion.UNCLEAN: "OfflinePartitionLeaderElectionStrategy(true)",
@@ -53,7 +54,7 @@ _STRATEGIES: Final = {
     Occasion.CONTROLLED_SHUTDOWN: "ControlledShutdownPartitionLeaderElectionStrategy",
 }
 
-#: The result for each partition that was to get a leader: its leadership, or why it got none.
+#: The result for each partition that needed a leader: its leadership, or the reason why it got none.
 Results = dict[TopicPartition, Leadership | KafkaWireError]
 
 
@@ -63,7 +64,7 @@ class PartitionStates:
     Args:
         context: holds the states.
         requests: sends requests to brokers.
-        store: holds the leaderships.
+        store: reads and writes partition leadership.
         is_unclean_allowed: returns the broker's `unclean.leader.election.enable`, for topics that do not configure it.
     """
 
@@ -80,7 +81,7 @@ class PartitionStates:
         self._is_unclean_allowed = is_unclean_allowed
 
     def start(self) -> Steps[None]:
-        """Set each partition's state according to its leadership, and elect missing leaders."""
+        """Set each partition's state according to its leadership, and elect leaders where there are none."""
         context = self._context
         for partition in list(context.partitions()):
             leadership = context.leaderships.get(partition)
@@ -114,7 +115,7 @@ class PartitionStates:
             occasion: why leaders are elected, if any are.
 
         Returns:
-            The results for the partitions that were to get another leader.
+            The results for the partitions that needed a new leader.
 
         Raises:
             CheckFailed: another controller has been elected; nothing was sent.
@@ -156,7 +157,7 @@ class PartitionStates:
     def _initialize(
         self, partitions: Sequence[TopicPartition], batch: RequestBatch, results: Results
     ) -> Steps[list[TopicPartition]]:
-        """Store the first leaderships; return the partitions that already have one, and need an election."""
+        """Store initial leadership; return the partitions that already had some, and so need an election."""
         context = self._context
         first: dict[TopicPartition, Leadership] = {}
         for partition in partitions:
@@ -237,7 +238,7 @@ class PartitionStates:
         return elect_offline(leadership, assignment.replicas, is_online, is_unclean_allowed=is_unclean_allowed)
 
     def _unclean_topics(self, stored: Mapping[TopicPartition, Leadership], occasion: Occasion) -> Steps[set[str]]:
-        """Return the topics in which a replica that is not in sync may lead; read configurations only if it matters."""
+        """Return the topics in which a replica that is not in sync may lead; read configurations only if needed."""
         topics = dict.fromkeys(
             partition.topic
             for partition, leadership in stored.items()
@@ -274,5 +275,5 @@ def _is_online(context: Context, partition: TopicPartition, broker_id: int, *, o
 
 
 def is_true(text: str) -> bool:
-    """Return whether a configuration's text means true."""
+    """Return whether a configuration value means true."""
     return text.strip().lower() == "true"

@@ -43,14 +43,14 @@ def allocate(context: Context, request: AllocateProducerIdsRequest) -> Steps[All
     if broker.epoch != request.broker_epoch:
         return AllocateProducerIdsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
     path = PRODUCER_ID_BLOCK.path()
-    # During an upgrade, brokers of older releases write this node as well.
+    # During an upgrade, brokers running older releases also write this node.
     for _ in range(ATTEMPTS_MAX):
         data = yield from read(path)
         if data is None:
             raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, f"the node {path} does not exist")
         begin = PRODUCER_ID_BLOCK.decode(data.data, path).block_end + 1 if data.data else 0
         if begin > _PRODUCER_ID_MAX - BLOCK_SIZE:
-            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, f"producer id {begin} is the last one")
+            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, f"no block of producer ids is left after {begin}")
         content = PRODUCER_ID_BLOCK.encode(ProducerIdBlock(request.broker_id, begin, begin + BLOCK_SIZE - 1))
         try:
             yield from set_data(path, content, data.stat.version)

@@ -1,8 +1,8 @@
 """Reassignments: a partition moves to other replicas without going offline.
 
-Phase U stores origin and target together, so that another controller can continue. Phase A applies while the target is
-not in sync: the leader epoch is raised, and the new replicas start following. Phase B applies once it is: the leader
-moves if necessary, the departing replicas are deleted, and finally only the target is stored.
+Phase U stores the origin and the target together, so that another controller can continue. Phase A applies while the
+target is not in sync: the leader epoch is raised, and the new replicas start following. Phase B applies once it is: the
+leader moves if necessary, the departing replicas are deleted, and finally only the target is stored.
 
 Source: `KafkaController.onPartitionReassignment` in Apache Kafka; KIP-455.
 """
@@ -43,7 +43,7 @@ __all__ = ["MOVES_TOGETHER_MAX", "Reassignments", "stored_assignment"]
 _log = logging.getLogger("kafkawire.broker")
 
 
-#: Maximum number of concurrent reassignments: each uses a few of the operations that may wait for the registry.
+#: Maximum number of concurrent reassignments: each adds a few operations to those waiting for the registry.
 MOVES_TOGETHER_MAX: Final = 1_000
 
 #: The errors that keep reassignments from proceeding.
@@ -58,11 +58,11 @@ class Reassignments:
     Args:
         context: holds the assignments.
         requests: sends requests to brokers.
-        store: holds the leaderships.
+        store: reads and writes partition leadership.
         partition_states: elects leaders.
         replica_states: starts and deletes replicas.
-        deletions: topic deletions, which wait for reassignments.
-        lookout: watches the node in which old tools place orders.
+        deletions: topic deletions, which are on hold during reassignments.
+        lookout: watches the node to which old tools write their orders.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Reassignments:
         """Continue reassignments.
 
         Args:
-            is_meant: returns whether to continue a reassignment, given its partition and assignment.
+            is_meant: given a partition and its assignment, returns whether to continue that reassignment.
         """
         assignments = {partition: self._context.assignment(partition) for partition in self._context.reassigned}
         yield from self._move(
@@ -103,7 +103,7 @@ class Reassignments:
         """Start the moves ordered in `/admin/reassign_partitions`, and watch that node.
 
         Returns:
-            The partitions whose moves have started; orders that are already being carried out are left out.
+            The partitions whose moves have started, without those whose moves were already in progress.
         """
         path = PARTITION_REASSIGNMENTS.path()
         # Watch for the node's creation first, so that later orders are noticed.
@@ -130,7 +130,7 @@ class Reassignments:
         for partition in refused:
             _log.warning("%s: refusing to reassign %s: %s", path, partition, results[partition].message)
         if refused or not ordered:
-            # A damaged order counts as naming no partitions, and is deleted.
+            # A damaged order is treated as naming no partitions, and is deleted.
             yield from self._remove_orders(lambda partition, _: partition in refused)
         return {partition for partition, result in results.items() if result == ACCEPTED}
 
@@ -196,7 +196,7 @@ class Reassignments:
         return results
 
     def _move(self, wanted: Mapping[TopicPartition, ReplicaAssignment]) -> Steps[dict[TopicPartition, Refusal]]:
-        """Take the next steps of reassignments, some concurrently; return the result of each."""
+        """Advance reassignments, a limited number at a time; return the result for each partition."""
         results: dict[TopicPartition, Refusal] = {}
         partitions = list(wanted)
         for start in range(0, len(partitions), MOVES_TOGETHER_MAX):
@@ -210,20 +210,20 @@ class Reassignments:
         return results
 
     def _move_portion(self, wanted: Mapping[TopicPartition, ReplicaAssignment]) -> Steps[_Failures]:
-        """Take the next steps of reassignments; return those that failed."""
+        """Advance reassignments; return those that failed."""
         self._deletions.hold({partition.topic for partition in wanted})
         failed = yield from self._update(wanted)
         stored = _without(wanted, failed)
         in_sync = yield from self._in_sync(stored)
         syncing = _without(stored, in_sync)
         unchanged = yield from self._bump_leader_epochs(syncing)
-        # A replica that an earlier attempt started stays as it is.
+        # A replica that an earlier attempt has started is left as it is.
         yield from self._replica_states.change(self._absent(_without(syncing, unchanged)), ReplicaState.NEW)
         unfinished = yield from self._complete({partition: wanted[partition] for partition in in_sync})
         return {**failed, **unchanged, **unfinished}
 
     def _complete(self, wanted: Mapping[TopicPartition, ReplicaAssignment]) -> Steps[_Failures]:
-        """Carry out phase B of reassignments whose target is in sync; return those that failed."""
+        """Carry out phase B for reassignments whose target is in sync; return those that failed."""
         context = self._context
         if not wanted:
             return {}
@@ -258,7 +258,7 @@ class Reassignments:
         return [each for each in added if states.get(each, ReplicaState.NON_EXISTENT) is ReplicaState.NON_EXISTENT]
 
     def _update(self, wanted: Mapping[TopicPartition, ReplicaAssignment]) -> Steps[_Failures]:
-        """Phase U: store assignments, then note them, then stop the replicas that are no longer needed."""
+        """Carry out phase U: store assignments, record them, and stop the replicas that are no longer needed."""
         context = self._context
         before = {partition: context.assignment(partition) for partition in wanted}
         changed = {partition: each for partition, each in wanted.items() if each != before[partition]}
@@ -285,7 +285,7 @@ class Reassignments:
         return in_sync
 
     def _bump_leader_epochs(self, assignments: Mapping[TopicPartition, ReplicaAssignment]) -> Steps[_Failures]:
-        """Store the next leader epochs, and send them to the replicas with their assignments; return what failed."""
+        """Store the next leader epochs, and send them with the assignments to the replicas; return the failures."""
         failed: _Failures = {}
         remaining = list(assignments)
         for _ in range(ATTEMPTS_MAX):
@@ -320,7 +320,7 @@ class Reassignments:
         batch.send()
 
     def _move_leaders(self, done: Mapping[TopicPartition, ReplicaAssignment]) -> Steps[_Failures]:
-        """Elect leaders from the targets where other replicas lead; return what failed."""
+        """Elect leaders from the target for partitions led by other replicas; return the failures."""
         context = self._context
         staying: dict[TopicPartition, ReplicaAssignment] = {}
         for partition, assignment in done.items():
@@ -343,7 +343,7 @@ class Reassignments:
             yield from self._replica_states.change(replicas, state)
 
     def _write(self, wanted: Mapping[TopicPartition, ReplicaAssignment]) -> Steps[_Failures]:
-        """Store assignments, all topics concurrently; return what failed."""
+        """Store assignments for all topics concurrently; return the failures."""
         by_topic: dict[str, dict[int, ReplicaAssignment]] = {}
         for partition, assignment in wanted.items():
             by_topic.setdefault(partition.topic, {})[partition.partition] = assignment
@@ -356,7 +356,7 @@ class Reassignments:
         }
 
     def _write_topic(self, topic: str, wanted: Mapping[int, ReplicaAssignment]) -> Steps[StateChangeFailed | None]:
-        """Store assignments of a topic, keeping what other programs have added to it, such as new partitions."""
+        """Store the assignments in a topic, keeping what other programs have added to it, such as new partitions."""
         context = self._context
         version = context.topic_versions.get(topic)
         known = context.assignments.get(topic, {})

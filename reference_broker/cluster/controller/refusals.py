@@ -1,4 +1,4 @@
-"""Reasons why the controller refuses client requests, and log lines for its own requests that brokers refuse.
+"""Why the controller refuses client requests, and log lines for brokers' refusals of the controller's requests.
 
 Source: `ApiError` in Apache Kafka.
 """

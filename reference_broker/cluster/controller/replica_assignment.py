@@ -1,4 +1,4 @@
-"""Choosing the brokers that host the replicas of new partitions.
+"""Choosing brokers to host the replicas of new partitions.
 
 Leaders and followers are spread evenly; with racks, a partition's replicas are spread over as many racks as possible.
 
@@ -93,7 +93,7 @@ def assign_replicas(
 def assign_new_partitions(
     existing: Mapping[int, Sequence[int]], brokers: Sequence[CandidateBroker], partition_count: int
 ) -> dict[int, tuple[int, ...]]:
-    """Return the replicas of partitions that are added to a topic; they continue after the existing ones.
+    """Return the replicas of partitions that are added to a topic, continuing the pattern of the existing ones.
 
     Args:
         existing: the replicas of the existing partitions.
@@ -185,7 +185,7 @@ def check_manual_assignment(
 def _replicas(
     ids: Sequence[int], racks: Mapping[int, str], first: int, shift: int, replication_factor: int
 ) -> tuple[int, ...]:
-    """Return the replicas of a partition: the leader at a position, and the followers after it."""
+    """Return the replicas of a partition: the leader at position `first`, and the followers after it."""
     rack_count = len(set(racks.values()))
     chosen = [ids[first]]
     step = 0
@@ -200,7 +200,7 @@ def _replicas(
 
 
 def _alternated(racks: Mapping[int, str]) -> list[int]:
-    """Return the brokers in an order that alternates between racks, as long as there are enough racks."""
+    """Return the brokers in an order that alternates between racks, as far as possible."""
     by_rack: dict[str, list[int]] = {rack: [] for rack in sorted(set(racks.values()))}
     for broker_id in sorted(racks):
         by_rack[racks[broker_id]].append(broker_id)

@@ -1,7 +1,7 @@
-"""State changes of replicas: what each of them stores and sends.
+"""Replica state changes: what each one stores and sends.
 
-- to NEW and ONLINE: the broker is told the leader and the ISR, if there is one;
-- to OFFLINE: the broker is told to stop the replica, which leaves the ISR, and the other replicas are informed;
+- to NEW and ONLINE: the broker is told the leader and the ISR, if there is a leader;
+- to OFFLINE: the broker is told to stop the replica, the replica leaves the ISR, and the others are informed;
 - to DELETION_STARTED: the broker is told to delete the replica;
 - to NON_EXISTENT: the replica is removed from the in-memory assignment;
 - to DELETION_SUCCESSFUL and DELETION_INELIGIBLE: only the state changes.
@@ -37,7 +37,7 @@ class ReplicaStates:
     Args:
         context: holds the states.
         requests: sends requests to brokers.
-        store: holds the leaderships.
+        store: reads and writes partition leadership.
     """
 
     def __init__(self, context: Context, requests: BrokerRequests, store: LeadershipStore) -> None:
@@ -61,7 +61,7 @@ class ReplicaStates:
     def change(self, replicas: Iterable[Replica], target: ReplicaState) -> Steps[None]:
         """Move replicas to a state, and send the requests that this requires.
 
-        If a replica cannot make the transition, that is logged.
+        If a replica cannot make the transition, the failure is logged.
 
         Args:
             replicas: the replicas.
@@ -176,7 +176,7 @@ class ReplicaStates:
             leadership = read.get(partition)
             if leadership is None:
                 if partition.topic in context.deletions:
-                    removed.append(partition)  # an earlier controller has begun to delete the topic
+                    removed.append(partition)  # an earlier controller had begun to delete the topic
                 else:
                     _log.error("broker %d stays in the ISR of %s, whose leadership is not stored", broker_id, partition)
             elif isinstance(leadership, KafkaWireError):
@@ -198,7 +198,7 @@ class ReplicaStates:
 
 
 def _without(leadership: Leadership, broker_id: int) -> Leadership:
-    """Return a leadership without a replica; the last replica stays in the ISR, since only it has all records."""
+    """Return leadership without a replica; the last replica stays in the ISR, since only it has all records."""
     leader = NO_LEADER_ID if leadership.leader == broker_id else leadership.leader
     isr = tuple(each for each in leadership.isr if each != broker_id)
     return leadership.led_by(leader, isr or leadership.isr)

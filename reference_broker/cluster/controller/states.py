@@ -1,7 +1,6 @@
-"""The controller's states of partitions and replicas, and their transition tables.
+"""The states of partitions and replicas in the controller, and their transition tables.
 
-`partition_states.py` and `replica_states.py` carry out the transitions, with the writes and requests that each one
-needs.
+`partition_states.py` and `replica_states.py` carry out the transitions, with the writes and requests that these need.
 
 Source: `PartitionState` and `ReplicaState` in Apache Kafka.
 """
@@ -81,11 +80,11 @@ REPLICA_EDGES: Final = Edges(
             ReplicaState.OFFLINE: "its broker is gone, or it is removed",
         },
         ReplicaState.ONLINE: {
-            ReplicaState.ONLINE: "its broker is told again",
+            ReplicaState.ONLINE: "its broker is informed again",
             ReplicaState.OFFLINE: "its broker is gone, or it is removed",
         },
         ReplicaState.OFFLINE: {
-            ReplicaState.ONLINE: "its broker is back",
+            ReplicaState.ONLINE: "its broker has returned",
             ReplicaState.OFFLINE: "it is removed",
             ReplicaState.DELETION_STARTED: "its broker is told to delete it",
             ReplicaState.DELETION_INELIGIBLE: "its topic is deleted while its broker is gone",
@@ -96,7 +95,7 @@ REPLICA_EDGES: Final = Edges(
         },
         ReplicaState.DELETION_SUCCESSFUL: {ReplicaState.NON_EXISTENT: "its topic is deleted, or its move has finished"},
         ReplicaState.DELETION_INELIGIBLE: {
-            ReplicaState.ONLINE: "its broker is back",
+            ReplicaState.ONLINE: "its broker has returned",
             ReplicaState.OFFLINE: "its deletion is retried",
         },
     },

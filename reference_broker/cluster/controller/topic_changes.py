@@ -1,4 +1,4 @@
-"""Registry writes for admin requests: topics, partitions, deletion marks, configurations.
+"""Registry writes for admin requests: topics, partitions, deletion marks and configurations.
 
 Nothing is sent to brokers here: the controller notices changed topics, and every broker notices changed configurations.
 A topic's configuration is written first, so that its partitions never exist without it.
@@ -65,7 +65,7 @@ __all__ = [
     "mark_for_deletion",
 ]
 
-#: Why a configuration cannot be written: another program has changed, created or deleted it since it was read.
+#: The errors of a write to a configuration that another program has changed, created or deleted since it was read.
 _CONFLICTS: Final = frozenset({RegistryCode.BAD_VERSION, RegistryCode.NODE_EXISTS, RegistryCode.NO_NODE})
 
 
@@ -110,7 +110,7 @@ def create_topic(
         config: the topic's configurations.
         assignments: the replicas of each partition, starting with partition 0.
         topic_id: a new id of 16 bytes.
-        acl: the access control list of the nodes.
+        acl: the access control list for the nodes.
 
     Raises:
         Refused: the topic exists, or there is no controller.
@@ -160,7 +160,7 @@ def add_partitions(topic: str, assignments: Mapping[int, Sequence[int]]) -> Step
 
 
 def mark_for_deletion(topic: str, acl: tuple[Acl, ...] = OPEN_ACL) -> Steps[None]:
-    """Have the controller delete a topic; a topic that is already marked stays marked.
+    """Mark a topic for deletion by the controller; a topic that is already marked stays marked.
 
     Raises:
         Refused: the topic does not exist.
@@ -176,8 +176,9 @@ def change_topic_config(topic: str, revise: Revise, acl: tuple[Acl, ...] = OPEN_
 
     Args:
         topic: the topic's name.
-        revise: returns the new configuration; called again if another program changes it at the same time.
-        acl: the access control list of the nodes.
+        revise: returns the new configuration; called again if another program changes the configuration at the same
+            time.
+        acl: the access control list for the nodes.
 
     Raises:
         Refused: the topic does not exist, there is no controller, or every attempt collides with another program's
@@ -202,8 +203,8 @@ def change_broker_config(
     Args:
         broker_id: the broker's id; None for all brokers.
         revise: see `change_topic_config`.
-        acl: the access control list of the announcement.
-        secret_acl: the access control list of the configuration, which may contain secrets.
+        acl: the access control list for the announcement.
+        secret_acl: the access control list for the configuration, which may contain secrets.
 
     Raises:
         Refused: there is no controller, or every attempt collides with another program's change.
@@ -217,7 +218,7 @@ def change_broker_config(
 def _revise_config(path: str, revise: Revise, acl: tuple[Acl, ...]) -> Steps[None]:
     """Change a configuration, or create its node, provided that the controller stays the same.
 
-    In Apache Kafka, the last writer wins. Here, a change that another program makes at the same time is kept.
+    In Apache Kafka, the last writer wins. Here, concurrent changes by other programs are kept.
     """
     for _ in range(ATTEMPTS_MAX):
         check = yield from _controller_check(path)
@@ -266,7 +267,7 @@ def _write_config(path: str, config: Mapping[str, str], acl: tuple[Acl, ...]) ->
 
 
 def _controller_check(path: str) -> Steps[Check]:
-    """Return the check that the current controller, which must not be a KRaft one, is still the controller."""
+    """Return a check that the controller is still the current one, which must not be a KRaft controller."""
     data = yield from read(CONTROLLER.path())
     if data is None or CONTROLLER.decode(data.data, CONTROLLER.path()).kraft_controller_epoch > 0:
         raise Refused(ErrorCode.NOT_CONTROLLER, f"{path} was not written, since the cluster has no controller")
@@ -274,7 +275,7 @@ def _controller_check(path: str) -> Steps[Check]:
 
 
 def _raise_if_moved(path: str, outcome: RegistryError) -> None:
-    """Raise an error if a write has failed because the controller has changed."""
+    """Raise an error if the write failed because the controller has changed."""
     if isinstance(outcome, TransactionFailed) and outcome.index == 0:
         raise Refused(
             ErrorCode.NOT_CONTROLLER, f"{path} was not written, since the controller has changed"

@@ -1,7 +1,7 @@
-"""The deletion of topics: from the mark in the registry until every replica is deleted, then the topic's nodes.
+"""Topic deletion: a topic is marked in the registry, then its replicas are deleted, and finally its nodes.
 
-A deletion is held while a replica cannot be deleted or a partition is being moved, and resumes later. A topic's nodes
-are deleted in the order topic, configuration, mark, so that a later controller finds the mark and continues.
+A deletion is on hold while a replica cannot be deleted or a partition is being moved, and resumes later. A topic's
+nodes are deleted in the order topic, configuration, mark, so that a later controller finds the mark and continues.
 
 Source: `TopicDeletionManager` in Apache Kafka.
 """
@@ -26,8 +26,8 @@ __all__ = ["TopicDeletions"]
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: Maximum number of partitions in topics whose nodes are deleted concurrently: a tenth of the operations that may wait
-#: for the registry.
+#: Maximum number of partitions in topics whose nodes are deleted concurrently: a tenth of the maximum number of
+#: operations waiting for the registry.
 _PARTITIONS_TOGETHER_MAX: Final = 10_000
 
 
@@ -37,7 +37,7 @@ class TopicDeletions:
     Args:
         context: holds the topics.
         requests: sends requests to brokers.
-        partition_states: ends partitions.
+        partition_states: moves partitions to NON_EXISTENT.
         replica_states: deletes replicas.
         is_enabled: `delete.topic.enable`; if false, deletion marks are simply removed.
     """
@@ -58,7 +58,7 @@ class TopicDeletions:
         self._is_enabled = is_enabled
 
     def start(self, marked: Collection[str], held: Collection[str]) -> Steps[None]:
-        """Note the deletions of earlier controllers.
+        """Take over the deletions started by earlier controllers.
 
         Args:
             marked: the topics to delete.
@@ -71,12 +71,12 @@ class TopicDeletions:
             yield from self.unmark(marked)
 
     def enqueue(self, topics: Iterable[str]) -> Steps[None]:
-        """Delete topics that have been marked, as soon as possible."""
+        """Delete topics that have been marked, as soon as that is possible."""
         self._context.deletions.update((topic, None) for topic in topics)
         yield from self.proceed()
 
     def hold(self, topics: Collection[str]) -> None:
-        """Do not delete topics until `resume` names them; topics that are not marked are ignored."""
+        """Hold the deletion of topics until `resume` names them; topics that are not marked are ignored."""
         self._context.deletions_held.update(topic for topic in topics if topic in self._context.deletions)
 
     def resume(self, topics: Collection[str]) -> Steps[None]:
@@ -89,7 +89,7 @@ class TopicDeletions:
             yield from self.proceed()
 
     def fail(self, replicas: Iterable[Replica]) -> Steps[None]:
-        """Note that replicas cannot be deleted now."""
+        """Record that replicas cannot be deleted now."""
         failed = [replica for replica in replicas if replica.partition.topic in self._context.deletions]
         if failed:
             yield from self._replica_states.change(failed, ReplicaState.DELETION_INELIGIBLE)
@@ -97,7 +97,7 @@ class TopicDeletions:
             yield from self.proceed()
 
     def complete(self, replicas: Iterable[Replica]) -> Steps[None]:
-        """Note that brokers have deleted replicas."""
+        """Record that brokers have deleted replicas."""
         deleted = [replica for replica in replicas if replica.partition.topic in self._context.deletions]
         yield from self._replica_states.change(deleted, ReplicaState.DELETION_SUCCESSFUL)
         yield from self.proceed()
@@ -112,7 +112,7 @@ class TopicDeletions:
         finished, to_retry, to_begin = [], [], []
         for topic in list(context.deletions):
             if topic in context.topics and topic not in context.assignments:
-                continue  # an unreadable topic's replicas are unknown
+                continue  # the replicas of an unreadable topic are unknown
             if context.are_all_in(topic, ReplicaState.DELETION_SUCCESSFUL):
                 finished.append(topic)
                 continue

@@ -85,7 +85,7 @@ def test_configuration_file(tmp_path):
         assert process.returncode == 0
     assert log.count("\n") == 2
     assert f"{config}:4: num.io.threads: without effect: one event loop does the work of these threads\n" in log
-    assert f"{config}:6: no.such.thing: without effect: it is not known here" in log
+    assert f"{config}:6: no.such.thing: without effect: the name is unknown" in log
     assert "node.id=6" in (data / "meta.properties").read_text()
 
 

@@ -131,7 +131,7 @@ def test_one_request_makes_no_more_partitions_than_create_topics_would(caplog, n
     lines = [record.message for record in caplog.records]
     assert (
         lines
-        == ["not creating 3 topics with 15000 partitions: one request can create at most 10000"][: int(are_too_many)]
+        == ["not creating 3 topics with 15000 partitions: the limit for one request is 10000"][: int(are_too_many)]
     )
 
 

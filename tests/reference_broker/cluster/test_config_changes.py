@@ -320,7 +320,7 @@ def test_a_failure_is_told_and_mended_later(registry: Bench, caplog: pytest.LogC
     (error,) = registry.ready
     assert isinstance(error, RegistryError)
     assert error.code is RegistryCode.NO_AUTH
-    assert "changed configurations cannot be read, and will be re-read later: NO_AUTH" in caplog.text
+    assert "changed configurations could not be read, and will be re-read later: NO_AUTH" in caplog.text
     registry.embedded.plan = None
     registry.advance(RETRY_MS - 1)
     assert registry.value("t") == "1"

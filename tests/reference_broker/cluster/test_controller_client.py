@@ -220,7 +220,7 @@ def test_a_request_waits_while_there_is_no_controller(asking: Asking) -> None:
     found, late = asking.ask(), asking.ask(timeout_ms=500)
     asking.simulation.run(1_000)
     assert isinstance(late.one, RequestTimedOut)
-    assert "it is not known" in str(late.one)
+    assert "no controller is known" in str(late.one)
     assert (found.all, asking.simulation.sent) == ([], [])
     asking.client.moved(2)
     asking.simulation.run(LONG_MS)

@@ -197,7 +197,7 @@ def test_metadata_that_cannot_be_right(hosting: Hosting, caplog: pytest.LogCaptu
     assert [each.leader for each in image.topics["t"].partitions] == [1, -1]
     assert sorted(image.topics) == ["t"]
     (line,) = [record.getMessage() for record in caplog.records]
-    assert "ignoring 4 entries, the first: " in line
+    assert "ignoring 4 entries; the first is " in line
     hosting.goes_on()
 
 

@@ -201,7 +201,7 @@ REGISTRATIONS = [
     ("7", registration(endpoints=["nonsense"]), "/brokers/ids/7: endpoints: 'nonsense' is not of the form"),
     ("7", registration(endpoints=["PLAINTEXT://h:70000"]), "/brokers/ids/7: endpoints: 'PLAINTEXT://h:70000' has no"),
     ("7", registration(endpoints=["PLAINTEXT://a:1", "PLAINTEXT://b:2"]), "/brokers/ids/7: endpoints: several"),
-    ("7", registration(listener_security_protocol_map={"PLAINTEXT": "X"}), "/brokers/ids/7: endpoints: the security"),
+    ("7", registration(listener_security_protocol_map={"PLAINTEXT": "X"}), "/brokers/ids/7: endpoints: 'PLAINTEXT://"),
     ("-1", registration(), "/brokers/ids/-1: broker_id: -1 is negative"),
     ("01", registration(), "/brokers/ids/01: broker_id: '01' is not an int32"),
     ("9999999999", registration(), "/brokers/ids/9999999999: broker_id: "),
@@ -251,7 +251,7 @@ STATES = [
     (state(leader_recovery_state=9), "/brokers/topics/t/partitions/0/state: leader_recovery_state: "),
     (state(isr=[]), "no leader was elected for t-0: Failed to elect leader for partition t-0"),
     (state(isr=[7, 8], leader=7), "no leader was elected for t-0: Failed to elect leader for partition t-0"),
-    (state(controller_epoch=99), "the leader of t-0 was written in epoch 99 of the controller; this one has epoch 2"),
+    (state(controller_epoch=99), "the leader of t-0 was written by the controller of epoch 99; this one has epoch 2"),
     (state(leader_epoch=2**31 - 1), "no leader was elected for t-0: leader_epoch: 2147483648 is not an int32"),
 ]
 

@@ -175,10 +175,10 @@ def test_a_node_that_may_not_be_made(bench: Bench) -> None:
             None,
             StartupSettings(None, (OWN,), generates_id=False),
             "broker.id.generation.enable='false'",
-            "it is not configured",
+            "broker.id is not configured",
         ),
         *(
-            (KNOWN._replace(node_id=text), settings, "broker.id='", "it is not a number up to 2147483647")
+            (KNOWN._replace(node_id=text), settings, "broker.id='", "but not a number up to 2147483647")
             for text in ("x", "-1", "2147483648", "9" * 5000, "\u0661")
             for settings in (SETTINGS, SETTINGS._replace(broker_id=None))
         ),
@@ -293,10 +293,10 @@ def registration(*endpoints: str, protocols: Mapping[str, str] | None = None) ->
     [
         ({}, None),
         ({"2": registration("PLAINTEXT://host:9093", "OTHER://other:9092")}, None),
-        ({"2": registration("OTHER://host:9092")}, "broker 2 advertises it already"),
-        ({"2": registration("A://x:1"), "3": registration("B://y:1", "C://host:9092")}, "broker 3 advertises"),
-        ({"2": b'{"version":1,"host":"host","port":9092,"jmx_port":-1}'}, "broker 2 advertises it already"),
-        # The broker's own registration stems from a former process.
+        ({"2": registration("OTHER://host:9092")}, "already advertised by broker 2"),
+        ({"2": registration("A://x:1"), "3": registration("B://y:1", "C://host:9092")}, "already advertised"),
+        ({"2": b'{"version":1,"host":"host","port":9092,"jmx_port":-1}'}, "already advertised by broker 2"),
+        # The broker's own registration is from a former process.
         ({"1": registration("PLAINTEXT://host:9092")}, None),
         # Damaged registrations do not prevent a broker from starting.
         ({"2": b"", "x": b"", "-0": b"", "3": registration("nonsense", protocols={"A": "B"})}, None),

@@ -161,14 +161,14 @@ def test_a_file_of_operators(written, tmp_path):
     assert config.without_effect["listeners"] == (
         "only PLAINTEXT is served; clients cannot connect to EXTERNAL (SASL_SSL)"
     )
-    assert config.without_effect["log.dirs"] == f"this broker uses one folder, {first}, and ignores {second}"
+    assert config.without_effect["log.dirs"] == f"this broker uses only the folder {first}, and ignores {second}"
     assert "did you mean min.insync.replicas" in config.without_effect["min.insync.replica"]
     remarks = config.remarks()
     assert len(remarks) == len(config.without_effect) == 14
     assert remarks[0].startswith(f"{config.path}:3: listeners: only PLAINTEXT")
     assert not any("changeit" in remark for remark in remarks), "values may be secret"
     (second / "t-0").mkdir()
-    reason = rf"log.dirs=.*: this broker uses one folder, .*, but {second} has files"
+    reason = rf"log.dirs=.*: this broker uses only the folder .*, but {second} has files"
     with pytest.raises(ConfigurationError, match=reason):
         read_config(written(OF_OPERATORS.format(first=first, second=second)))
 
@@ -198,9 +198,9 @@ def test_a_listener_that_is_needed_is_not_left_out(written, text):
         ("authorizer.class.name=kafka.security.authorizer.AclAuthorizer", "anyone could do anything"),
         ("create.topic.policy.class.name=com.example.Policy", "would create forbidden topics"),
         ("alter.config.policy.class.name=com.example.Policy", "would accept forbidden changes"),
-        ("config.providers=vault", r"would take values such as ..file:…. as they are written"),
+        ("config.providers=vault", r"would take values such as ..file:…. literally"),
         ("remote.log.storage.system.enable=TRUE", "would not find the segments in remote storage"),
-        ("zookeeper.metadata.migration.enable=true", "cannot move to KRaft"),
+        ("zookeeper.metadata.migration.enable=true", "cannot migrate to KRaft"),
         ("zookeeper.ssl.crl.enable=true", "would accept revoked certificates"),
         ("zookeeper.ssl.cipher.suites=TLS_AES_256_GCM_SHA384", "would also use other ciphers"),
     ],

@@ -56,9 +56,9 @@ def test_listeners(options, expected):
             {"listeners": "A://a:1", "listener_security_protocol_map": "A:SASL_PLAINTEXT"},
             "listener A needs SASL_PLAINTEXT, but only PLAINTEXT is supported",
         ),
-        ({"listener_security_protocol_map": "A"}, "'A' is not NAME:PROTOCOL"),
-        ({"listener_security_protocol_map": "A:HTTP"}, "'A:HTTP' is not NAME:PROTOCOL"),
-        ({"advertised_listeners": "B://b:1"}, "there is no listener B, only PLAINTEXT"),
+        ({"listener_security_protocol_map": "A"}, "'A' is not of the form NAME:PLAINTEXT"),
+        ({"listener_security_protocol_map": "A:HTTP"}, "'A:HTTP' is not of the form NAME:PLAINTEXT"),
+        ({"advertised_listeners": "B://b:1"}, "there is no listener B; the listeners are PLAINTEXT"),
         ({"advertised_listeners": "PLAINTEXT://0.0.0.0:1"}, "clients cannot connect to 0.0.0.0:1"),
     ],
 )
@@ -112,12 +112,12 @@ def test_roles(options, expected, controller):
 @pytest.mark.parametrize(
     ("names", "options", "option", "reason"),
     [
-        (["A"], {INTER: "A", SECURITY: "PLAINTEXT"}, INTER, "security.inter.broker.protocol is configured, too"),
-        (["A", "B"], {}, SECURITY, "there is no listener PLAINTEXT, only A, B"),
-        (["A", "B"], {INTER: "c"}, INTER, "there is no listener C, only A, B"),
+        (["A"], {INTER: "A", SECURITY: "PLAINTEXT"}, INTER, "security.inter.broker.protocol is configured too"),
+        (["A", "B"], {}, SECURITY, "there is no listener PLAINTEXT; the listeners are A, B"),
+        (["A", "B"], {INTER: "c"}, INTER, "there is no listener C; the listeners are A, B"),
         (["SSL"], {SECURITY: "SSL"}, SECURITY, "only PLAINTEXT is supported"),
         (["HTTP"], {SECURITY: "HTTP"}, SECURITY, "expected one of PLAINTEXT, SSL"),
-        (["A"], {INTER: "A", CONTROL: "B"}, CONTROL, "there is no listener B, only A"),
+        (["A"], {INTER: "A", CONTROL: "B"}, CONTROL, "there is no listener B; the listeners are A"),
         (["A"], {INTER: "A", CONTROL: "a"}, CONTROL, "it is already the inter-broker listener"),
     ],
 )

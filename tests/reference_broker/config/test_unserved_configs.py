@@ -37,7 +37,7 @@ SERVED = frozenset({*ClusterOptions.KAFKA_NAMES, *BrokerOptions.KAFKA_NAMES})
         ("confluent.license", "Confluent"),
         ("log.preallocate", "does not have this feature"),
         ("authorizer.class.name", "this value has no effect"),
-        ("zookeeper.conect", "not known here; did you mean zookeeper.connect"),
+        ("zookeeper.conect", "the name is unknown; did you mean zookeeper.connect"),
     ],
 )
 def test_reasons(name: str, reason: str) -> None:
@@ -59,5 +59,5 @@ def test_all_of_kafka_is_safe_or_named() -> None:
         "create.topic.policy.class.name",
         "remote.log.storage.system.enable",
     }
-    assert not any("not known" in reason_without_effect(name, is_alone=False, served=SERVED) for name in unserved)
+    assert not any("unknown" in reason_without_effect(name, is_alone=False, served=SERVED) for name in unserved)
     assert danger_of("authorizer.class.name", " ") is danger_of("remote.log.storage.system.enable", "False") is None

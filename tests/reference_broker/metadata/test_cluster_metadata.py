@@ -300,7 +300,7 @@ def test_what_is_ignored_is_logged_once(cluster: Cluster, caplog: pytest.LogCapt
     cluster.apply(
         request(topic(state(-3), state(2**31 - 1)), topic(state(0), name=""), brokers=[broker(1), broker(-1)])
     )
-    assert caplog.messages == ["UpdateMetadata from controller 1: ignoring 4 entries, the first: partition -3 of 't'"]
+    assert caplog.messages == ["UpdateMetadata from controller 1: ignoring 4 entries; the first is partition -3 of 't'"]
 
 
 def test_other_listeners_are_logged_when_they_come(cluster: Cluster, caplog: pytest.LogCaptureFixture):

@@ -76,7 +76,7 @@ def test_a_listener_that_fails_keeps_no_other_from_hearing(metadata: MetadataCac
     for name in "ab":
         metadata.publish([topic(name)])
     assert len(heard) == 2
-    assert caplog.text.count("a listener failed to apply a change of the metadata") == 2
+    assert caplog.text.count("a listener failed to apply a metadata change") == 2
 
 
 def test_nobody_is_told_after_the_end(metadata: MetadataCache):

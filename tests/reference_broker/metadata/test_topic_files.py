@@ -394,7 +394,7 @@ def test_a_change_that_can_neither_be_finished_nor_undone_keeps_its_partitions(c
     with pytest.raises(OSError, match="planned"):
         change(disk, FIRST._replace(partitions=3), files)
     disk.plan = None
-    assert "the topic t may have changed after the next startup" in caplog.text
+    assert "changes to the topic t may take effect at the next startup" in caplog.text
     for seed in range(8):
         (topic,), records = state(disk.crash(seed))
         assert set(records) == {f"t-{number}" for number in range(topic.partitions)}

@@ -266,7 +266,7 @@ def test_files_of_a_deleted_topic_that_cannot_be_removed(caplog):
     results = []
     store.delete(topic, results.append)
     assert results == [None]
-    assert "files of a deleted topic stay until the next startup: [Errno 5] stuck" in caplog.text
+    assert "files of a deleted topic remain until the next startup: [Errno 5] stuck" in caplog.text
     disk.plan = None
     again = on(disk.crash())
     assert not again.topics

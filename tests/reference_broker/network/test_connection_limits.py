@@ -11,7 +11,7 @@ def test_in_all_and_per_address():
     for _ in range(2):
         assert not limits.refusal("a")
         limits.opened("a")
-    assert limits.refusal("a") == "it has 2 connections, and max.connections.per.ip is 2"
+    assert limits.refusal("a") == "the address has 2 connections, and max.connections.per.ip is 2"
     assert not limits.refusal("b")
     limits.opened("b")
     for host in ("a", "b", "c"):
@@ -28,8 +28,8 @@ def test_some_addresses_have_limits_of_their_own():
     for _ in range(2):
         assert not limits.refusal("a")
         limits.opened("a")
-    assert limits.refusal("a") == "it has 2 connections, and max.connections.per.ip.overrides is 2"
-    assert limits.refusal("b") == "it has 0 connections, and max.connections.per.ip.overrides is 0"
+    assert limits.refusal("a") == "the address has 2 connections, and max.connections.per.ip.overrides is 2"
+    assert limits.refusal("b") == "the address has 0 connections, and max.connections.per.ip.overrides is 0"
     assert not limits.refusal("c")
 
 
@@ -39,7 +39,7 @@ def test_limits_are_changed():
     assert limits.refusal("b")
     limits.change(3, 2, {"b": 0})
     assert not limits.refusal("a")
-    assert limits.refusal("b") == "it has 0 connections, and max.connections.per.ip.overrides is 0"
+    assert limits.refusal("b") == "the address has 0 connections, and max.connections.per.ip.overrides is 0"
     limits.change(1, 2, {})
     assert limits.refusal("a") == "1 connections are open, and max.connections is 1"
 

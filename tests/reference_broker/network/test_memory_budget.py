@@ -156,7 +156,7 @@ def test_whoever_is_preferred_and_sends_nothing_is_closed():
     assert not slow.reason
     timers.fire(GRACE_MS + 1_000)
     assert slow.reason == (
-        f"{RATE_BYTES_MIN - LIMIT_BYTES} bytes of a request are missing after 1999 ms, while the memory of 1000 bytes "
+        f"{RATE_BYTES_MIN - LIMIT_BYTES} bytes of a request are missing after 1999 ms, and the memory of 1000 bytes "
         "for all connections is used up"
     )
     assert not other.waits
@@ -189,7 +189,7 @@ def test_who_holds_most_and_does_not_read_is_closed_first():
     assert not stuck.reason, "one connection may exceed the limit"
     newer.respond(290)
     assert stuck.reason == (
-        "200 bytes of responses are not read, while those of all connections take more than half of the 1000 bytes "
+        "200 bytes of responses are unread, and those of all connections take more than half of the 1000 bytes "
         "that they share"
     )
     assert newer.reason, "nothing is known yet about the remaining connections"

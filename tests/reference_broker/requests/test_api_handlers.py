@@ -133,7 +133,7 @@ def test_only_handlers_of_a_cluster_may_name_its_parts():
     for_cluster = ApiHandler(GREET, handle_orders, scope=Scope.CLUSTER)
     assert for_cluster.with_parts(parts)(None, None) == "the control_requests"
     for scope in (Scope.ALONE, Scope.BOTH):
-        with pytest.raises(TypeError, match="takes control_requests, but a broker has the parts advertised"):
+        with pytest.raises(TypeError, match="takes control_requests, but the parts of a broker are advertised"):
             ApiHandler(GREET, handle_orders, scope=scope)
 
 
@@ -238,7 +238,7 @@ def test_stable_versions_are_served_unless_said_otherwise():
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
-        ((OwnKey.GREET, handle), TypeError, "910> is not an Api: take one from a generated table"),
+        ((OwnKey.GREET, handle), TypeError, "910> is not an Api; take one from a generated table"),
         ((GREET.request, handle), TypeError, "is not an Api"),
         ((GREET, None), TypeError, "Greet: the handler None is not a function"),
         ((GREET, handle_later), TypeError, "Greet: the handler .* is a coroutine function"),
@@ -251,7 +251,7 @@ def test_stable_versions_are_served_unless_said_otherwise():
         (
             (GREET, lambda a, b, *, grops: None),
             TypeError,
-            "takes grops, but a broker has the parts advertised, broker_configs, con",
+            "takes grops, but the parts of a broker are advertised, broker_configs, con",
         ),
         ((GREET, handle, 5), TypeError, "Greet: versions is 5, but a VersionRange is needed"),
         ((GREET, handle, VersionRange(*ANYTHING)), TypeError, r"Greet: versions is VersionRange\(first='0'"),

@@ -146,7 +146,7 @@ def test_connection_ends_although_its_request_cannot_be_cancelled(client, monkey
     client.session.connection_lost(None)
     assert client.session.on_pause is None
     assert not client.session.is_waiting
-    assert caplog.messages == ["cancelling the request of User:ANONYMOUS at /host on PLAINTEXT failed"]
+    assert caplog.messages == ["could not cancel the request from User:ANONYMOUS at /host on PLAINTEXT"]
     assert "SystemExit: a defect" in caplog.text
 
 
@@ -185,7 +185,7 @@ def test_response_that_cannot_be_written_is_an_error_for_the_client(client, monk
     client.send(MetadataRequest(None), 13)
     failed, good = client.answers()
     assert (failed.error_code, good.error_code) == (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NONE)
-    assert "the response of Metadata cannot be written" in caplog.text
+    assert "could not write the response to Metadata" in caplog.text
 
 
 def frames(client, *requests):

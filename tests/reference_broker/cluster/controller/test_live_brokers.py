@@ -27,8 +27,8 @@ GOOD = [
 BAD = [
     (registration("A://h", A="SSL"), "is not of the form LISTENER://host:port"),
     (registration("A://h:99999", A="SSL"), "has no valid port"),
-    (registration("A://h:1", B="SSL"), "the security protocol of"),
-    (registration("A://h:1"), "the security protocol of"),
+    (registration("A://h:1", B="SSL"), "has an unknown security protocol"),
+    (registration("A://h:1"), "has an unknown security protocol"),
 ]
 
 
